@@ -17,7 +17,7 @@ from torch import Tensor
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.centralized import relative_distance
 from netfl.learning.data import Examples
-from netfl.learning.evaluation_sets import of_test_set
+from netfl.learning.evaluation_sets import of_test_set, on_validation
 from netfl.learning.performance import (
     UserPerformance,
     accuracy_spread,
@@ -370,6 +370,19 @@ def on_test_set(replicas: Sequence[ReplicaData], name: str) -> list[ReplicaData]
     """Return *replicas* with a further test set in place of their test examples, without validation examples."""
     datasets = {id(replica.dataset): of_test_set(replica.dataset, name) for replica in replicas}
     return [replace(replica, dataset=datasets[id(replica.dataset)], validation=None) for replica in replicas]
+
+
+def on_validation_examples(replicas: Sequence[ReplicaData]) -> list[ReplicaData]:
+    """Return *replicas* with their validation examples in place of their test examples."""
+    datasets = {}
+    evaluated = []
+    for replica in replicas:
+        assert replica.validation is not None
+        key = (id(replica.dataset), id(replica.validation))  # replicas may share both
+        if key not in datasets:
+            datasets[key] = on_validation(replica.dataset, replica.validation)
+        evaluated.append(replace(replica, dataset=datasets[key], validation=None))
+    return evaluated
 
 
 def merge_performance(parts: Sequence[tuple[Ints, UserPerformance]]) -> UserPerformance:

@@ -74,6 +74,11 @@ def of_test_set(dataset: Dataset, name: str) -> Dataset:
     return replace(dataset, test_x=examples.x, test_y=examples.y, test_user=examples.user, test_sets={})
 
 
+def on_validation(dataset: Dataset, validation: Examples) -> Dataset:
+    """Return *dataset* with *validation* examples in place of its test examples."""
+    return replace(dataset, test_x=validation.x, test_y=validation.y, test_user=validation.user, test_sets={})
+
+
 def thin_tests(dataset: Dataset, stride: int) -> Dataset:
     """Return *dataset* with one of *stride* examples of each test set."""
     owners = None if dataset.test_user is None else dataset.test_user[::stride]

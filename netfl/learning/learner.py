@@ -22,7 +22,7 @@ from netfl.learning.aggregation import Updates
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.cohort import Cohort, RepeatCounter
-from netfl.learning.evaluation import Evaluation, LearningMetrics, user_losses
+from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation_examples, user_losses
 from netfl.learning.local_training import LearnerGroup, group_learners
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
@@ -78,6 +78,11 @@ class LearningTask:
         return tuple((name, data.replica) for name in self.learners for data in self.replicas)
 
     @property
+    def may_diverge(self) -> bool:
+        """True if all lanes may diverge without an error: where candidates are compared, those that diverge lose."""
+        return self.evaluate.on == "validation"
+
+    @property
     def cvar_levels(self) -> list[float]:
         """The levels α at which the CVaR of every lane is reported."""
         specs = (*self.learners.values(), *self.all_learners)
@@ -114,7 +119,7 @@ class BatchedLearner:
             dict(zip(self.lanes, self._specs, strict=True)),
             self._data.sizes.shape[1],
             origins,
-            is_whole_run=not task.all_learners,
+            is_whole_run=not task.all_learners and not task.may_diverge,
             model=task.model,
             buffers=self._architecture.buffers,
         )
@@ -123,7 +128,10 @@ class BatchedLearner:
         if "weight_divergence" in task.evaluate.metrics:
             specs = self._specs[:: self._replica_count]
             self._baseline = CentralizedBaseline(specs, self._architecture, self._data.pooled(), origins)
-        evaluation = Evaluation(self._architecture, self._data, task.replicas, len(task.learners), task.rare_classes)
+        evaluated = task.replicas
+        if task.evaluate.on == "validation":
+            evaluated = on_validation_examples(task.replicas)
+        evaluation = Evaluation(self._architecture, self._data, evaluated, len(task.learners), task.rare_classes)
         self._metrics = LearningMetrics(task.evaluate, evaluation, self._servers, self._baseline, task.cvar_levels)
 
     @torch.inference_mode()

@@ -44,12 +44,8 @@ def _selected_metrics(
     choice: ChoiceSpec, lanes: Ints, weights: Floats, metrics: Mapping[str, Floats]
 ) -> Iterator[tuple[str, float]]:
     """Yield the metrics of one selection among *lanes*, none if all diverged; ``chosen`` is an index into *lanes*."""
-    best = _best(choice, metrics[choice.by][lanes][:, None])[0]
+    best = _best(choice, metrics[choice.by][lanes][:, None])[0]  # for users without validation examples
     if best < 0:
-        return
-    if choice.per == "all":
-        yield from ((name, float(values[lanes[best]])) for name, values in metrics.items())
-        yield "chosen", float(best)
         return
     users = np.arange(len(weights))
     best_by_user = _best(choice, _by_user(choice.by, users, metrics)[lanes])

@@ -156,7 +156,7 @@ class ParallelLearner:
         """Merge the reports of all workers on one round, or raise a `ModelError` if all lanes have diverged."""
         new = tuple(lost for report in reports for lost in report.diverged)
         self.diverged += new
-        if new and len(self.diverged) == len(self.lanes):
+        if new and len(self.diverged) == len(self.lanes) and not self._task.may_diverge:
             lost = min(new, key=lambda entry: self.lanes.index((entry.learner, entry.replica)))
             raise ModelError(f"{lost.learner}, replica {lost.replica}", lost.problem, user=lost.user, time_s=time_s)
         names = _merge_names([report.metrics for report in reports])

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_serializer, model_validator
 
 from netfl.errors import CONTROLS, Fault, suggest
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
-from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, kind_of, no_effect
+from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, invalid, kind_of, no_effect, to_line_error
 from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Seconds
 
@@ -77,8 +77,11 @@ class LearnerSpec(Spec):
     """The local objective, which a user minimises."""
     aggregation: Annotated[Aggregation, FamilyMember()]
     """The rule that makes the next version from the delivered updates."""
-    lr: Annotated[float, Field(gt=0)]
+    lr: Annotated[float, Field(gt=0)] | None = None
     """Step size of local SGD on the model's parameters."""
+    step_of: str | None = None
+    """Name of another learner, in place of ``lr``: the step size is that with which both have the same effective step,
+    which is the largest weight of a gradient times ``lr``."""
     schedule: Annotated[Schedule, FamilyMember()] = Constant()
     """Change of the step sizes, ``lr`` and the objective's on t, with the version."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -97,6 +100,44 @@ class LearnerSpec(Spec):
         check_one_of(self, "local_epochs", "local_steps")
         return self
 
+    @model_validator(mode="after")
+    def _require_step_size(self) -> LearnerSpec:
+        if self.lr is None and self.step_of is None:
+            fault = Fault("lr", "missing", None, "give it, or step_of: the name of another learner")
+        elif self.lr is not None and self.step_of is not None:
+            fault = Fault("lr", "follows from step_of", self.lr, "leave one of them out")
+        else:
+            return self
+        raise ValidationError.from_exception_data("LearnerSpec", [to_line_error(fault)])
+
+    @field_serializer("lr")
+    def _leave_out_derived(self, lr: float | None) -> float | None:
+        """Leave out a step size that follows from ``step_of``."""
+        return lr if self.step_of is None else None
+
+    @property
+    def step_size(self) -> float:
+        """``lr``, given or by ``step_of``."""
+        if self.lr is None:
+            raise ValueError(f"the step size follows from that of '{self.step_of}', which a scenario knows")
+        return self.lr
+
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return the largest weight of a gradient in a version, in units of `lr`; ``None`` if it has no bound.
+
+        It is the product of those of the objective and of the aggregation, by ``1 - momentum``: the limit of many equal
+        steps of an update with local momentum.
+
+        Args:
+            users: number of users.
+            deliveries: largest number of deliveries in a round.
+        """
+        of_objective = self.objective.largest_weight
+        of_aggregation = self.aggregation.largest_weight(users, deliveries)
+        if of_objective is None or of_aggregation is None:
+            return None
+        return of_objective * of_aggregation / (1 - self.momentum)
+
     @property
     def local_work(self) -> LocalWork:
         """The training of a user for one update."""
@@ -113,7 +154,7 @@ class LearnerSpec(Spec):
 
     def rates(self, versions: Ints) -> Floats:
         """Return the step sizes on θ and t of users that start from *versions*, ``[n, 2]``; 0 for a constant t."""
-        return np.outer(self.schedule.factors(versions), (self.lr, self.objective.t_rate))
+        return np.outer(self.schedule.factors(versions), (self.step_size, self.objective.t_rate))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from (fault.under("aggregation") for fault in self.aggregation.learner_faults(self))
@@ -141,16 +182,31 @@ class CheckpointSpec(Spec):
         return self
 
 
+def _refuse_choice_for_all(per: Any) -> Any:
+    """Refuse one choice for all users, which showed the best of all learners at each evaluation."""
+    if per == "all":
+        problem = "one learner for all users is chosen before the run, not again at each evaluation"
+        raise invalid(problem, "use the section tuning in place of it: tuning: {by: accuracy}")
+    return per
+
+
 class ChoiceSpec(Spec):
-    """Selection among some learners by their performance on validation examples."""
+    """Selection of a learner by each user, by their performance on its validation examples."""
 
     learners: Annotated[tuple[str, ...], Field(min_length=2)]
     """The candidates, for example learners that differ in a hyper-parameter."""
     by: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
     """The criterion: the largest accuracy, or the smallest loss; among equals the first in ``learners``."""
-    per: Literal["all", "user"] = "all"
-    """``all``: one learner for all users; ``user``: each user selects by its own validation examples, and users
-    without any by those of all users."""
+    per: Annotated[Literal["user"], BeforeValidator(_refuse_choice_for_all)]
+    """``user``: each user selects by its own validation examples, and users without any by those of all users."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_missing_as_all(cls, value: Any) -> Any:
+        """Refuse a choice that does not state whom it is for, as one for all users: that was the default."""
+        if isinstance(value, Mapping) and "per" not in value:
+            return {**value, "per": "all"}
+        return value
 
 
 class EvaluateSpec(Spec):
@@ -173,6 +229,9 @@ class EvaluateSpec(Spec):
     losses on a set have its name, as in ``accuracy@raw``."""
     levels: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Levels α at which the CVaR of every learner is reported, beside those of the learners' objectives."""
+    on: Literal["test", "validation"] = "test"
+    """Examples of all metrics: ``validation`` evaluates validation examples in place of the test examples, as the
+    passes of ``tuning`` do."""
     validation: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of each user's training examples, rounded down, that is used for validation and not for training; for data
     without validation examples of their own."""
@@ -184,7 +243,8 @@ class EvaluateSpec(Spec):
     @property
     def needs_validation(self) -> bool:
         """True if validation examples are needed."""
-        return self.validation is not None or bool(self.choose) or "validation" in self.metrics
+        has_use = bool(self.choose) or "validation" in self.metrics or self.on == "validation"
+        return self.validation is not None or has_use
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         for name in ("metrics", "targets", "levels", "rare_classes"):
@@ -194,6 +254,12 @@ class EvaluateSpec(Spec):
         if "weight" in self.metrics and not facts.weighed:
             problem = "no learner has an aggregation that weighs users"
             yield Fault("metrics", problem, "weight", "leave it out, or use one that does, such as 'fedau'")
+        if self.on == "validation":
+            for name in ("sets", "choose"):
+                if getattr(self, name):
+                    yield Fault(name, "needs test examples", None, "leave it out, or evaluate on: test")
+            if "validation" in self.metrics:
+                yield Fault("metrics", "all metrics are on validation examples", "validation", "leave it out")
         for name, choice in self.choose.items():
             if name in facts.learners:
                 yield Fault(f"choose.{name}", "is the name of a learner", None, "use another name")

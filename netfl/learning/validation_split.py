@@ -32,7 +32,7 @@ def split_validation(
             return [*split], given
         for name in (name for name, choice in evaluate.choose.items() if choice.per == "user"):
             problem = "the validation examples belong to no user: the partition ignores the users of the data"
-            raise ScenarioError([Fault(f"choose.{name}.per", problem, "user", "use partition: natural, or per: all")])
+            raise ScenarioError([Fault(f"choose.{name}.per", problem, "user", "use partition: natural")])
         return [*split], Examples(given.x, given.y)
     if given is not None:
         problem = "has no effect because these data have their own validation examples"

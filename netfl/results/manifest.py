@@ -42,6 +42,7 @@ class Manifest(RunObserver):
         warnings: the warnings about the scenario.
         training: a sentence about how models are trained; empty for the usual way.
         facts: further facts, by key.
+        before_s: time of the passes of tuning before the run, which is part of its time.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Manifest(RunObserver):
         warnings: Sequence[str] = (),
         training: str = "",
         facts: Mapping[str, Any] | None = None,
+        before_s: float = 0.0,
     ) -> None:
         self._path = folder / "manifest.json"
+        self._before_s = before_s
         self._started = time.perf_counter()
         self._rounds_done = self._rounds_kept = 0
         self._diverged: Sequence[Divergence] = ()
@@ -94,7 +97,12 @@ class Manifest(RunObserver):
         """Write the manifest with a new status."""
         seconds, done = round(time.perf_counter() - self._started, 3), self._rounds_done
         pace = round((done - self._rounds_kept) / seconds, 3) if seconds else 0.0
-        timings = {"total_s": seconds, "rounds_kept": self._rounds_kept, "rounds_per_s": pace}
+        timings = {
+            "total_s": round(self._before_s + seconds, 3),
+            "rounds_kept": self._rounds_kept,
+            "rounds_per_s": pace,
+            **({"tuning_s": self._before_s} if self._before_s else {}),
+        }
         diverged = sorted(self._diverged, key=lambda lane: (lane.round, lane.learner, lane.replica))
         state = {"rounds_done": done, "diverged": [asdict(lane) for lane in diverged], "timings": timings}
         write_json(self._path, digests.signed({"status": status, **self._facts, **state, **more}))

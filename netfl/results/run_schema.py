@@ -75,6 +75,16 @@ class _Lane(_Entries):
     problem: str
 
 
+class _Tuning(_Entries):
+    state: str = ""
+    is_tuned: bool = False
+    by: str = ""
+    candidates: int = 0
+    replicas: int = 0
+    passes: int = 0
+    chosen: dict[str, dict[str, Any]] = {}
+
+
 class _Manifest(_Entries):
     status: Literal["running", "done", "interrupted", "failed"] = "running"
     format: int = 1
@@ -92,6 +102,8 @@ class _Manifest(_Entries):
     started: str = ""
     warnings: list[str] = []
     training: str = ""
+    tuning: _Tuning | None = None
+    steps: dict[str, FiniteFloat | None] = {}
     error: str = ""
     payload: _Words = {}
     flower: dict[str, Any] = {}

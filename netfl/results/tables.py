@@ -10,6 +10,7 @@ so that the file does not depend on when chunks were written.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -59,6 +60,18 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         _VALUE,
     ),
     "final_metrics": (REPLICA, _METRIC, _VALUE),
+    "candidates": (
+        Column("learner", "word", "the learner"),
+        Column("pass", "int64", "number of the pass in which the candidate was trained, from 1"),
+        Column("lr", "double", "step size"),
+        Column("step", "double", "effective step; empty if the weights have no bound", default=math.nan),
+        Column("settings", "word", "values of further keys, such as ``batch_size=8``; empty without any"),
+        Column("value", "double", "criterion, mean over validation replicas; empty if it diverged", default=math.nan),
+        Column("half", "double", "half width of its 95 % t interval; empty for one replica", default=math.nan),
+        Column("replicas", "int64", "number of validation replicas"),
+        Column("diverged", "int64", "number of those in which training diverged"),
+        Column("chosen", "int64", "1 for the candidate that runs, 0 for others"),
+    ),
 }
 """Columns of the tables; other tables, such as ``users``, have columns that depend on the scenario."""
 

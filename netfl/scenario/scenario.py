@@ -14,10 +14,12 @@ from netfl.errors import CONTROLS, Fault, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.formats import FORMAT
 from netfl.learning.data import Data
+from netfl.learning.effective_steps import StepRule
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.payload import largest_payload, learner_payloads, model_payload
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
+from netfl.learning.tuning import TuningSpec
 from netfl.network.compute import as_tuple
 from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of, invalid, list_kinds, to_line_error
 from netfl.scenario import examples
@@ -26,7 +28,7 @@ from netfl.scenario.html_card import html_card
 from netfl.scenario.key_search import place_remedy
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
-from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds
+from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.tracker import Tracker
@@ -66,6 +68,8 @@ class Scenario(Spec):
     """Seed of every random draw."""
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Independent repetitions of the network and of learning."""
+    replica_seed: Seed | None = None
+    """Seed of the replicas, if it is not ``seed``: other networks, splits and mini-batches of the same data."""
     users: Annotated[int, Field(ge=1, le=MOST_USERS)]
     """Number of users that hold data and train."""
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | None = None
@@ -89,6 +93,8 @@ class Scenario(Spec):
     """Precision of the learners' arithmetic, ``float32`` by default.  ``tf32`` and ``bf16`` are ``float32`` with
     products of less precise factors in training: ``tf32`` on a GPU only, with 10 bits of the mantissa; ``bf16`` with 7
     bits.  An update has 32 bits per number in all cases."""
+    tuning: TuningSpec | None = None
+    """Tuning of every learner by validation, with the same number of candidates and by the same rule."""
     evaluate: EvaluateSpec | None = None
     """Evaluation of the global models; every 10 rounds by default."""
     record: Annotated[Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, ByForm()] = RECORDED
@@ -180,9 +186,21 @@ class Scenario(Spec):
         """The section ``evaluate``, with its defaults."""
         return self.evaluate or EvaluateSpec()
 
+    @property
+    def step_rule(self) -> StepRule:
+        """The relation between step sizes and effective steps."""
+        return step_rule(self.access, self.users, self.steps)
+
+    @property
+    def effective_steps(self) -> Mapping[str, float | None]:
+        """Effective step of each learner, its largest weight times ``lr``; ``None`` if the weights have no bound."""
+        rule = self.step_rule
+        return {name: rule.step(learner) for name, learner in self.learners.items()}
+
     def streams_of(self, replica: int) -> Streams:
         """Return the random streams of one replica."""
-        return Streams(self.seed).at("replica", replica)
+        seed = self.seed if self.replica_seed is None else self.replica_seed
+        return Streams(seed).at("replica", replica)
 
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
         """Return the errors with the lines of their keys, if the scenario was read from a file."""
@@ -219,6 +237,8 @@ class Scenario(Spec):
         faults = list(cross_faults({name: getattr(self, name) for name in type(self).model_fields}))
         if faults:
             raise ValidationError.from_exception_data("Scenario", [to_line_error(fault) for fault in faults])
+        if any(learner.step_of for learner in self.learners.values()):
+            self.learners.update(self.step_rule.derive(self.learners))
         return self
 
 

@@ -12,15 +12,17 @@ import numpy as np
 from netfl.access import Access
 from netfl.errors import Fault
 from netfl.learning.conformance import model_faults, payload_faults
+from netfl.learning.effective_steps import StepRule
 from netfl.learning.evaluation_sets import set_faults
 from netfl.learning.payload import learner_payloads, list_payloads
+from netfl.learning.tuning import TuningSpec
 from netfl.registry import Spec, kind_of
 from netfl.scenario.recording import RecordSpec
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 from netfl.units import clock_problem, find_unit
 
-_OPTIONAL = ("evaluate", "checkpoint", "precision")
+_OPTIONAL = ("evaluate", "tuning", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
 """Number of equal windows of a ``duration``.  Each counts as a round, for progress and for stopping a run."""
@@ -60,6 +62,11 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
     facts = facts_of(parts)
+    if any(learner.step_of for learner in (parts["learners"] or {}).values()):
+        rule = step_rule(parts["access"], facts.users, facts.rounds)
+        yield from (fault.under("learners") for fault in rule.faults(parts["learners"]))
+    if parts["tuning"] is not None:
+        yield from (fault.under("tuning") for fault in _tuning_faults(parts))
     if parts["record"] is not None:
         yield from _record_faults(parts, facts)
     cases = [
@@ -106,6 +113,12 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         networked=access.info.is_networked,
         weighed=any(learner.aggregation.has_user_weights for learner in (parts["learners"] or {}).values()),
     )
+
+
+def step_rule(access: Access, users: int, rounds: int) -> StepRule:
+    """Return the relation between step sizes and effective steps of the learners of *users* that *access* serves."""
+    participation = access.participation_rates(users, Streams(0), np.ones((users, 1)))
+    return StepRule(users, access.max_deliveries(users, rounds), participation)
 
 
 def planned_rounds(rounds: int | None, duration_s: float | None, access: Access) -> int | None:
@@ -208,6 +221,26 @@ def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
     elif rarity == "prerun" and access.info.is_closed_loop:
         problem = "needs a run of the access alone, but the deliveries depend on the training"
         yield Fault("partition", problem, rarity, "use another order of the users, or another partition")
+
+
+def _tuning_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of the section ``tuning`` with other sections, with keys relative to it."""
+    tuning: TuningSpec = parts["tuning"]
+    access, data, evaluate, partition = parts["access"], parts["data"], parts["evaluate"], parts["partition"]
+    if parts["learners"]:
+        yield from tuning.key_faults(parts["learners"])
+    if access.info.is_closed_loop:
+        problem = "the deliveries depend on the training of a learner, so that candidates have no common trace"
+        yield Fault("", problem, None, "leave it out, or use another access")
+    if evaluate is not None and evaluate.on == "validation":
+        yield Fault("", "has no effect with evaluate.on: validation", None, "leave one of them out")
+    if data is not None and data.is_regression and tuning.criterion.needs_labels:
+        yield Fault("by", "needs labels, but the targets of these data are numbers", tuning.by, "use loss")
+    elif tuning.by == "rare_accuracy":
+        stated = None if evaluate is None else evaluate.rare_classes
+        rare = partition.rare_labels if partition is not None and stated is None else stated
+        if not rare and partition is not None:
+            yield Fault("by", "there are no rare classes", tuning.by, "give evaluate.rare_classes, or use accuracy")
 
 
 def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -28,6 +29,7 @@ from netfl.simulation.learners import open_learner
 from netfl.simulation.progress import python_display
 from netfl.simulation.run import FINAL_FILES, check_repeatable, note_continuation, perform_run
 from netfl.simulation.setup import prepare_run
+from netfl.simulation.tuning import TunedRun, finished_tuning
 from netfl.types import RunObserver
 
 
@@ -79,9 +81,12 @@ def extend(
             if _manifest(part).get("status") != "done":
                 warn_of_versions(folder, finished.manifest)
                 added = range(first, replicas)
-                setup = prepare_run(scenario, learning=learning, replicas=added, pulse=display.on_progress)
+                tuned = TunedRun(scenario, scenario)
+                if learning and scenario.tuning is not None:
+                    tuned = replace(finished_tuning(scenario, folder), candidates=None, seconds=0.0)
+                setup = prepare_run(tuned.scenario, learning=learning, replicas=added, pulse=display.on_progress)
                 with open_learner(setup, device, learning=learning) as learner, locked(part):
-                    perform_run(setup, learner, part, display, command)
+                    perform_run(setup, learner, part, display, command, tuned)
             if _manifest(part).get("status") == "done":  # and not stopped by the observer
                 with note_continuation(folder, command):
                     merge_replicas(finished, scenario, first, command)

@@ -117,15 +117,20 @@ class ProgressDisplay(StopOnSignal, RunObserver):
     def on_start(self, start: RunStart) -> None:
         now = time.monotonic()
         self._printed_at = now
+        self._printed_share = 0.0
         self._round_at = now
         self._is_open = True
         self._duration_s = start.duration_s
         self._screen.within = ""
-        self._screen.update(self._task, total=1.0, visible=True)
+        self._screen.update(self._task, total=1.0, completed=0.0, visible=True)
         if not self._quiet:
             self._console.print(f"{start.name} → {start.folder}", soft_wrap=True)
             if start.training:
                 self._console.print(f"training: {start.training}", soft_wrap=True)
+
+    def pass_observer(self) -> RunObserver:
+        """Return this display, which shows each pass of tuning like a run."""
+        return self
 
     def on_progress(self, progress: RoundProgress) -> None:
         """Show the progress within a slow round.
@@ -224,6 +229,10 @@ class NotebookDisplay(RunObserver):
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         self._show(status)
+
+    def pass_observer(self) -> RunObserver:
+        """Return this display, which shows each pass of tuning like a run."""
+        return self
 
     def _show(self, state: str) -> None:
         self._output.show(f"{self._title}<br>{state}")

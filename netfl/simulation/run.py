@@ -9,7 +9,7 @@ rounds to `netfl.simulation.learning_session`: continue reading in these two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -32,6 +32,7 @@ from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
 from netfl.simulation.setup import RunSetup, access_errors, locate_faults, prepare_run, warnings
+from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
 
@@ -73,9 +74,7 @@ def run(
         python_display(observer, progress=progress) as display,
     ):
         check_disk(scenario, folder)
-        setup = prepare_run(scenario, pulse=display.on_progress)
-        with open_learner(setup, device, workers, learning=bool(scenario.learners)) as learner:
-            return perform_run(setup, learner, folder, display)
+        return perform_scenario(scenario, folder, display, device=device, workers=workers)
 
 
 def trace(
@@ -128,9 +127,79 @@ def resume(
         scenario = load(stopped.folder / "scenario.yaml")
         learning = stopped.manifest["learning"]
         replicas = range(stopped.manifest.get("first", 0), scenario.replicas)
-        setup = prepare_run(scenario, learning=learning, replicas=replicas, pulse=display.on_progress)
-        with open_learner(setup, device, workers, learning=learning) as learner:
-            return perform_run(setup, learner, stopped.folder, display)
+        return perform_scenario(
+            scenario,
+            stopped.folder,
+            display,
+            device=device,
+            workers=workers,
+            learning=learning,
+            replicas=replicas,
+        )
+
+
+def perform_scenario(
+    scenario: Scenario,
+    folder: Path,
+    observer: RunObserver,
+    *,
+    device: str = "auto",
+    workers: int | Cluster = 1,
+    learning: bool = True,
+    replicas: range | None = None,
+    command: str = "",
+) -> Run:
+    """Tune the learners of *scenario* if it states that, and run all rounds into *folder*, from its start or on.
+
+    Args:
+        scenario: the scenario.
+        folder: the run directory, which the caller has locked.
+        observer: an observer of the run, which may stop it.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        workers: number of processes, or a cluster.
+        learning: whether learners run, if there are any.
+        replicas: the replicas to run; by default all.
+        command: the command that continues the run; by default ``netfl resume``.
+    """
+    if not command:
+        command = f"netfl resume {folder}"
+    tuned = TunedRun(scenario, scenario)
+    if learning and scenario.tuning is not None:
+        found = _tune(scenario, folder, observer, device, workers, command)
+        if found is None:
+            return open_run(folder)
+        tuned = found
+    setup = prepare_run(tuned.scenario, learning=learning, replicas=replicas, pulse=observer.on_progress)
+    has_learners = learning and bool(scenario.learners)
+    with open_learner(setup, device, workers, learning=has_learners) as learner:
+        return perform_run(setup, learner, folder, observer, command, tuned)
+
+
+def _tune(
+    scenario: Scenario, folder: Path, observer: RunObserver, device: str, workers: int | Cluster, command: str
+) -> TunedRun | None:
+    """Tune the learners of *scenario* in the folder of its run; ``None`` if the observer stopped it."""
+
+    def run_pass(candidates: Scenario, place: Path) -> Run:
+        has_begun = (place / "manifest.json").exists()
+        if has_begun and open_run(place).status == "done":
+            return open_run(place)
+        with ExitStack() as resources:
+            resources.enter_context(locked(place) if has_begun else create_run_directory(place))
+            of_pass = observer.pass_observer()
+            return perform_scenario(candidates, place, of_pass, device=device, workers=workers, command=command)
+
+    manifest = Manifest(folder, scenario, learning=True)
+    write_text(folder / "scenario.yaml", scenario.to_yaml())
+    manifest.write("running")
+    try:
+        tuned = tune_learners(scenario, folder, run_pass)
+    except BaseException as error:
+        manifest.on_end("failed", error)
+        raise
+    if tuned is None:
+        manifest.on_end("interrupted")
+    return tuned
 
 
 def check_repeatable(run: Run, action: str) -> None:
@@ -152,6 +221,7 @@ def perform_run(
     folder: Path,
     observer: RunObserver,
     command: str = "",
+    tuned: TunedRun | None = None,
 ) -> Run:
     """Run all rounds into *folder*, and return the run.
 
@@ -161,10 +231,13 @@ def perform_run(
         folder: the run directory, which the caller has locked.
         observer: an observer of the run, which may stop it.
         command: the command that continues the run after a failure of the machine; by default ``netfl resume``.
+        tuned: the tuning before the run, from which its scenario came; ``None`` without tuning.
     """
     scenario = setup.scenario
     if not command:
         command = f"netfl resume {folder}"
+    if tuned is None:
+        tuned = TunedRun(scenario, scenario)
     session, snapshots = open_session(setup, learner, folder, command)
     training = ""
     if learner is not None:
@@ -176,6 +249,8 @@ def perform_run(
         first=setup.replicas.start,
         warnings=[*warnings(scenario)],
         training=training,
+        facts=_learning_facts(scenario, tuned) if learner is not None else None,
+        before_s=tuned.seconds,
     )
     start = RunStart(
         folder=folder,
@@ -192,8 +267,10 @@ def perform_run(
         before.append(snapshots)
     with (
         note_continuation(folder, command, session),
-        recording(setup, manifest, start, before, [session, observer], command) as record,
+        recording(setup, manifest, start, before, [session, observer], command, tuned.stated) as record,
     ):
+        if tuned.candidates is not None:
+            record.writer.write_table("candidates", tuned.candidates)
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
         if not is_done:
             record.end("interrupted")
@@ -202,6 +279,14 @@ def perform_run(
                 record.writer.write_table(name, table)
             record.end("done")
     return open_run(folder)
+
+
+def _learning_facts(scenario: Scenario, tuned: TunedRun) -> dict[str, object]:
+    """Return the entries of the manifest on the learners: their effective steps, and how they were tuned."""
+    facts: dict[str, object] = {"steps": dict(scenario.effective_steps)}
+    if tuned.facts:
+        facts["tuning"] = dict(tuned.facts)
+    return facts
 
 
 @contextmanager
@@ -254,6 +339,7 @@ def recording(
     before: Sequence[RunObserver],
     after: Sequence[RunObserver],
     command: str,
+    stated: Scenario | None = None,
 ) -> Iterator[RunRecord]:
     """Open the record of a run; an error inside ends it as failed.
 
@@ -264,18 +350,21 @@ def recording(
         before: observers that come before the writer of the tables.
         after: observers that come after the manifest.
         command: the command that continues the run after a failure of the machine.
+        stated: the scenario that the folder keeps; by default that of *setup*.
 
     Raises:
         MachineError: the folder cannot be written.
     """
     scenario = setup.scenario
+    if stated is None:
+        stated = scenario
     folder = start.folder
     observers: list[RunObserver] = []  # none, until the folder is that of a run
     try:
         outdated = [*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)]
         for path in outdated:
             path.unlink(missing_ok=True)
-        write_text(folder / "scenario.yaml", scenario.to_yaml())
+        write_text(folder / "scenario.yaml", stated.to_yaml())
         manifest.write("running")
         observers = [manifest]
         tracked = scenario.track

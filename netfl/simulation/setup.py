@@ -14,7 +14,7 @@ from netfl.access import OpenAccess
 from netfl.errors import Fault, ScenarioError, model_errors, suggest
 from netfl.learning.conformance import check_plugins
 from netfl.learning.data import Data, Dataset, Examples
-from netfl.learning.evaluation_sets import load_test_sets
+from netfl.learning.evaluation_sets import load_test_sets, on_validation
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
@@ -119,6 +119,11 @@ def prepare_run(
     if replicas is None:
         replicas = range(scenario.replicas)
 
+    if learning and scenario.tuning is not None:
+        problem = "only runs and sweeps tune their learners"
+        fault = Fault("tuning", problem, None, "use netfl run, or leave it out: --set tuning=null")
+        raise ScenarioError(scenario.located([fault]))
+
     # errors that need no data
     memory.check_before_loading(scenario, learning=learning)
     if learning:
@@ -158,6 +163,8 @@ def prepare_run(
         if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
                 rows, examples = split_validation(scenario.evaluation, dataset, rows, streams)
+                if scenario.evaluation.on == "validation":
+                    _check_rare_examples(scenario, on_validation(dataset, examples))
             validation.append(examples)
         splits.append(rows)
 
@@ -180,6 +187,14 @@ def warnings(scenario: Scenario) -> Iterator[str]:
     yield from map(str, unusual_values(scenario))
     with locate_faults(scenario, "access"):
         yield from scenario.access.warnings(access_context(scenario, 0))
+
+
+def _check_rare_examples(scenario: Scenario, dataset: Dataset) -> None:
+    """Refuse validation examples, in place of the test examples of *dataset*, without one of the rare classes."""
+    missing = [label for label in scenario.rare_classes if not (dataset.test_groups == label).any()]
+    if missing:
+        problem = f"there is no validation example of rare class {', '.join(map(str, missing))}"
+        raise ScenarioError([Fault("validation", problem, scenario.evaluation.validation, "keep a larger share")])
 
 
 def _load_data(scenario: Scenario, data: Data, *, learning: bool) -> Dataset:

@@ -16,9 +16,7 @@ from netfl.errors import MachineError, NetflError
 from netfl.results.locking import locked
 from netfl.results.run_reader import open_run
 from netfl.results.run_writer import create_run_directory
-from netfl.simulation.learners import open_learner
-from netfl.simulation.run import perform_run
-from netfl.simulation.setup import prepare_run
+from netfl.simulation.run import perform_scenario
 from netfl.sweeps.plan import Task
 from netfl.types import LearnerReport, RunObserver, RunProgress, RunStart
 
@@ -100,6 +98,10 @@ class TaskReporter(RunObserver):
             self._has_ended = np.array([result is None for result in progress.results])[self._places]
         self._report(progress.round)
 
+    def pass_observer(self) -> RunObserver:
+        """Return an observer that stops a pass of tuning with the task, and sends nothing."""
+        return TaskReporter(self._task, lambda _: None, self._should_stop)
+
     def _report(self, round: int) -> None:
         if time.monotonic() - self._sent_at >= _UPDATE_EVERY_S:
             self._sent_at = time.monotonic()
@@ -159,6 +161,5 @@ def is_running(folder: Path) -> bool:
 
 def _perform(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:
     replicas = range(task.first, task.scenario.replicas)
-    setup = prepare_run(task.scenario, learning=task.learning, replicas=replicas)
-    with open_learner(setup, device, learning=task.learning) as learner:
-        return perform_run(setup, learner, folder, reporter).status
+    run = perform_scenario(task.scenario, folder, reporter, device=device, learning=task.learning, replicas=replicas)
+    return run.status

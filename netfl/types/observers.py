@@ -97,3 +97,18 @@ class RunObserver:
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Observe the end of a run: *status* is ``done``, ``interrupted`` or, with its *error*, ``failed``."""
+
+    def pass_observer(self) -> RunObserver:
+        """Return the observer of a pass of tuning before the run; by default one that only stops with this one."""
+        return _PassObserver(self)
+
+
+class _PassObserver(RunObserver):
+    """Observer of a pass of tuning, which stops with the observer of the run."""
+
+    def __init__(self, observer: RunObserver) -> None:
+        self._observer = observer
+        self.stop = observer.stop
+
+    def on_round(self, progress: RunProgress) -> None:
+        self.stop = self._observer.stop

@@ -151,6 +151,19 @@ class Aggregation(Spec):
         """True if the rule has `user_weights`."""
         return type(self).user_weights is not Aggregation.user_weights
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return the largest factor by which a round moves the version, where all changes are equal.
+
+        All users have delivered a change Δ at some time, and all changes are Δ: then the version moves by at most
+        this factor times Δ.  The mean of the delivered changes has the factor 1.  ``None`` if there is no such factor:
+        it follows losses or past deliveries, or the rule does not state it.
+
+        Args:
+            users: number of users.
+            deliveries: largest number of deliveries in a round.
+        """
+        return None
+
     @property
     def needs_losses(self) -> bool:
         """True if `step` needs `Updates.losses`."""

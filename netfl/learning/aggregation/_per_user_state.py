@@ -18,6 +18,9 @@ class PerUserState(Aggregation):
     def open(self, users: int, current: Tensor) -> State:
         return {"last": current.new_zeros(users, len(current)), "mean": current.new_zeros(len(current))}
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        return self.server_lr
+
     def memory(self, users: int, parameters: int) -> int:
         return (users + 1) * (parameters + 1)
 

@@ -48,6 +48,10 @@ class Afl(Aggregation):
     def user_weights(self, state: State) -> Tensor:
         return len(state["weights"]) * state["weights"]
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return ``None``: Σ λ over the delivered users may be anything from 0 to 1, and follows their losses."""
+        return None
+
     def memory(self, users: int, parameters: int) -> int:
         return parameters + 1
 

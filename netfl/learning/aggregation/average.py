@@ -35,6 +35,9 @@ class Average(Aggregation):
     def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
         return current + self._shares(updates) @ (updates.models - current)
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        return self.server_lr
+
     def _shares(self, updates: Updates) -> Tensor:
         counts = updates.samples if self.weights == "size" else updates.samples.new_ones(len(updates.samples))
         return counts / counts.sum()

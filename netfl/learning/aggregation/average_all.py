@@ -33,5 +33,9 @@ class AverageAll(Aggregation):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         return current + self.server_lr / len(state["weights"]) * (updates.models - updates.bases).sum(0), state
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return ``η D / N`` for at most D deliveries in a round of N users."""
+        return self.server_lr * deliveries / users
+
     def user_weights(self, state: State) -> Tensor:
         return state["weights"]

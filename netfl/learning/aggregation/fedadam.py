@@ -39,6 +39,10 @@ class Fedadam(ServerOptimiser):
     tau: Annotated[float, Field(gt=0, le=1e9)] = 1e-3
     """Adaptivity τ, which limits the steps for small changes."""
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return ``None``: Adam divides Δ by its size, so that the factor has no bound for small changes."""
+        return None
+
     def open_optimiser(self, current: Tensor) -> State:
         return {"mean": current.new_zeros(len(current)), "square": current.new_full((len(current),), self.tau**2)}
 

@@ -49,6 +49,10 @@ class Fedasync(Aggregation):
             current = current.lerp(model, weight)
         return current
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return ``1 - (1-α)^D``, which D deliveries without staleness have together."""
+        return 1 - (1 - self.alpha) ** deliveries
+
     def _discount(self, tau: Tensor) -> Tensor:
         if self.staleness == "polynomial":
             return (1 + tau) ** -(self.a or 0)

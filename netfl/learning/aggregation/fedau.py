@@ -54,6 +54,10 @@ class Fedau(Aggregation):
         ended, total = state["ended"], state["total"]
         return (total.double() / ended.clamp(min=1)).masked_fill(ended == 0, 1.0)
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return ``None``: the weights follow past deliveries; with a cutoff of 1 they are those of `average_all`."""
+        return self.server_lr * deliveries / users if self.cutoff == 1 else None
+
     def _add_round(self, state: State, delivered: Tensor) -> State:
         """Add a round in which the users in the mask *delivered*, ``[users]``, participate."""
         lasting = state["lasting"] + 1

@@ -34,6 +34,11 @@ class Fedavgm(ServerOptimiser):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum β: the factor of the previous step."""
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return ``η / (1-β)`` times that of the inner aggregation: the limit of many equal steps Δ."""
+        inner = self.inner.largest_weight(users, deliveries)
+        return None if inner is None else self.server_lr / (1 - self.momentum) * inner
+
     def open_optimiser(self, current: Tensor) -> State:
         return {"velocity": current.new_zeros(len(current))}
 

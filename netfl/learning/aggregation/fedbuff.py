@@ -36,3 +36,6 @@ class Fedbuff(Aggregation):
         age = (updates.round - updates.base_rounds).to(updates.models)
         weights = self.server_lr / len(age) * age**-self.exponent
         return current + weights @ (updates.models - updates.bases), state
+
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        return self.server_lr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Self
 
@@ -58,6 +59,13 @@ class KnownParticipation(Aggregation):
         weights = state["weights"]
         change = weights[updates.users] @ (updates.models - updates.bases)
         return current + self.server_lr / len(weights) * change, state
+
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return ``η/N Σ 1/p_k`` over the D users of smallest p_k; ``None`` if the probabilities are not known."""
+        if self.probability is None:
+            return None
+        weights = sorted((1 / float(p) for p in chances_of(self.probability, users) if p > 0), reverse=True)
+        return self.server_lr / users * math.fsum(weights[:deliveries])
 
     def user_weights(self, state: State) -> Tensor:
         return state["weights"]

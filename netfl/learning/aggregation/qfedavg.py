@@ -32,6 +32,10 @@ class Qfedavg(Aggregation):
     q: Annotated[float, Field(ge=0)]
     """Fairness parameter q; 0 gives the mean of the changes."""
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        """Return 1 for q = 0; else ``None``, as the weights follow the losses and the lengths of the changes."""
+        return 1.0 if self.q == 0 else None
+
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """Add the weighted changes.  ``F^q`` in both sums is relative to the largest, to avoid overflow."""
         changes, inverse = updates.models - updates.bases, 1 / updates.rates[:, 0]

@@ -25,6 +25,9 @@ class Relay(Aggregation):
             raise ValueError(f"relay passes on one model, but round {updates.round} delivered {len(updates.models)}")
         return updates.models[0], state
 
+    def largest_weight(self, users: int, deliveries: int) -> float | None:
+        return 1.0
+
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if facts.max_deliveries > 1:
             problem = f"relay passes on one user's model, but a round can deliver {facts.max_deliveries}"

@@ -88,6 +88,15 @@ class Objective(Spec):
         return 0.0
 
     @property
+    def largest_weight(self) -> float | None:
+        """Largest sum of the weights of a mini-batch, in units of the mean loss, whose weights have the sum 1.
+
+        It is the factor by which a step may be longer than that of `erm`; ``None`` if it has no bound, or if the
+        objective does not state it.
+        """
+        return None
+
+    @property
     def has_zero_weights(self) -> bool:
         """True if all weights of a mini-batch are often 0, so that it pays to check before a backward pass."""
         return False

@@ -87,6 +87,13 @@ class Cvar(Objective):
         }
 
     @property
+    def largest_weight(self) -> float | None:
+        """``(1-γ)/α + γ``, the weight of a loss above t, unless a derived class has other weights."""
+        if self.neutral() is None:
+            return None
+        return (1 - self.gamma) / self.alpha + self.gamma
+
+    @property
     def has_zero_weights(self) -> bool:
         """True for γ = 0: losses below t have the weight 0."""
         return self.gamma == 0

@@ -29,5 +29,10 @@ class Erm(Objective):
         """True, except for a derived class with other weights."""
         return type(self).gradient_weights is Erm.gradient_weights
 
+    @property
+    def largest_weight(self) -> float | None:
+        """1, except for a derived class with other weights."""
+        return 1.0 if self.has_equal_weights else None
+
     def value(self, losses: Floats, rho: Floats, t: float) -> float:
         return float(losses @ rho)

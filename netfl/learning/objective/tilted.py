@@ -43,6 +43,11 @@ class Tilted(Objective):
         tilted = (losses * h["tau"][:, None]).masked_fill(share == 0, -float("inf"))
         return tilted.softmax(1), t.new_zeros(t.shape)
 
+    @property
+    def largest_weight(self) -> float | None:
+        """1, the sum of a softmax, unless a derived class has other weights."""
+        return 1.0 if type(self).gradient_weights is Tilted.gradient_weights else None
+
     def value(self, losses: Floats, rho: Floats, t: float) -> float:
         """Return ``(1/τ) log Σ ρ_k exp(τ f_k)``, computed without overflow."""
         top = float((self.tau * losses[rho > 0]).max())
