@@ -9,8 +9,10 @@ _TRAINED = 1 << 23
 _EXAMINED = 512
 """Examples that a CPU evaluates at once.  Fewer and more are slower."""
 _LAYER_BYTES = 1 << 24
-"""Most bytes of a layer's output that a CPU evaluates at once.  Memory of 32 MiB and more returns to the system when it is
-freed, and to map it again in each layer takes as long as the convolution."""
+"""Most bytes of a layer's output that a CPU evaluates at once.
+
+Memory of 32 MiB and more returns to the system when it is freed.  To map it again takes as long as a convolution.
+"""
 _GPU_EXAMINED = 1 << 20
 """Examples that a GPU evaluates at once, counted once for each model."""
 _GPU_COPIES = 16
