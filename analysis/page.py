@@ -90,7 +90,8 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   values): such an interval also holds values that contradict the claim. The number of replicas that would make it
   narrow enough follows.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
-  difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica.
+  difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica. *Not run*: the
+  second learner has no run yet; its hours follow.
 - **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
   A single replica has no spread, so at least 2 are needed.
 - **Hours** are those of one thread of a shared machine with two cores and no GPU, often beside other runs. Hours of
@@ -165,7 +166,7 @@ def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claim
     orders = [verdict(difference(results, order)) for order in claimed_orders if _has_order(order, results)]
     values = [answer_of(experiment, row, results) for row in claimed_rows if _has_row(row, results)]
     untested = len(claimed_orders) + len(claimed_rows) - len(orders) - len(values)
-    others = [row for row in experiment.rows if not experiment.is_claim(row) and _has_row(row, results)]
+    others = [row for row in experiment.rows if not experiment.is_authors(row) and _has_row(row, results)]
     other_orders = [
         order for order in experiment.orders if not experiment.is_claim(order) and _has_order(order, results)
     ]
@@ -265,24 +266,23 @@ def section(experiment: Experiment, results: Mapping[str, Result], plots: Path |
             yield ""
     yield from _runs(experiment, results)
     rows = [row for row in experiment.rows if _has_row(row, results)]
-    orders = [order for order in experiment.orders if _has_order(order, results)]
+    orders = [order for order in experiment.orders if _has_order(order, results) or _lacks_control(order, results)]
     if experiment.paper:
-        claimed_rows = [row for row in rows if experiment.is_claim(row)]
-        yield from _values(experiment, claimed_rows, results)
-        yield from _orders([order for order in orders if experiment.is_claim(order)], results, "claimed order")
+        yield from _values(experiment, [row for row in rows if experiment.is_authors(row)], results)
+        yield from _orders(experiment, [order for order in orders if experiment.is_claim(order)], results)
         yield from _untested(experiment, results)
-        rows = [row for row in rows if not experiment.is_claim(row)]
+        rows = [row for row in rows if not experiment.is_authors(row)]
         orders = [order for order in orders if not experiment.is_claim(order)]
         if rows or orders:
             yield ""
             yield "<details><summary>Sensitivity: other settings, no claims</summary>"
             yield from _values(experiment, rows, results)
-            yield from _orders(orders, results, "order")
+            yield from _orders(experiment, orders, results)
             yield ""
             yield "</details>"
     else:
         yield from _folded_values(experiment, rows, results)
-        yield from _orders(orders, results, "order")
+        yield from _orders(experiment, orders, results)
     remarks = experiment.remarks(results) if results else ""
     if remarks:
         yield ""
@@ -301,14 +301,19 @@ def _folded_values(experiment: Experiment, rows: Sequence[Row], results: Mapping
         yield "</details>"
 
 
-def _orders(orders: Sequence[Order], results: Mapping[str, Result], name: str) -> Iterator[str]:
-    """Yield the table of orders, under a column of this *name*."""
+def _orders(experiment: Experiment, orders: Sequence[Order], results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the table of orders; those whose second run is missing have its hours."""
     if not orders:
         return
+    name = "claimed order" if experiment.is_claim(orders[0]) else "order"
     yield ""
     yield f"| {name} | difference | replicas | holds | decided by |"
     yield "|---|---|---|---|---|"
     for order in orders:
+        if _lacks_control(order, results):
+            hours = sum(experiment.hours_missing(part, None) for part in order.against)
+            yield f"| {order.label} | – | 0 | not run | {_missing_hours(hours)} |"
+            continue
         found = difference(results, order)
         holds = verdict(found)
         decided = _decided_by(found) if holds == "open" else ""
@@ -470,6 +475,12 @@ def _has_row(row: Row, results: Mapping[str, Result]) -> bool:
 def _has_order(order: Order, results: Mapping[str, Result]) -> bool:
     """Return whether two parts of an order have results with its metric in the same replica."""
     return difference(results, order).replicas > 0
+
+
+def _lacks_control(order: Order, results: Mapping[str, Result]) -> bool:
+    """Return whether the runs of the first learner exist, and none of the second one, such as of larger steps."""
+    is_known = any(results[part].values(order.above, order.metric) for part in order.parts if part in results)
+    return is_known and bool(order.against) and not any(part in results for part in order.against)
 
 
 def _signed(found: ConfidenceInterval, digits: int) -> str:

@@ -358,9 +358,13 @@ class Experiment:
 
     def is_claim(self, item: Row | Order) -> bool:
         """Return whether a row or an order is a claim of the paper, tested at the settings of its authors."""
-        parts = (*item.parts, *item.against) if isinstance(item, Order) else item.parts
         is_published = isinstance(item, Order) or item.published is not None
-        return bool(self.paper) and item.claimed and is_published and all(self.parts[name].is_authors for name in parts)
+        return bool(self.paper) and is_published and self.is_authors(item)
+
+    def is_authors(self, item: Row | Order) -> bool:
+        """Return whether a row or an order is at the settings of the authors."""
+        parts = (*item.parts, *item.against) if isinstance(item, Order) else item.parts
+        return item.claimed and all(self.parts[name].is_authors for name in parts)
 
     def effect(self, row: Row) -> float:
         """Return the largest effect on the metric of a row that a claimed order states; NaN if none does.

@@ -482,3 +482,14 @@ def test_rows_and_orders_pool_the_parts_that_exist():
     assert estimate(results, row).mean == 6.0
     assert difference(results, order).mean == 2.0
     assert estimate({}, row).replicas == difference({}, order).replicas == 0
+
+
+def test_orders_without_their_control_name_its_hours():
+    order = Order("A above B with a larger step", ("long",), "x", "A", "B", ("control",), claimed=False)
+    parts = {"long": Part("paper/fig2a"), "control": Part("paper/fig2a", ("full",), published=False, core_hours=0.5)}
+    toy = claims_of([Row("A", ("long",), "A", "x", Published(5.0))], [order], parts)
+    values = result(A=[0.05, 0.05])
+    row = "| A above B with a larger step | – | 0 | not run | 1.5 h |"
+    assert row in [*page.section(toy, {"long": values})]
+    assert "not run" not in "\n".join(page.section(toy, {"long": values, "control": result(B=[0.04, 0.03])}))
+    assert "not run" not in "\n".join(page.section(toy, {"control": values}))
