@@ -88,7 +88,7 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   words ("about 50"), we compare with the range in parentheses. It is *open*, never *yes*, if there is one replica, or
   if the interval is wider than the effect that the paper claims on this metric (the difference of the two published
   values): such an interval also holds values that contradict the claim. The number of replicas that would make it
-  narrow enough follows.
+  narrow enough follows, or *runs differ too much* if no number would.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
   difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica. *Not run*: the
   second learner has no run yet; its hours follow.
@@ -158,19 +158,20 @@ def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claim
     else:
         run = "no data" if all(part.needs for part in authors.values()) else "not run"
     if not experiment.paper:
-        return Claims(
-            run, [verdict(difference(results, each)) for each in experiment.orders if _has_order(each, results)], []
-        )
-    claimed_orders = [order for order in experiment.orders if experiment.is_claim(order)]
-    claimed_rows = [row for row in experiment.rows if experiment.is_claim(row)]
-    orders = [verdict(difference(results, order)) for order in claimed_orders if _has_order(order, results)]
-    values = [answer_of(experiment, row, results) for row in claimed_rows if _has_row(row, results)]
-    untested = len(claimed_orders) + len(claimed_rows) - len(orders) - len(values)
-    others = [row for row in experiment.rows if not experiment.is_authors(row) and _has_row(row, results)]
-    other_orders = [
-        order for order in experiment.orders if not experiment.is_claim(order) and _has_order(order, results)
-    ]
-    return Claims(run, orders, values, untested, len(others) + len(other_orders))
+        return Claims(run, _verdicts(experiment.orders, results), [])
+    orders = [order for order in experiment.orders if experiment.is_claim(order)]
+    rows = [row for row in experiment.rows if experiment.is_claim(row)]
+    of_orders = _verdicts(orders, results)
+    of_values = [answer_of(experiment, row, results) for row in rows if _has_row(row, results)]
+    untested = len(orders) + len(rows) - len(of_orders) - len(of_values)
+    other_rows = [row for row in experiment.rows if not experiment.is_authors(row) and _has_row(row, results)]
+    other_orders = _verdicts([order for order in experiment.orders if not experiment.is_claim(order)], results)
+    return Claims(run, of_orders, of_values, untested, len(other_rows) + len(other_orders))
+
+
+def _verdicts(orders: Sequence[Order], results: Mapping[str, Result]) -> list[str]:
+    """Return the verdict on each order that has results."""
+    return [verdict(difference(results, order)) for order in orders if _has_order(order, results)]
 
 
 def answer_of(experiment: Experiment, row: Row, results: Mapping[str, Result]) -> str:
@@ -444,16 +445,21 @@ def _compared(experiment: Experiment, row: Row, results: Mapping[str, Result]) -
     """Return the difference from the published value, the prediction interval, and whether the value agrees."""
     if row.published is None:
         return ["", "", ""]
-    found, effect = estimate(results, row), experiment.effect(row)
-    apart, half = found.mean - row.published.value, prediction_half(found, row.published.runs)
+    found = estimate(results, row)
+    effect = experiment.effect(row)
+    apart = found.mean - row.published.value
+    half = prediction_half(found, row.published.runs)
     answer = agreement(found, row.published, effect)
     if answer == "open" and found.replicas < 2:
         answer += ": at least 2 replicas"
     elif answer == "open":
         count = replicas_to_agree(found, row.published, effect)
         answer += ": runs differ too much" if count is None else f": about {count} replicas"
-    shown = [f"{apart:+.{row.digits}f}" if math.isfinite(apart) else "", f"± {half:.{row.digits}f}"]
-    return [shown[0], shown[1] if math.isfinite(half) else "–", answer]
+    return [
+        "" if math.isnan(apart) else f"{apart:+.{row.digits}f}",
+        "–" if math.isnan(half) else f"± {half:.{row.digits}f}",
+        answer,
+    ]
 
 
 def _published(row: Row) -> str:
