@@ -1,10 +1,11 @@
 """Campaign: make the runs that docs/reproduction.md lacks, for a given time, and write the page.
 
 The list of runs is that of the experiments (`reproduction.Part`). One task is one replica of one part. Tasks run in the
-order of value per hour: the value of the part divided by the number of the replica, counted from 1, and by the hours
-that the replica still takes. Results are added to analysis/results, so that the work adds up over many days and
-machines: a replica with a stored result does not run again, even if its run directory is gone. Checkpoints of
-unfinished replicas are packed into analysis/results/checkpoints, 20 MB at most, and continue there on a new clone.
+order of the turns of their parts (`reproduction.TURNS`), and within a turn the cheap ones first: by the hours that a
+replica still takes, and with equal hours the first replicas of all parts before further ones. Results are added to
+analysis/results, so that the work adds up over many days and machines: a replica with a stored result does not run
+again, even if its run directory is gone. Checkpoints of unfinished replicas are packed into
+analysis/results/checkpoints, 20 MB at most, and continue there on a new clone.
 
 A campaign that is interrupted or killed continues when it is started again. It commits nothing.
 
@@ -106,24 +107,24 @@ class Campaign:
         return read_results(experiment, self._results)
 
     def missing(self) -> list[Replica]:
-        """Return the replicas without a result, in the order of value per hour."""
+        """Return the replicas without a result, by turn, and within a turn the cheap ones first."""
         found = []
         for experiment in self.experiments:
             stored = self.results_of(experiment)
             for name, part in experiment.parts.items():
-                for number in range(part.replicas if part.value else 0):
+                result = stored.get(name)
+                for number in range(part.replicas if part.turn else 0):
+                    if experiment.is_done(name, number, result):
+                        continue
                     replica = Replica(experiment, name, number)
-                    if not experiment.is_done(name, number, stored.get(name)):
-                        hours = experiment.hours(name, stored.get(name)) * (1 - self.share_done(replica))
-                        found.append(
-                            (value_of(part, number) / max(hours, 1e-6) if math.isfinite(hours) else 0.0, replica)
-                        )
-        return [replica for _, replica in sorted(found, key=lambda pair: -pair[0])]
+                    hours = experiment.hours(name, result) * (1 - self.share_done(replica))
+                    found.append((part.turn, math.inf if math.isnan(hours) else round(hours, 3), number, replica))
+        return [replica for *_, replica in sorted(found, key=lambda entry: entry[:3])]
 
     def share_done(self, replica: Replica) -> float:
         """Return the share of the rounds of an unfinished replica that a checkpoint holds."""
         done = max(round_of_run(self.run_folder(replica)), self.kept.round_of(replica.stem))
-        return done / int(replica.part.settings["rounds"])
+        return done / replica.part.rounds
 
     def run_folder(self, replica: Replica) -> Path:
         """Return the run directory of a replica."""
@@ -149,7 +150,8 @@ class Campaign:
         with locked(self.folder):
             for part in self._results.rglob("*.part"):  # a file that a killed campaign was writing
                 part.unlink()
-            replicas = [replica for replica in self.missing() if not missing_data(replica.part)]
+            absent = absent_data()
+            replicas = [replica for replica in self.missing() if replica.part.data_kind not in absent]
             changed = {replica.experiment.name for replica in replicas if self._adopt(replica, report)}
             replicas = [replica for replica in replicas if not self._has_result(replica)]
             by_key = {replica.key: replica for replica in replicas}
@@ -217,15 +219,9 @@ class Campaign:
                 report(f"{replica.stem}: its checkpoint is too large to be kept; it stays in {self.folder}")
 
 
-def value_of(part: Part, number: int) -> float:
-    """Return the value of a replica: the first ones of a part count more than further ones."""
-    return part.value / (number + 1)
-
-
-def missing_data(part: Part) -> str:
-    """Return the published data set that a part needs and this machine does not have; empty if it has it."""
-    here = {dataset.name: dataset.state for dataset in list_datasets()}
-    return part.data_kind if here.get(part.data_kind, "here") != "here" else ""
+def absent_data() -> frozenset[str]:
+    """Return the published data sets that this machine does not have."""
+    return frozenset(dataset.name for dataset in list_datasets() if dataset.state != "here")
 
 
 def plan_lines(campaign: Campaign) -> Iterator[str]:
@@ -233,13 +229,14 @@ def plan_lines(campaign: Campaign) -> Iterator[str]:
     missing: dict[tuple[str, str], list[Replica]] = {}
     for replica in campaign.missing():
         missing.setdefault((replica.experiment.name, replica.name), []).append(replica)
-    yield f"{'run':58} {'replicas':>9} {'h done':>8} {'h left':>8} {'value/h':>8}"
+    yield f"{'run':58} {'replicas':>9} {'h done':>8} {'h left':>8} {'turn':>5}"
     total_done = total_left = 0.0
-    rows = []
+    places = {key: place for place, key in enumerate(missing)}
+    absent, rows = absent_data(), []
     for experiment in campaign.experiments:
         stored = campaign.results_of(experiment)
         for name, part in experiment.parts.items():
-            if not part.value:
+            if not part.turn:
                 continue
             left = missing.get((experiment.name, name), [])
             hours = experiment.hours(name, stored.get(name))
@@ -250,10 +247,10 @@ def plan_lines(campaign: Campaign) -> Iterator[str]:
                 else 0.0
             )
             left_h = hours * (len(left) - sum(shares)) if left else 0.0
-            rate = value_of(part, left[0].number) / max(hours * (1 - shares[0]), 1e-6) if left else 0.0
-            place = [*missing].index((experiment.name, name)) if left else len(missing)
-            note = f"  no data: {missing_data(part)}" if left and missing_data(part) else ""
-            cells = f"{part.replicas - len(left):>4} of {part.replicas:<2} {done_h:>8.2f} {left_h:>8.2f} {rate:>8.2f}"
+            place = places.get((experiment.name, name), len(places))
+            note = f"  no data: {part.data_kind}" if left and part.data_kind in absent else ""
+            done = f"{part.replicas - len(left):>4} of {part.replicas:<2}"
+            cells = f"{done} {done_h:>8.2f} {left_h:>8.2f} {part.turn:>5}"
             rows.append((place, f"{experiment.stem(name):58} {cells}{note}"))
             total_done, total_left = total_done + done_h, total_left + left_h
     yield from (row for _, row in sorted(rows, key=lambda pair: pair[0]))

@@ -21,7 +21,7 @@ from netfl.results.run_reader import Run
 PAPER = "Federated Learning Under Restricted User Availability"
 FEDAVG, CVAR = "FedAvg", "FED-CVaR-AVG"
 RARE = {"2a": (2,), "2b": (2, 3), "2c": (2,)}
-NEVER, ALWAYS = Published(0.0, text=""), Published(low=95, high=100, text="all")
+NEVER, ALWAYS = Published(0.0, digits=0), Published(low=95, high=100, text="all")
 
 
 def rows() -> Iterator[Row]:
@@ -64,8 +64,8 @@ EXPERIMENTS = (
             "rare pattern. FedAvg never learns these patterns. FED-CVaR-AVG (α = γ = 0.1) learns all patterns."
         ),
         parts={
-            **{panel: Part(f"paper/fig{panel}", ("full",)) for panel in RARE},
-            **{f"{panel} quick": Part(f"paper/fig{panel}", ("quick",), full=False, value=0) for panel in RARE},
+            **{panel: Part(f"paper/fig{panel}", ("full",), turn=1) for panel in RARE},
+            **{f"{panel} quick": Part(f"paper/fig{panel}", ("quick",), full=False, turn=0) for panel in RARE},
         },
         rows=[*rows()],
         orders=[

@@ -10,10 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reproduction import Experiment, Order, Result, Row
-from run_results import MOST_REPLICAS, WINDOW, agreement, difference, estimate, replicas_to_decide, verdict
+from run_results import (
+    MOST_REPLICAS,
+    WINDOW,
+    agreement,
+    difference,
+    estimate,
+    prediction_half,
+    replicas_to_agree,
+    replicas_to_decide,
+    verdict,
+)
 
 from netfl.results.statistics import ConfidenceInterval
 
+OTHER_SETTINGS = "other settings"
+"""Runs exist, but none at the authors' settings."""
 LONG = 24
 """Longer tables are folded."""
 WIDTH = 120
@@ -31,6 +43,8 @@ This page compares the published results of {papers} papers with runs of netfl.
 
 **{claims}**
 
+{counting}
+
 Every experiment of the papers is a scenario in `scenarios/paper/`. Our own experiments are in `scenarios/beyond/`. To
 repeat an experiment and compare it with its paper, run:
 
@@ -44,17 +58,18 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 
 ## Overview
 
-| experiment | run | orders that agree | values that agree | open | disagree | hours missing |
-|---|---|---|---|---|---|---|
+| experiment | run | orders that agree | values that agree | open | disagree | untested | sensitivity | hours missing |
+|---|---|---|---|---|---|---|---|---|
 {overview}
 
-- **Run**: *full* means that all replicas of all runs of the experiment exist. Otherwise the column counts the replicas
-  that exist, of those in the plan. *Shortened* runs have fewer rounds, a smaller model or less data. An experiment with
-  full runs is counted by these alone. *No data*: we may not distribute the data. [Hours](#hours) lists what is
-  missing, and why.
+- **Run**: *full* means that all replicas of all runs at the authors' settings exist. Otherwise the column counts the
+  replicas that exist, of those in the plan. *Other settings*: there are only runs with fewer rounds, a smaller model,
+  or less or other data. *No data*: we may not distribute the data. [Hours](#hours) lists what is missing, and why.
 - **Orders**: the paper claims that a value is greater with one learner or setting than with another.
-- **Values**: the paper prints a value. A claim counts once for each setting in which it is tested, for example once for
-  each pixel scale of Fig. 3.
+- **Values**: the paper prints a value, or words such as "about 50 %".
+- A claim counts once, and only if a run has the settings of its authors. **Untested** claims have no such run yet.
+- **Sensitivity**: rows of other settings, such as other pixel scales, fewer rounds or other step sizes. They show how
+  much the settings matter. They are no claims, and no row of them agrees or disagrees.
 - Experiments named *Beyond* are our own. They do not count as published claims.
 
 ## How to read the tables
@@ -64,20 +79,27 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   number after ± is the half width of the 95 % interval of Student's t over replicas.
 - **Last round** is the mean over replicas of the last evaluation.
 - **Difference**, beside a published value, is ours minus the published value.
-- **Agrees** is *yes* if our interval overlaps the published one, otherwise *no*. The published ± is often a standard
-  deviation. *Open* means that our half width is greater than our mean, or that our only replica lies outside the
-  published interval. The number of replicas that would decide it follows. If the paper gives only words ("about 50"),
-  we compare with the range in parentheses.
+- **Predicted** is the half width of the 95 % prediction interval: a further run, or the mean of as many runs as were
+  published, lies within it with this probability, if it differs from ours by chance alone. For n replicas with the
+  half width h it is h √(1 + n/k) for the mean of k runs. A published mean over splits of one draw of the data counts as
+  one run.
+- **Agrees** is *yes* if the published value lies in the prediction interval, otherwise *no*. The published ±, mostly a
+  standard deviation of five runs, and half a unit of the last digit are added on both sides. If the paper gives only
+  words ("about 50"), we compare with the range in parentheses. It is *open*, never *yes*, if there is one replica, or
+  if the interval is wider than the effect that the paper claims on this metric (the difference of the two published
+  values): such an interval also holds values that contradict the claim. The number of replicas that would make it
+  narrow enough follows, or *runs differ too much* if no number would.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
-  difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica.
-- **Decided by** is the number of replicas at which an open order or value would be decided, if mean and spread stay as
-  they are. A single replica has no spread, so at least 2 are needed.
+  difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica. *Not run*: the
+  second learner has no run yet; its hours follow.
+- **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
+  A single replica has no spread, so at least 2 are needed.
 - **Hours** are those of one thread of a shared machine with two cores and no GPU, often beside other runs. Hours of
   missing replicas are those of the existing ones or, without any, estimated from a run of a few rounds.
 
 ## Hours
 
-`analysis/campaign.py` makes these runs in the order of value per hour, and continues what is unfinished:
+`analysis/campaign.py` makes these runs, the cheap ones first, and continues what is unfinished:
 
 ```
 python analysis/campaign.py --list
@@ -103,15 +125,19 @@ class Claims:
     """Claims of one experiment compared with our runs: "yes", "no" or "open" for each.
 
     Args:
-        run: how far the experiment was run: ``full``, ``shortened``, ``2 of 9 replicas``, ``not run``, or ``no data``
-            if every run needs more than time.
-        orders: one verdict for each claimed order.
-        values: one verdict for each published value.
+        run: how far the experiment was run: ``full``, ``other settings``, ``2 of 9 replicas``, ``not run``, or ``no
+            data`` if every run needs more than time.
+        orders: one verdict for each claimed order that was tested.
+        values: one verdict for each published value that was tested.
+        untested: number of claims without a run at the authors' settings.
+        sensitivity: number of rows with results at other settings.
     """
 
     run: str
     orders: Sequence[str]
     values: Sequence[str]
+    untested: int = 0
+    sensitivity: int = 0
 
     def count(self, answer: str) -> int:
         """Return the number of orders and values with this verdict."""
@@ -119,46 +145,75 @@ class Claims:
 
 
 def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claims:
-    """Compare the claims of an experiment with its full runs, or with its shortened ones if it has no full run."""
-    full = {name: part for name, part in experiment.parts.items() if part.full and part.published}
-    counts = {name: experiment.count_done(name, results.get(name)) for name in full}
-    wanted = sum(part.replicas for part in full.values())
-    others = {name: result for name, result in results.items() if experiment.parts[name].published}
-    counted = {name: results[name] for name in full if name in results} or others
-    if sum(counts.values()) == wanted:
+    """Compare the claims of an experiment with its runs at the authors' settings."""
+    authors = {name: part for name, part in experiment.parts.items() if part.is_authors}
+    done = sum(experiment.count_done(name, results.get(name)) for name in authors)
+    wanted = sum(part.replicas for part in authors.values())
+    if authors and done == wanted:
         run = "full"
-    elif any(counts.values()):
-        run = f"{sum(counts.values())} of {wanted} replicas"
+    elif done:
+        run = f"{done} of {wanted} replicas"
+    elif results:
+        run = OTHER_SETTINGS
     else:
-        run = "shortened" if results else "no data" if all(part.needs for part in full.values()) else "not run"
-    orders = [verdict(difference(counted, order)) for order in experiment.orders if _has_order(order, counted)]
-    values = [
-        agreement(estimate(counted, row), row.published)
-        for row in experiment.rows
-        if row.published and _has_row(row, counted)
-    ]
-    return Claims(run, orders, values)
+        run = "no data" if all(part.needs for part in authors.values()) else "not run"
+    if not experiment.paper:
+        return Claims(run, _verdicts(experiment.orders, results), [])
+    orders = [order for order in experiment.orders if experiment.is_claim(order)]
+    rows = [row for row in experiment.rows if experiment.is_claim(row)]
+    of_orders = _verdicts(orders, results)
+    of_values = [answer_of(experiment, row, results) for row in rows if _has_row(row, results)]
+    untested = len(orders) + len(rows) - len(of_orders) - len(of_values)
+    other_rows = [row for row in experiment.rows if not experiment.is_authors(row) and _has_row(row, results)]
+    other_orders = _verdicts([order for order in experiment.orders if not experiment.is_claim(order)], results)
+    return Claims(run, of_orders, of_values, untested, len(other_rows) + len(other_orders))
+
+
+def _verdicts(orders: Sequence[Order], results: Mapping[str, Result]) -> list[str]:
+    """Return the verdict on each order that has results."""
+    return [verdict(difference(results, order)) for order in orders if _has_order(order, results)]
+
+
+def answer_of(experiment: Experiment, row: Row, results: Mapping[str, Result]) -> str:
+    """Return whether the published value of a row agrees with our runs."""
+    if row.published is None:
+        raise ValueError(f"{row.label} has no published value")
+    return agreement(estimate(results, row), row.published, experiment.effect(row))
 
 
 def claims_sentence(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]]) -> str:
-    """Return the number of published claims that agree with our runs, as a sentence, without experiments of our own."""
+    """Return the number of tested claims that agree with our runs, as a sentence, without experiments of our own."""
     claims = [count_claims(each, results[each.name]) for each in experiments if each.paper]
     yes, still_open, no = (sum(each.count(answer) for each in claims) for answer in ("yes", "open", "no"))
     runs = [each.run for each in claims]
-    full, shortened, lacking, absent = (runs.count(word) for word in ("full", "shortened", "no data", "not run"))
-    partial = len(runs) - full - shortened - lacking - absent
+    full, other, lacking, absent = (runs.count(word) for word in ("full", OTHER_SETTINGS, "no data", "not run"))
+    partial = len(runs) - full - other - lacking - absent
     forms = [
         "1 experiment is run in full" if full == 1 else f"{full} experiments are run in full",
         *([f"{partial} in part"] if partial else []),
-        *([f"{shortened} in a shortened form"] if shortened else []),
+        *([f"{other} at other settings only"] if other else []),
         *([f"{absent} not yet"] if absent else []),
         *([f"{lacking} not, because the data cannot be distributed"] if lacking else []),
     ]
     papers = f"{count_papers(experiments)} paper{'' if count_papers(experiments) == 'one' else 's'}"
+    untested = sum(each.untested for each in claims)
     return (
-        f"{yes} of {yes + still_open + no} published claims of {papers} agree with our runs, "
-        f"{still_open} are open and {no} disagree; {_listed(forms)}."
+        f"{yes} of {yes + still_open + no} claims of {papers} that were tested at their authors' settings agree with "
+        f"our runs, {still_open} are open and {no} disagree; {untested} claims are untested. {_listed(forms)}."
     )
+
+
+COUNTED_BEFORE = (
+    "Until November 2026 this page counted a claim once for each setting in which it was tested, and called it "
+    "agreement if two intervals overlapped. So it had 131 claims, of which 66 agreed, 45 were open and 20 disagreed. "
+    "Now a claim counts at its authors' settings only, and a published value is compared with a prediction interval."
+)
+
+
+def counting_sentences(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]]) -> str:
+    """Return how claims were counted before, and how many rows of other settings the page has."""
+    rows = sum(count_claims(each, results[each.name]).sensitivity for each in experiments if each.paper)
+    return f"{COUNTED_BEFORE} {rows} rows of other settings are no claims; they show how much the settings matter."
 
 
 def count_papers(experiments: Sequence[Experiment]) -> str:
@@ -187,6 +242,7 @@ def text(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, R
     head = _HEAD.format(
         papers=count_papers(experiments),
         claims=_wrapped(claims_sentence(experiments, results), WIDTH - 4),
+        counting=_wrapped(counting_sentences(experiments, results)),
         overview=overview,
         hours="\n".join(_hours(each, results[each.name]) for each in experiments),
         runs="\n".join(row for each in experiments for row in _hours_of_runs(each, results[each.name])),
@@ -211,36 +267,72 @@ def section(experiment: Experiment, results: Mapping[str, Result], plots: Path |
             yield ""
     yield from _runs(experiment, results)
     rows = [row for row in experiment.rows if _has_row(row, results)]
-    if rows:
-        folded = len(rows) > LONG
-        yield ""
-        if folded:
-            yield f"<details><summary>All {len(rows)} values</summary>"
+    orders = [order for order in experiment.orders if _has_order(order, results) or _lacks_control(order, results)]
+    if experiment.paper:
+        yield from _values(experiment, [row for row in rows if experiment.is_authors(row)], results)
+        yield from _orders(experiment, [order for order in orders if experiment.is_claim(order)], results)
+        yield from _untested(experiment, results)
+        rows = [row for row in rows if not experiment.is_authors(row)]
+        orders = [order for order in orders if not experiment.is_claim(order)]
+        if rows or orders:
             yield ""
-        yield from _values(rows, results)
-        if folded:
+            yield "<details><summary>Sensitivity: other settings, no claims</summary>"
+            yield from _values(experiment, rows, results)
+            yield from _orders(experiment, orders, results)
             yield ""
             yield "</details>"
-    orders = [order for order in experiment.orders if _has_order(order, results)]
-    if orders:
-        yield ""
-        yield f"| {'claimed order' if experiment.paper else 'order'} | difference | replicas | holds | decided by |"
-        yield "|---|---|---|---|---|"
-        for order in orders:
-            found = difference(results, order)
-            holds = verdict(found)
-            decided = _decided_by(found) if holds == "open" else ""
-            cells = [order.label, _signed(found, order.digits), str(found.replicas), holds, decided]
-            yield f"| {' | '.join(cells)} |"
+    else:
+        yield from _folded_values(experiment, rows, results)
+        yield from _orders(experiment, orders, results)
     remarks = experiment.remarks(results) if results else ""
     if remarks:
         yield ""
         yield "\n\n".join(_wrapped(paragraph) for paragraph in remarks.split("\n\n"))
 
 
+def _folded_values(experiment: Experiment, rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the table of metrics, folded if it is long."""
+    folded = len(rows) > LONG
+    if folded:
+        yield ""
+        yield f"<details><summary>All {len(rows)} values</summary>"
+    yield from _values(experiment, rows, results)
+    if folded:
+        yield ""
+        yield "</details>"
+
+
+def _orders(experiment: Experiment, orders: Sequence[Order], results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the table of orders; those whose second run is missing have its hours."""
+    if not orders:
+        return
+    name = "claimed order" if experiment.is_claim(orders[0]) else "order"
+    yield ""
+    yield f"| {name} | difference | replicas | holds | decided by |"
+    yield "|---|---|---|---|---|"
+    for order in orders:
+        if _lacks_control(order, results):
+            hours = sum(experiment.hours_missing(part, None) for part in order.against)
+            yield f"| {order.label} | – | 0 | not run | {_missing_hours(hours)} |"
+            continue
+        found = difference(results, order)
+        holds = verdict(found)
+        decided = _decided_by(found) if holds == "open" else ""
+        cells = [order.label, _signed(found, order.digits), str(found.replicas), holds, decided]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _untested(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield a sentence on the claims without a run."""
+    count = count_claims(experiment, results).untested
+    if count:
+        yield ""
+        yield f"{count} claim{' is' if count == 1 else 's are'} untested: no run has the settings of the authors yet."
+
+
 def _wrapped(paragraph: str, width: int = WIDTH) -> str:
     """Break a paragraph into lines, never before a sign that would begin a list or before %; lists keep their lines."""
-    if paragraph.startswith("- "):
+    if paragraph.startswith(("- ", "| ")):
         return paragraph
     kept = re.sub(r" ([-+*=]) ", "\0\\1\0", " ".join(paragraph.split())).replace(" %", "\0%")
     return textwrap.fill(kept, width, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
@@ -259,9 +351,10 @@ def _overview(experiment: Experiment, results: Mapping[str, Result]) -> str:
     cells = [f"[{title}](#{anchor})", claims.run]
     cells += [f"{each.count('yes')} of {len(each)}" if each else "–" for each in (claims.orders, claims.values)]
     missing = sum(
-        experiment.hours_missing(name, results.get(name)) for name, part in experiment.parts.items() if part.value
+        experiment.hours_missing(name, results.get(name)) for name, part in experiment.parts.items() if part.turn
     )
-    cells += [str(claims.count("open")), str(claims.count("no")), _missing_hours(missing)]
+    cells += [str(claims.count("open")), str(claims.count("no"))]
+    cells += [str(claims.untested), str(claims.sensitivity), _missing_hours(missing)]
     return f"| {' | '.join(cells)} |"
 
 
@@ -271,7 +364,7 @@ def _runs(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str
     yield "|---|---|---|---|---|"
     for name, part in experiment.parts.items():
         result = results.get(name)
-        if result is None and not part.value:
+        if result is None and not part.turn:
             continue
         replicas = len(result.replicas) if result else 0
         extended = f", then `netfl extend DIR --replicas {replicas}`" if replicas > part.replicas else ""
@@ -292,7 +385,7 @@ def _replicas(experiment: Experiment, name: str, result: Result | None) -> str:
 
 def _hours(experiment: Experiment, results: Mapping[str, Result]) -> str:
     """Return the row of an experiment in the table of hours."""
-    planned = {name: part for name, part in experiment.parts.items() if part.value}
+    planned = {name: part for name, part in experiment.parts.items() if part.turn}
     done = sum(result.wall_s for result in results.values()) / 3600
     missing = {name: experiment.hours_missing(name, results.get(name)) for name in planned}
     replicas = sum(part.replicas - experiment.count_done(name, results.get(name)) for name, part in planned.items())
@@ -305,7 +398,7 @@ def _hours_of_runs(experiment: Experiment, results: Mapping[str, Result]) -> Ite
     """Yield the rows of the runs of an experiment in the table of all runs."""
     for name, part in experiment.parts.items():
         result = results.get(name)
-        missing = experiment.hours_missing(name, result) if part.value else 0.0
+        missing = experiment.hours_missing(name, result) if part.turn else 0.0
         if result or missing:
             done = f"{result.wall_s / 3600:.2f}" if result else "0"
             why = (part.needs or "time") if missing else ""
@@ -326,11 +419,15 @@ def _decided_by(found: ConfidenceInterval) -> str:
     return f"more than {MOST_REPLICAS:,} replicas" if number is None else f"about {number} replicas"
 
 
-def _values(rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]:
-    """Yield the table of metrics."""
+def _values(experiment: Experiment, rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the table of metrics; claims have columns for the comparison."""
+    if not rows:
+        return
     published = any(row.published for row in rows)
+    claimed = any(experiment.is_claim(row) for row in rows)
     head = ["", *(["published"] if published else []), "ours", "replicas", "last round"]
-    head += ["difference", "agrees"] if published else []
+    head += ["difference", "predicted", "agrees"] if claimed else []
+    yield ""
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:
@@ -339,17 +436,30 @@ def _values(rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]
         cells = [row.label, ours, str(found.replicas), _number(last.mean, row.digits)]
         if published:
             cells[1:1] = [_published(row)]
-            cells += _compared(found, row)
+        if claimed:
+            cells += _compared(experiment, row, results)
         yield f"| {' | '.join(cells)} |"
 
 
-def _compared(found: ConfidenceInterval, row: Row) -> list[str]:
-    """Return the difference from the published value, and whether both agree."""
+def _compared(experiment: Experiment, row: Row, results: Mapping[str, Result]) -> list[str]:
+    """Return the difference from the published value, the prediction interval, and whether the value agrees."""
     if row.published is None:
-        return ["", ""]
-    apart, answer = found.mean - row.published.value, agreement(found, row.published)
-    answer += f": {_decided_by(found)}" if answer == "open" else ""
-    return ["" if math.isnan(apart) else f"{apart:+.{row.digits}f}", answer]
+        return ["", "", ""]
+    found = estimate(results, row)
+    effect = experiment.effect(row)
+    apart = found.mean - row.published.value
+    half = prediction_half(found, row.published.runs)
+    answer = agreement(found, row.published, effect)
+    if answer == "open" and found.replicas < 2:
+        answer += ": at least 2 replicas"
+    elif answer == "open":
+        count = replicas_to_agree(found, row.published, effect)
+        answer += ": runs differ too much" if count is None else f": about {count} replicas"
+    return [
+        "" if math.isnan(apart) else f"{apart:+.{row.digits}f}",
+        "–" if math.isnan(half) else f"± {half:.{row.digits}f}",
+        answer,
+    ]
 
 
 def _published(row: Row) -> str:
@@ -364,14 +474,19 @@ def _published(row: Row) -> str:
 
 
 def _has_row(row: Row, results: Mapping[str, Result]) -> bool:
-    """Return whether all parts of a row have results, with its metric in at least one replica."""
-    return all(part in results for part in row.parts) and estimate(results, row).replicas > 0
+    """Return whether a part of a row has results with its metric."""
+    return estimate(results, row).replicas > 0
 
 
 def _has_order(order: Order, results: Mapping[str, Result]) -> bool:
-    """Return whether all parts of an order have results, with its metric in at least one replica."""
-    parts = (*order.parts, *order.against)
-    return all(part in results for part in parts) and difference(results, order).replicas > 0
+    """Return whether two parts of an order have results with its metric in the same replica."""
+    return difference(results, order).replicas > 0
+
+
+def _lacks_control(order: Order, results: Mapping[str, Result]) -> bool:
+    """Return whether the runs of the first learner exist, and none of the second one, such as of larger steps."""
+    is_known = any(results[part].values(order.above, order.metric) for part in order.parts if part in results)
+    return is_known and bool(order.against) and not any(part in results for part in order.against)
 
 
 def _signed(found: ConfidenceInterval, digits: int) -> str:

@@ -3,7 +3,10 @@
 An `Experiment` names its runs as parts of a scenario file, so that a run directory can be identified: its scenario must
 equal that file with the same override blocks. The seed and the number of replicas may differ.
 
-The parts are also the list of `analysis/campaign.py`: each has a value and a cost, which decide the order of the runs.
+The parts are also the list of `analysis/campaign.py`: each has a turn and a cost, which decide the order of the runs.
+
+A claim is tested at the settings of its authors. A row or an order is a claim if it is one in the paper, and if all its
+parts are complete and have these settings. All others show how much the settings matter.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from pydantic import BaseModel
 
 import netfl
 from netfl.errors import ScenarioError
@@ -27,14 +31,18 @@ from netfl.scenario.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 
-VALUES = {
-    8.0: "decides claims that the page calls open, or tests the explanation of a difference",
-    4.0: "a published experiment without a full run",
-    2.0: "another setting of a published experiment, or more learners",
-    1.0: "repeats what has been run in full, or an experiment of our own",
-    0.0: "a shortened form, for readers with less time",
+TURNS = {
+    0: "not run by the campaign: a shortened form, or a setting that has been run",
+    1: "claims that take minutes",
+    2: "redraws of Fig. 3, and Fig. 3 and 4 on raw pixels",
+    3: "FedAU on CIFAR-10 in the quick form",
+    4: "AFL and q-FFL on Fashion-MNIST",
+    5: "weight divergence",
+    6: "controls of the step size",
+    7: "further settings, and experiments of our own",
+    8: "what needs days, or a GPU",
 }
-"""The meaning of `Part.value`.  Replica number r of a part has the value of the part divided by r + 1."""
+"""The meaning of `Part.turn`.  Runs of a lower turn come first, and within a turn the cheaper ones."""
 _SETTINGS = ("seed", "users", "rounds", "access", "data", "partition", "model", "learners", "precision")
 
 
@@ -48,7 +56,7 @@ class Part:
         changes: further keys that the run sets, with their values.
         full: whether this is the complete experiment of the paper, not a shortened one.
         extra: computes further values of one replica of the run, by name, for the remarks.
-        value: the value of its first replica to the page, see `VALUES`; with 0 the campaign does not run it.
+        turn: its place in the campaign, see `TURNS`; with 0 the campaign does not run it.
         core_hours: the hours of one thread that a replica takes, measured in a run of a few rounds.
         needs: what else a run needs, beside time: a data set that is not free, or a GPU.
         published: whether its settings are those of the paper, and not a test of an explanation.
@@ -59,7 +67,7 @@ class Part:
     changes: Mapping[str, Any] = field(default_factory=dict)
     full: bool = True
     extra: Callable[[Run, int], Mapping[str, float]] | None = None
-    value: float = 1.0
+    turn: int = 7
     core_hours: float = math.nan
     needs: str = ""
     published: bool = True
@@ -81,9 +89,26 @@ class Part:
         return int(self._plain["replicas"])
 
     @property
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return int(self._plain["rounds"])
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The settings on which the results of a replica depend, as a result file stores them."""
         return settings_of(self._plain)
+
+    @property
+    def is_authors(self) -> bool:
+        """Whether it is the complete experiment at the settings of its authors, so that its results test claims."""
+        return self.full and self.published
+
+    def has_settings(self, stored: Mapping[str, Any]) -> bool:
+        """Return whether results with the *stored* settings are those of this part.
+
+        A key that the stored settings do not have is newer than they are. It must have its default here.
+        """
+        return is_same(stored, self.settings, _loaded(self.path, self.blocks, _frozen(self.changes)))
 
     @property
     def data_kind(self) -> str:
@@ -101,7 +126,7 @@ class Part:
 
     @property
     def _plain(self) -> dict[str, Any]:
-        return _resolved(self.path, self.blocks, tuple(self.changes.items()))
+        return _resolved(self.path, self.blocks, _frozen(self.changes))
 
 
 @dataclass(frozen=True)
@@ -110,10 +135,13 @@ class Published:
 
     Args:
         value: as published.
-        spread: the number published after ±.
+        spread: the number published after ±, in most papers the standard deviation of a few runs.
         low: if the paper gives only words such as "about 50 %" or "over 80 %": the low end of the range compared.
         high: the high end of that range.
         text: these words.
+        digits: decimal places of the value as published; it is known to half a unit of the last one.
+        runs: number of independent runs of which the value is the mean, as far as their randomness is that of our
+            replicas. Splits of one draw of the data count as one run if our replicas are draws.
     """
 
     value: float = math.nan
@@ -121,13 +149,25 @@ class Published:
     low: float = math.nan
     high: float = math.nan
     text: str = ""
+    digits: int = 1
+    runs: int = 1
 
     @property
     def span(self) -> tuple[float, float]:
-        """Low and high end of the published range."""
+        """Low and high end of what was published: the range of words, or the value with its spread and rounding."""
         if math.isnan(self.value):
             return self.low, self.high
-        return self.value - self.spread, self.value + self.spread
+        half = self.spread + 0.5 * 10.0**-self.digits
+        return self.value - half, self.value + half
+
+    def distance(self, other: Published) -> float:
+        """Return the smallest difference between two published values that their words allow; 0 if ranges overlap."""
+        (low, high), (other_low, other_high) = self._ends, other._ends
+        return max(low - other_high, other_low - high, 0.0)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return (self.low, self.high) if math.isnan(self.value) else (self.value, self.value)
 
 
 @dataclass(frozen=True)
@@ -142,6 +182,7 @@ class Row:
         published: the published value, if there is one.
         scale: factor of the metric: 100 for percent.
         digits: decimal places.
+        claimed: whether the published value was measured as in this row, if its parts are those of the authors.
     """
 
     label: str
@@ -151,6 +192,7 @@ class Row:
     published: Published | None = None
     scale: float = 100.0
     digits: int = 1
+    claimed: bool = True
 
 
 @dataclass(frozen=True)
@@ -166,6 +208,7 @@ class Order:
         against: the parts of the second learner, if these are not *parts*.
         scale: factor of the metric.
         digits: decimal places.
+        claimed: whether the paper claims it, if its parts are those of the authors.
     """
 
     label: str
@@ -176,6 +219,7 @@ class Order:
     against: tuple[str, ...] = ()
     scale: float = 100.0
     digits: int = 1
+    claimed: bool = True
 
 
 @dataclass(frozen=True)
@@ -312,6 +356,39 @@ class Experiment:
     draws_tables: bool = False
     paper: str = ""
 
+    def is_claim(self, item: Row | Order) -> bool:
+        """Return whether a row or an order is a claim of the paper, tested at the settings of its authors."""
+        is_published = isinstance(item, Order) or item.published is not None
+        return bool(self.paper) and is_published and self.is_authors(item)
+
+    def is_authors(self, item: Row | Order) -> bool:
+        """Return whether a row or an order is at the settings of the authors."""
+        parts = (*item.parts, *item.against) if isinstance(item, Order) else item.parts
+        return item.claimed and all(self.parts[name].is_authors for name in parts)
+
+    def effect(self, row: Row) -> float:
+        """Return the largest effect on the metric of a row that a claimed order states; NaN if none does.
+
+        The effect of an order is the difference of the two published values.
+        """
+        found = []
+        for order in self.orders:
+            pair = (self._published(order.above, order.parts, order.metric),
+                    self._published(order.below, order.against or order.parts, order.metric))  # fmt: skip
+            has_row = self._compares(order, row)
+            if has_row and self.is_claim(order) and pair[0] is not None and pair[1] is not None:
+                found.append(pair[0].distance(pair[1]))
+        return max(found, default=math.nan)
+
+    def _compares(self, order: Order, row: Row) -> bool:
+        sides = ((order.above, order.parts), (order.below, order.against or order.parts))
+        return row.metric == order.metric and (row.learner, row.parts) in sides
+
+    def _published(self, learner: str, parts: tuple[str, ...], metric: str) -> Published | None:
+        """Return the published value of a learner in some parts, if there is one."""
+        key = (learner, parts, metric)
+        return next((row.published for row in self.rows if (row.learner, row.parts, row.metric) == key), None)
+
     @property
     def citation(self) -> str:
         """The source with the title of its paper."""
@@ -331,7 +408,7 @@ class Experiment:
 
     def is_done(self, part: str, replica: int, result: Result | None) -> bool:
         """Return whether *result* has all that the page needs of a replica, from a run with today's settings."""
-        if result is None or not is_same(result.content["settings"], self.parts[part].settings):
+        if result is None or not self.parts[part].has_settings(result.content["settings"]):
             return False
         return result.has(replica, self.needed_metrics(part))
 
@@ -367,16 +444,18 @@ class Experiment:
             return []
         folder.mkdir(parents=True, exist_ok=True)
         groups = {self.stem(part): {part: run} for part, run in runs.items() if part in self.separate_plots}
-        groups = groups if self.separate_plots else {self.name: runs}
+        if not self.separate_plots:
+            groups = {self.name: {name: run for name, run in runs.items() if not self.shown or name in self.shown}}
         return [
             style.png(lambda figure, group=group: draw(group, figure), folder / f"{stem}.png", size=self.size(group))
             for stem, group in groups.items()
+            if group
         ]
 
 
 def forms(scenario: str, **options: Any) -> dict[str, Part]:
     """Return the full form of a scenario, with further *options* of the part, and the quick form."""
-    return {"full": Part(scenario, ("full",), **options), "quick": Part(scenario, ("quick",), full=False, value=0)}
+    return {"full": Part(scenario, ("full",), **options), "quick": Part(scenario, ("quick",), full=False, turn=0)}
 
 
 def settings_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -384,17 +463,57 @@ def settings_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
     return {key: scenario[key] for key in _SETTINGS if key in scenario}
 
 
-def is_same(stored: object, ours: object) -> bool:
-    """Return whether two settings are equal in all keys that both have, so that new keys with defaults do not count."""
-    if isinstance(stored, Mapping) and isinstance(ours, Mapping):
-        return all(is_same(stored[key], ours[key]) for key in stored if key in ours)
-    return stored == ours
+def is_same(stored: object, ours: object, spec: object = None) -> bool:
+    """Return whether two settings are equal in all keys that both have, and new keys have their defaults.
+
+    Args:
+        stored: settings of a result, which may be of an earlier version.
+        ours: today's settings.
+        spec: the model or mapping of which *ours* are the plain data; ``None`` if new keys do not count.
+    """
+    if not (isinstance(stored, Mapping) and isinstance(ours, Mapping)):
+        return stored == ours
+    if spec is not None and not all(_has_default(spec, key) for key in ours if key not in stored):
+        return False
+    return all(is_same(stored[key], ours[key], _entry(spec, key)) for key in stored if key in ours)
+
+
+def _has_default(spec: object, key: str) -> bool:
+    """Return whether a field of a model has its default; entries of mappings have none."""
+    if not isinstance(spec, BaseModel):
+        return False
+    field = type(spec).model_fields.get(key)
+    return field is not None and getattr(spec, key) == field.get_default(call_default_factory=True)
+
+
+def _entry(spec: object, key: str) -> object:
+    """Return the value of a key in a model or a mapping."""
+    return spec.get(key) if isinstance(spec, Mapping) else getattr(spec, key, None)
+
+
+_Changes = tuple[tuple[str, Any], ...]
+
+
+def _frozen(changes: Mapping[str, Any]) -> _Changes:
+    """Return changes as a key of a cache."""
+    return tuple(changes.items())
 
 
 @cache
-def _resolved(path: Path, blocks: tuple[str, ...], changes: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+def _base(path: Path) -> Scenario:
+    """Return the scenario of a file, which many parts share, so that its YAML is read once."""
+    return netfl.load(path)
+
+
+@cache
+def _loaded(path: Path, blocks: tuple[str, ...], changes: _Changes) -> Scenario:
+    return netfl.load(_base(path), dict(changes), blocks)
+
+
+@cache
+def _resolved(path: Path, blocks: tuple[str, ...], changes: _Changes) -> dict[str, Any]:
     """Return a scenario with all its keys, as plain data."""
-    return netfl.load(path, dict(changes), blocks).plain()
+    return _loaded(path, blocks, changes).plain()
 
 
 def _scenario_of(run: Run) -> Mapping[str, Any]:

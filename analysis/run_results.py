@@ -70,8 +70,9 @@ def merge_results(stored: Result | None, added: Mapping[str, Any]) -> dict[str, 
 
 
 def estimate(results: Mapping[str, Result], row: Row, *, last: bool = False) -> ConfidenceInterval:
-    """Return the metric of a row, as mean and interval over the replicas of all its parts."""
-    found = [value for part in row.parts for value in results[part].values(row.learner, row.metric, last=last)]
+    """Return the metric of a row, as mean and interval over the replicas of those of its parts that have results."""
+    known = [results[part] for part in row.parts if part in results]
+    found = [value for result in known for value in result.values(row.learner, row.metric, last=last)]
     return interval([row.scale * value for value in found])
 
 
@@ -80,24 +81,62 @@ def difference(results: Mapping[str, Result], order: Order) -> ConfidenceInterva
     pairs = zip(order.parts, order.against or order.parts, strict=True)
     found = []
     for part, other in pairs:
+        if part not in results or other not in results:
+            continue
         above = results[part].by_replica(order.above, order.metric)
         below = results[other].by_replica(order.below, order.metric)
         found += [order.scale * (above[number] - below[number]) for number in above if number in below]
     return interval(found)
 
 
-def agreement(found: ConfidenceInterval, published: Published) -> str:
-    """Return "yes" if our interval overlaps the published one, else "no", or "open" if our runs cannot decide.
+def prediction_half(found: ConfidenceInterval, runs: int = 1) -> float:
+    """Return the half width of the 95 % prediction interval of the mean of further runs; NaN for a single replica.
 
-    "Open" means that our half width exceeds our mean, or that a single replica lies outside the published interval.
+    For n replicas with mean m and standard deviation s, the mean of k further runs lies in
+    ``m ± t s √(1/n + 1/k)`` with a probability of 95 %, where t is the quantile of Student's distribution with n - 1
+    degrees of freedom. The confidence interval of m has the half width ``h = t s / √n``, so this is ``h √(1 + n/k)``.
+
+    Args:
+        found: mean and confidence interval of our replicas.
+        runs: the number k of further runs.
     """
-    half = 0.0 if math.isnan(found.half) else found.half
-    if math.isnan(found.mean) or half > abs(found.mean):
+    return found.half * math.sqrt(1 + found.replicas / runs)
+
+
+def agreement(found: ConfidenceInterval, published: Published, effect: float = math.nan) -> str:
+    """Return "yes" if a published value lies in the prediction interval of our replicas, "no" if not, else "open".
+
+    The published value counts with its spread and its rounding (`Published.span`). "Open" means that there is no
+    interval, because there is one replica, or that the value lies in an interval that is wider than the claimed effect:
+    such an interval also holds values that contradict the claim.
+
+    Args:
+        found: mean and confidence interval of our replicas.
+        published: the published value.
+        effect: the effect that the paper claims on this metric; NaN if it claims none.
+    """
+    half = prediction_half(found, published.runs)
+    if math.isnan(half):
         return "open"
     low, high = published.span
-    if found.mean + half >= low and found.mean - half <= high:
-        return "yes"
-    return "open" if math.isnan(found.half) else "no"
+    if found.mean + half < low or found.mean - half > high:
+        return "no"
+    return "open" if 2 * half > effect else "yes"
+
+
+def replicas_to_agree(found: ConfidenceInterval, published: Published, effect: float) -> int | None:
+    """Return the number of replicas at which the prediction interval is no wider than *effect*, with this spread.
+
+    Returns:
+        ``None`` for a single replica, or if single runs differ too much for any number up to `MOST_REPLICAS`.
+    """
+    if found.replicas < 2:
+        return None
+    deviation = found.half / t_factor(found.replicas)
+    for size in range(2, MOST_REPLICAS + 1):
+        if 2 * deviation * t_factor(size) * math.sqrt(1 + size / published.runs) <= effect:
+            return size
+    return None
 
 
 def verdict(found: ConfidenceInterval) -> str:
@@ -126,12 +165,14 @@ def result_path(experiment: Experiment, part: str, folder: Path) -> Path:
 
 
 def read_results(experiment: Experiment, folder: Path) -> dict[str, Result]:
-    """Read the stored results of an experiment, by part; parts without a run are absent."""
+    """Read the stored results of an experiment, by part; parts without a run at today's settings are absent."""
     found = {}
-    for name in experiment.parts:
+    for name, part in experiment.parts.items():
         path = result_path(experiment, name, folder)
         if path.exists():
-            found[name] = Result(json.loads(path.read_text(encoding="utf-8")))
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if part.has_settings(content["settings"]):
+                found[name] = Result(content)
     return found
 
 

@@ -1,6 +1,7 @@
-"""The campaign runs what is missing in the order of value per hour, and continues after kills to the same page."""
+"""The campaign runs what is missing, the cheap runs first, and continues after kills to the same page."""
 
 import json
+import math
 import re
 import shutil
 import signal
@@ -14,7 +15,7 @@ import paper
 import pytest
 from campaign import Campaign
 from kept_checkpoints import KeptCheckpoints, round_of_run
-from reproduction import VALUES, Result
+from reproduction import TURNS, Result
 from run_results import merge_results, write_results
 from support import toy_experiment
 from support.inline_sweep_engine import Here
@@ -22,6 +23,7 @@ from support.stop_run import StopAfter
 
 import netfl
 from netfl.results.run_reader import open_run
+from netfl.scenario import yaml_document
 from netfl.simulation.learners import open_learner
 from netfl.simulation.run import perform_run
 from netfl.simulation.setup import prepare_run
@@ -50,10 +52,18 @@ def run_part_of(replica, folder, observer):
         return perform_run(setup, learner, folder, observer)
 
 
-def test_order_is_value_per_hour(campaign):
-    # 4 / 0.01, 2 / 0.01, 8 / 0.05, 1.33 / 0.01, 4 / 0.05, 2.67 / 0.05
-    expected = ["main.0", "main.1", "other.0", "main.2", "other.1", "other.2"]
+def test_cheap_runs_come_first(campaign):
+    expected = ["main.0", "main.1", "main.2", "other.0", "other.1", "other.2"]
     assert stems(campaign.missing()) == [f"toy.{name}" for name in expected]
+
+
+def test_turns_come_before_costs_and_first_replicas_before_further_ones(toy, tmp_path):
+    settings = {"main": (2, 0.01), "other": (1, 0.05), "equal": (1, 0.05), "never": (0, 0.01), "unknown": (1, math.nan)}
+    parts = {name: replace(toy.parts["main"], turn=turn, core_hours=hours) for name, (turn, hours) in settings.items()}
+    found = stems(Campaign([replace(toy, parts=parts)], tmp_path / "runs", tmp_path / "results").missing())
+    pairs = [f"toy.{name}.{number}" for number in range(3) for name in ("other", "equal")]
+    rest = [f"toy.{name}.{number}" for name in ("unknown", "main") for number in range(3)]
+    assert found == [*pairs, *rest]
 
 
 def test_replica_of_a_campaign_equals_that_of_a_whole_run(campaign, toy, tmp_path):
@@ -71,7 +81,7 @@ def test_stored_replicas_do_not_run_again(campaign, tmp_path):
     assert campaign.run(Here(most=3), lambda: False) == {"toy"}
     shutil.rmtree(tmp_path / "runs")
     left, engine = campaign.missing(), Here()
-    assert {*stems(left)} == {"toy.main.2", "toy.other.1", "toy.other.2"}
+    assert {*stems(left)} == {"toy.other.0", "toy.other.1", "toy.other.2"}
     campaign.run(engine, lambda: False)
     assert [task.label for task in engine.done] == stems(left)
     assert campaign.missing() == []
@@ -86,7 +96,38 @@ def test_results_of_other_settings_do_not_count(campaign, toy, tmp_path):
     other = Campaign([replace(toy, parts={"main": changed})], tmp_path / "runs", tmp_path / "results")
     assert stems(other.missing()) == ["toy.main.0", "toy.main.1", "toy.main.2"]
     new_metric = replace(toy, rows=[replace(toy.rows[0], metric="loss")])
-    assert len(Campaign([new_metric], tmp_path / "runs", tmp_path / "results").missing()) == 5
+    assert len(Campaign([new_metric], tmp_path / "runs", tmp_path / "results").missing()) == 6
+
+
+def test_new_keys_count_unless_they_have_their_defaults(campaign, toy):
+    """A result of a version without the key ``weights`` has its default; ``model.weights`` and learners likewise."""
+    campaign.run(Here(most=1), lambda: False)
+    settings = json.loads(json.dumps(campaign.results_of(toy)["main"].content["settings"]))
+    part = toy.parts["main"]
+    assert part.has_settings(settings)
+    del settings["learners"]["A"]["aggregation"]["weights"]
+    del settings["model"]["weights"]
+    assert part.has_settings(settings)
+    equal = replace(part, changes={"learners.A.aggregation.weights": "equal"})
+    assert not equal.has_settings(settings)
+    settings["learners"]["A"]["aggregation"]["weights"] = "equal"
+    assert equal.has_settings(settings)
+    del settings["learners"]["B"]
+    assert not equal.has_settings(settings)
+
+
+def test_results_of_other_settings_are_not_read(campaign, toy, tmp_path):
+    campaign.run(Here(most=1), lambda: False)
+    changed = replace(toy, parts={"main": replace(toy.parts["main"], changes={"seed": 9})})
+    assert Campaign([changed], tmp_path / "runs", tmp_path / "results").results_of(changed) == {}
+
+
+def test_a_plan_reads_each_scenario_once(campaign, monkeypatch):
+    """The YAML of a scenario takes most of the time of a plan."""
+    read, paths = yaml_document.read, []
+    monkeypatch.setattr(yaml_document, "read", lambda path: paths.append(path) or read(path))
+    assert len([*campaigns.plan_lines(campaign)]) == 4
+    assert len(paths) == 1
 
 
 def test_results_are_merged_by_replica_unless_settings_differ():
@@ -156,21 +197,21 @@ def test_kept_checkpoints_stay_below_their_limit(campaign, tmp_path):
 def test_plan_lists_hours_and_replicas(campaign):
     campaign.run(Here(most=1), lambda: False)
     head, first, second, total = campaigns.plan_lines(campaign)
-    assert head.split() == ["run", "replicas", "h", "done", "h", "left", "value/h"]
+    assert head.split() == ["run", "replicas", "h", "done", "h", "left", "turn"]
     rows = {line.split()[0]: line.split()[1:4] for line in (first, second)}
     assert rows == {"toy.main": ["1", "of", "3"], "toy.other": ["0", "of", "3"]}
-    assert second.split()[-2:] == ["0.15", "160.00"] or first.split()[-2:] == ["0.15", "160.00"]
+    assert ["0.15", "1"] in (first.split()[-2:], second.split()[-2:])
     assert total.startswith("all")
 
 
 @pytest.mark.slow
-def test_parts_have_documented_values_and_estimates():
+def test_parts_have_documented_turns_and_estimates():
     for experiment in paper.EXPERIMENTS.values():
         stored = paper.read_results(experiment, paper.RESULTS)
         for name, part in experiment.parts.items():
-            assert part.value in VALUES
+            assert part.turn in TURNS
             done = experiment.count_done(name, stored.get(name)) == part.replicas
-            assert part.value == 0 or done or experiment.hours(name, stored.get(name)) > 0, (experiment.name, name)
+            assert part.turn == 0 or done or experiment.hours(name, stored.get(name)) > 0, (experiment.name, name)
 
 
 @pytest.mark.slow

@@ -256,7 +256,7 @@ def test_every_experiment_is_plotted(name, tmp_path):
     assert [path.name for path in drawn] == experiment.plot_names
     figure = Figure(layout="constrained")
     if experiment.draw is not None:
-        shown = experiment.separate_plots[:1] or [*runs]
+        shown = experiment.separate_plots[:1] or experiment.shown or [*runs]
         experiment.draw({part: runs[part] for part in shown}, figure)
         lines = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) == 3]
         assert all(list(line.get_xdata()) == [10, 20, 30] for line in lines)

@@ -21,7 +21,9 @@ from run_results import (
     difference,
     estimate,
     extract_result,
+    prediction_half,
     read_results,
+    replicas_to_agree,
     replicas_to_decide,
     verdict,
     write_results,
@@ -161,38 +163,90 @@ def test_number_of_replicas_that_decides():
     assert replicas_to_decide(interval([-1.0, 1.001])) is None
 
 
-def test_one_replica_is_open_unless_it_agrees():
+def test_prediction_interval_is_that_of_students_t():
+    """By hand: s = 1.2910 for 9, 10, 11 and 12; the mean of k more runs differs by t s √(1/4 + 1/k)."""
+    values = [9.0, 10.0, 11.0, 12.0]
+    deviation, t = np.std(values, ddof=1), stats.t.ppf(0.975, 3)
+    for runs in (1, 5):
+        expected = t * deviation * math.sqrt(1 / 4 + 1 / runs)
+        assert prediction_half(interval(values), runs) == pytest.approx(expected)
+    assert math.isnan(prediction_half(interval([1.0])))
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.quick_first
+def test_prediction_intervals_hold_95_percent_of_further_runs(runs):
+    rng, inside = np.random.default_rng(3), 0
+    for _ in range(2000):
+        found = interval(rng.normal(size=5))
+        inside += abs(rng.normal(size=runs).mean() - found.mean) < prediction_half(found, runs)
+    assert inside / 2000 == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 2000))
+
+
+def test_one_replica_is_open():
     row = Row("x", ("a",), "A", "x", scale=1)
-    assert agreement(estimate({"a": result(A=[49.0])}, row), Published(50.0, 0.5)) == "open"
-    assert agreement(estimate({"a": result(A=[math.nan, math.nan])}, row), Published(50.0, 0.5)) == "open"
-    assert agreement(estimate({"a": result(A=[49.8])}, row), Published(50.0, 0.5)) == "yes"
+    assert agreement(estimate({"a": result(A=[50.0])}, row), Published(50.0)) == "open"
+    assert agreement(estimate({"a": result(A=[math.nan, math.nan])}, row), Published(50.0)) == "open"
 
 
 @pytest.mark.parametrize(
     ("values", "published", "agrees"),
     [
-        ([10.0, 10.0], Published(10.5, 0.5), "yes"),
-        ([10.0, 10.0], Published(10.6, 0.5), "no"),
-        ([19.0, 21.0], Published(30.0, 0.0), "yes"),  # an interval of ± 12.7
-        ([19.0, 21.0], Published(34.0, 1.0), "no"),
-        ([9.0, 11.0], Published(10.0, 1.0), "open"),
+        ([10.0, 10.0], Published(10.05), "yes"),  # published as 10.0 or 10.1: 10.00 to 10.10
+        ([10.0, 10.0], Published(10.06), "no"),
+        ([10.0, 10.0], Published(10.4, digits=0), "yes"),
+        ([10.0, 10.0], Published(10.6, 0.6), "yes"),  # the published spread counts
+        ([10.0, 10.0], Published(10.66, 0.6), "no"),
+        ([19.0, 21.0], Published(41.9), "yes"),  # t = 12.706, s = √2: ± 22.0
+        ([19.0, 21.0], Published(42.2), "no"),
+        ([19.0, 21.0], Published(39.0, runs=9), "no"),  # ± 14.9
         ([10.0, 10.0], Published(low=5, high=15, text="about 10"), "yes"),
         ([16.0, 16.0], Published(low=5, high=15, text="about 10"), "no"),
     ],
 )
-def test_values_agree_if_the_intervals_overlap(values, published, agrees):
+def test_values_agree_inside_the_prediction_interval(values, published, agrees):
     found = estimate({"a": result(A=values)}, Row("x", ("a",), "A", "x", scale=1))
     assert agreement(found, published) == agrees
 
 
+def test_an_interval_wider_than_the_claimed_effect_never_agrees():
+    """Three replicas with s = 1: a width of 2 · 4.303 · √(4/3) = 9.94."""
+    found = interval([9.0, 10.0, 11.0])
+    assert agreement(found, Published(10.0), effect=10.0) == "yes"
+    assert agreement(found, Published(10.0), effect=9.9) == "open"
+    assert agreement(found, Published(30.0), effect=9.9) == "no"
+    assert replicas_to_agree(found, Published(10.0), 9.9) == 4  # 2 · 3.182 · √(5/4) = 7.1
+    assert replicas_to_agree(found, Published(10.0), 3.9) is None  # 2 · 1.96 for any number of replicas
+    assert replicas_to_agree(found, Published(10.0, runs=5), 3.9) == 5  # 2 · 2.776 · √(1/5 + 1/5) = 3.5
+    assert replicas_to_agree(interval([9.0]), Published(10.0), 9.9) is None
+
+
+def claims_of(rows, orders, parts=None):
+    """Return an experiment of a paper with these claims."""
+    return Experiment("toy", "Toy", "Fig. 1", "It works.", parts or {"long": Part("paper/fig2a")}, rows, orders,
+                      paper="A paper")  # fmt: skip
+
+
+def test_the_effect_of_a_value_is_the_largest_claimed_difference():
+    published = {"A": Published(80.0, 3.0), "B": Published(72.5), "C": Published(low=40, high=55, text="about 50")}
+    rows = [Row(name, ("long",), name, "x", value) for name, value in published.items()]
+    orders = [Order("a", ("long",), "x", "A", "B"), Order("b", ("long",), "x", "A", "C", claimed=False)]
+    found = [claims_of(rows, orders).effect(row) for row in rows]
+    assert found[:2] == [7.5, 7.5]
+    assert math.isnan(found[2])
+    both = [*orders, Order("c", ("long",), "x", "B", "C"), Order("d", ("long",), "y", "A", "C")]
+    assert [claims_of(rows, both).effect(row) for row in rows] == [7.5, 17.5, 17.5]
+
+
 @pytest.mark.parametrize(
     ("values", "answer"),
-    [([9.0, 11.0], "open: about 3 replicas"), ([9.0], "open: at least 2 replicas"), ([9.9, 10.1], "yes")],
+    [([9.0, 11.0], "open: about 4 replicas"), ([9.0], "open: at least 2 replicas"), ([9.9, 10.1], "yes")],
 )
 def test_open_values_name_the_replicas_that_decide_them(values, answer):
-    """The half widths of 2 and 3 replicas with this deviation are 12.7 and 3.5, and the mean is 10."""
-    row = Row("x", ("short",), "A", "x", Published(10.0, 0.5), scale=1)
-    lines = [*page.section(replace(TOY, rows=[row], orders=()), {"short": result(A=values)})]
+    """Two, three and four replicas with s = √2 have widths of 44.0, 14.1 and 10.1; the claimed effect is 11."""
+    rows = [Row("x", ("long",), "A", "x", Published(10.0), scale=1), Row("y", ("long",), "B", "x", Published(21.0))]
+    toy = claims_of(rows, [Order("o", ("long",), "x", "B", "A")])
+    lines = [*page.section(toy, {"long": result(A=values)})]
     assert next(line for line in lines if line.startswith("| x |")).endswith(f"| {answer} |")
 
 
@@ -335,14 +389,13 @@ def fig3_result(fedavg, cvar, metric):
 
 def test_remarks_on_fig_3_state_the_gain_in_each_replica():
     raw = fig3_result([0.70, 0.72, 0.71], [0.80, 0.83, 0.82], "accuracy@raw/class:9")
-    text = fig3.remarks({"raw": raw}, 9, fig3.ROWS)
+    text = fig3.remarks({"raw": raw}, 9)
     assert "tested raw, class 9 ends at 70, 72 and 71 % with FedAvg" in text
     assert "this differs by +10, +11 and +11 points. The gain is above 0 in 3 of 3 replicas." in text
-    assert "Positive in every draw; the published size is not reproduced." in text
+    assert "A control of the step size" in text
     mixed = fig3_result([0.70, 0.90], [0.80, 0.88], "accuracy/class:9")
-    text = fig3.remarks({"raw": mixed, fig3.ZERO: mixed}, 9, fig3.ROWS)
+    text = fig3.remarks({"raw": mixed, fig3.ZERO: mixed}, 9)
     assert "differs by +10 and -2 points. The gain is above 0 in 1 of 2 replicas. About " in text
-    assert "Positive in every draw" not in text
     assert (
         "If all biases start at zero, the gain of FED-CVaR-AVG on class 9 is +4 points tested in [0, 1] (-2 to +10)"
         in text
@@ -360,11 +413,13 @@ def test_readme_and_page_count_the_same_claims():
     pairs = [cell.split(" of ") for row in rows for cell in row[2:4] if cell != "–"]
     agree, counted = (sum(int(pair[place]) for pair in pairs) for place in (0, 1))
     still_open, disagree = (sum(int(row[place]) for row in rows) for place in (4, 5))
-    assert sentence.startswith(f"{agree} of {counted} published claims")
+    assert sentence.startswith(f"{agree} of {counted} claims of ")
+    assert f"{sum(int(row[6]) for row in rows)} claims are untested" in sentence
+    assert f"{sum(int(row[7]) for row in rows)} rows of other settings" in " ".join(text.split())
     assert f"{still_open} are open and {disagree} disagree" in sentence
     assert agree + still_open + disagree == counted
     assert f"{[row[1] for row in rows].count('full')} experiments are run in full" in sentence
-    assert f"{[row[1] for row in rows].count('shortened')} in a shortened form" in sentence
+    assert f"{[row[1] for row in rows].count('other settings')} at other settings only" in sentence
     titles = {f'"{item.paper}"' for item in experiments if item.paper}
     assert all(title in text for title in titles)
     assert f"of {page.count_papers(experiments)} papers" in sentence
@@ -373,60 +428,68 @@ def test_readme_and_page_count_the_same_claims():
     assert page.count_papers(experiments) == {4: "four", 5: "five"}[len(titles)]
 
 
-def test_claims_are_counted_from_full_runs_of_papers():
+def test_claims_are_counted_at_the_settings_of_the_authors():
     both = {"short": result(A=[5.0, 5.1], B=[1.0, 1.0]), "long": result(A=[1.0, 1.0], B=[2.0, 2.1])}
-    rows = [Row("a", (part,), "A", "x", Published(5.0, 0.5), scale=1) for part in ("short", "long")]
+    for each in both.values():
+        each.content["settings"].update(Part("paper/fig2a").settings)
+    rows = [Row("a", (part,), "A", "x", Published(5.0), scale=1) for part in ("short", "long")]
+    rows.append(Row("other test", ("long",), "A", "x", Published(5.0), scale=1, claimed=False))
     orders = [Order("a", (part,), "x", "A", "B") for part in ("short", "long")]
     parts = {"short": replace(PART, full=False), "long": Part("paper/fig2a")}
-    toy = Experiment("toy", "Toy", "Fig. 1", "It works.", parts, rows, orders, paper="A paper")
+    toy = claims_of(rows, orders, parts)
     claims = page.count_claims(toy, both)
     assert (claims.run, claims.orders, claims.values) == ("full", ["no"], ["no"])
+    assert (claims.untested, claims.sensitivity) == (0, 3)
     claims = page.count_claims(toy, {"short": both["short"]})
-    assert (claims.run, claims.orders, claims.values) == ("shortened", ["yes"], ["yes"])
+    assert (claims.run, claims.orders, claims.values) == ("other settings", [], [])
+    assert (claims.untested, claims.sensitivity) == (2, 2)
     assert page.count_claims(toy, {}).run == "not run"
-    lacking = replace(toy, parts={"long": replace(parts["long"], needs="a file")})
+    elsewhere = replace(toy, parts={**parts, "long": replace(parts["long"], published=False)})
+    assert page.count_claims(elsewhere, both).run == "other settings"
+    lacking = replace(toy, parts={"long": replace(parts["long"], needs="a file"), "short": parts["short"]})
     assert page.count_claims(lacking, {}).run == "no data"
     assert page.claims_sentence([toy, lacking], {"toy": {}}).endswith(
-        "0 experiments are run in full, 1 not yet and 1 not, because the data cannot be distributed."
+        "4 claims are untested. 0 experiments are run in full, 1 not yet and 1 not, because the data cannot be "
+        "distributed."
     )
     more = replace(toy, parts={"short": parts["short"], "long": replace(parts["long"], changes={"replicas": 5})})
     assert page.count_claims(more, both).run == "2 of 5 replicas"
     own_experiment = replace(toy, name="ours", paper="")
+    claims = page.count_claims(own_experiment, both)
+    assert (claims.orders, claims.values, claims.untested) == (["yes", "no"], [], 0)
     assert page.claims_sentence([toy, own_experiment], {"toy": both, "ours": {"short": both["short"]}}) == (
-        "0 of 2 published claims of one paper agree with our runs, 0 are open and 2 disagree; "
-        "1 experiment is run in full."
+        "0 of 2 claims of one paper that were tested at their authors' settings agree with our runs, 0 are open and 2 "
+        "disagree; 0 claims are untested. 1 experiment is run in full."
     )
+    assert "3 rows of other settings are no claims" in page.counting_sentences([toy], {"toy": both})
 
 
-@pytest.mark.parametrize("name", [name for name, one in paper.EXPERIMENTS.items() if one.draw and not one.draws_tables])
-def test_plots_show_only_metrics_that_results_store(name, tmp_path):
-    experiment, runs = paper.EXPERIMENTS[name], {}
-    for part in experiment.parts:
-        values = {}
-        for learner, metric in experiment.needed_metrics(part):
-            values.setdefault(learner, {})[metric] = [0.1, 0.2]
-        if values:
-            replica = {"curves": {"round": [0, 10], "values": values}}
-            runs[part] = StoredRun(Result({"rounds": 10, "settings": {}, "replicas": {"0": replica}}))
-    drawn = {path.name for path in experiment.draw_plots(runs, tmp_path)}
-    assert drawn == {*experiment.plot_names}
+def test_rows_of_other_settings_stand_below_the_claims():
+    rows = [Row("claim", ("long",), "A", "x", Published(5.0)), Row("other", ("short",), "A", "x", Published(5.0))]
+    toy = claims_of(rows, [], {"short": replace(PART, full=False), "long": Part("paper/fig2a")})
+    values = result(A=[0.05, 0.05])
+    text = "\n".join(page.section(toy, {"short": values, "long": values}))
+    claimed, _, sensitivity = text.partition("<details><summary>Sensitivity: other settings, no claims</summary>")
+    assert "| claim | 5.0 | 5.0 ± 0.0 | 2 | 105.0 | +0.0 | ± 0.0 | yes |" in claimed
+    assert "| other | 5.0 | 5.0 ± 0.0 | 2 | 105.0 |" in sensitivity
+    text = "\n".join(page.section(toy, {"short": values}))
+    assert "1 claim is untested: no run has the settings of the authors yet." in text
 
 
-def test_sentence_is_written_between_marks(tmp_path):
-    path = tmp_path / "README.md"
-    path.write_text(f"before\n{page.BEGIN}old\n{page.END}\nafter\n")
-    for _ in range(2):
-        page.write_between_marks(path, "new " * 40)
-        begin, *lines, end = path.read_text().removeprefix("before\n").removesuffix("\nafter\n").split("\n")
-        assert (f"{begin}\n", end) == (page.BEGIN, page.END)
-        assert " ".join(lines) == ("new " * 40).strip()
-        assert max(map(len, lines)) <= 120
-    path.write_text("no marks")
-    with pytest.raises(ValueError, match="has no lines"):
-        page.write_between_marks(path, "new")
+def test_rows_and_orders_pool_the_parts_that_exist():
+    row, order = Row("x", ("a", "b"), "A", "x", scale=1), Order("o", ("a", "b"), "x", "A", "B", scale=1)
+    results = {"b": result(A=[5.0, 7.0], B=[4.0, 4.0])}
+    assert estimate(results, row).mean == 6.0
+    assert difference(results, order).mean == 2.0
+    assert estimate({}, row).replicas == difference({}, order).replicas == 0
 
 
-def test_wrapped_lines_do_not_begin_a_list():
-    for width in range(20, 60):
-        lines = page._wrapped("a long word (1 - γ)/α + γ = 2.6 times 10 % of it * 3 " * 3, width).split("\n")
-        assert not [line for line in lines if line[0] in "-+*=%"]
+def test_orders_without_their_control_name_its_hours():
+    order = Order("A above B with a larger step", ("long",), "x", "A", "B", ("control",), claimed=False)
+    parts = {"long": Part("paper/fig2a"), "control": Part("paper/fig2a", ("full",), published=False, core_hours=0.5)}
+    toy = claims_of([Row("A", ("long",), "A", "x", Published(5.0))], [order], parts)
+    values = result(A=[0.05, 0.05])
+    row = "| A above B with a larger step | – | 0 | not run | 1.5 h |"
+    assert row in [*page.section(toy, {"long": values})]
+    assert "not run" not in "\n".join(page.section(toy, {"long": values, "control": result(B=[0.04, 0.03])}))
+    assert "not run" not in "\n".join(page.section(toy, {"control": values}))

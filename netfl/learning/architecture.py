@@ -152,6 +152,11 @@ class Architecture(ABC):
         return 1
 
     @property
+    def largest_layer(self) -> int:
+        """Numbers in the largest output of a layer for one example; 0 if it is small or unknown."""
+        return 0
+
+    @property
     def training_method(self) -> str:
         """One sentence about how models are trained that a user should know; empty for the usual way."""
         return ""
@@ -194,6 +199,7 @@ class ModuleArchitecture(Architecture):
         has_tokens: examples are rows of tokens, which the module gets as whole numbers.
         loss: loss of each example; ``None`` for the cross-entropy, whose gradient has a closed form.
         traits: behaviour of the module, if it is known; otherwise `prepare` examines it.
+        largest_layer: see `Architecture.largest_layer`.
     """
 
     def __init__(
@@ -206,10 +212,12 @@ class ModuleArchitecture(Architecture):
         has_tokens: bool = False,
         loss: Loss | None = None,
         traits: ModuleTraits | None = None,
+        largest_layer: int = 0,
     ) -> None:
         self.function = ModuleFunction(module, ModuleParts.of(module), has_tokens, loss, traits or UNKNOWN)
         self.vmap_module = vmap_module or module
         self._start, self._cpu_model, self._is_examined = start, cpu_model, traits is not None
+        self._largest_layer = largest_layer
 
     @property
     def module(self) -> nn.Module:
@@ -257,6 +265,10 @@ class ModuleArchitecture(Architecture):
     @property
     def has_training_mode(self) -> bool:
         return not self.traits.is_plain
+
+    @property
+    def largest_layer(self) -> int:
+        return self._largest_layer
 
     @property
     def min_batch(self) -> int:

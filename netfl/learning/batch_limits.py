@@ -8,6 +8,11 @@ _TRAINED = 1 << 23
 """Size of jobs, parameters and mini-batches, that train at once: 32 MiB, several times over.  More is not faster."""
 _EXAMINED = 512
 """Examples that a CPU evaluates at once.  Fewer and more are slower."""
+_LAYER_BYTES = 1 << 24
+"""Most bytes of a layer's output that a CPU evaluates at once.
+
+Memory of 32 MiB and more returns to the system when it is freed.  To map it again takes as long as a convolution.
+"""
 _GPU_EXAMINED = 1 << 20
 """Examples that a GPU evaluates at once, counted once for each model."""
 _GPU_COPIES = 16
@@ -38,12 +43,18 @@ def max_jobs_at_once(job_size: int, numbers: int | None = None) -> int:
     return max(1, (_TRAINED if numbers is None else numbers) // job_size)
 
 
-def evaluation_slices(examples: int, models: int | None = None) -> Iterator[slice]:
+def evaluation_slices(examples: int, models: int | None = None, layer_bytes: int = 0) -> Iterator[slice]:
     """Cut so many *examples* into slices that are evaluated at once.
 
     Args:
         examples: their number.
         models: number of models on a GPU, which evaluates more at once; ``None`` for a CPU.
+        layer_bytes: bytes of the largest layer's output for one example of one model; 0 if it is small or unknown.
     """
-    size = _EXAMINED if models is None else max(_EXAMINED, _GPU_EXAMINED // models)
+    if models is not None:
+        size = max(_EXAMINED, _GPU_EXAMINED // models)
+    elif layer_bytes:
+        size = min(_EXAMINED, max(1, _LAYER_BYTES // layer_bytes))
+    else:
+        size = _EXAMINED
     return (slice(start, start + size) for start in range(0, examples, size))

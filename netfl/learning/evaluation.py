@@ -53,7 +53,7 @@ def user_losses(architecture: Architecture, data: UserDatasets, replica: int, us
     rows, sizes = data.rows_held(replica, users)
     model, count = architecture.open(models, trained=False), len(models)
     parts = []
-    for _, x, y in data.slices(rows, count):
+    for _, x, y in data.slices(rows, count, architecture.largest_layer):
         model.scores(x.expand(count, *x.shape))
         parts.append(model.losses(y.expand(count, *y.shape)).double())
     losses = torch.cat(parts, dim=1)
@@ -73,7 +73,7 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
     theta, count = models.double(), len(models)
     gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
-    for _, x, y in data.slices(rows, count):
+    for _, x, y in data.slices(rows, count, architecture.largest_layer):
         model, labels = architecture.open(theta), y.expand(count, *y.shape)
         model.scores(x.double().expand(count, *x.shape))
         model.losses(labels)
@@ -189,7 +189,8 @@ class EvaluationSet:
         model, models = architecture.open(theta, trained=False), len(theta)
         shapes = [(len(self._names), models, len(counts)) for counts in self._counts]
         sums = [theta.new_zeros(shape, dtype=torch.float64) for shape in shapes]
-        for rows in evaluation_slices(len(self._y), models if runs_on_gpu(theta.device) else None):
+        layer_bytes = architecture.largest_layer * theta.element_size()
+        for rows in evaluation_slices(len(self._y), models if runs_on_gpu(theta.device) else None, layer_bytes):
             x, y = self._x[rows], self._y[rows].expand(models, *self._y[rows].shape)
             scores = model.scores(x.expand(models, *x.shape))
             if self._y.ndim == 1:

@@ -282,7 +282,8 @@ class BatchedLearner:
         """Return the labels that the current model of *lane* predicts for the examples *x*."""
         theta = self._versions.newest[lane : lane + 1, :-1]
         model = self._architecture.open(theta, trained=False)
-        parts = (tensor(x[part]).to(theta) for part in evaluation_slices(len(x)))
+        slices = evaluation_slices(len(x), layer_bytes=self._architecture.largest_layer * theta.element_size())
+        parts = (tensor(x[part]).to(theta) for part in slices)
         return np.concatenate([model.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
 
     def _train_and_aggregate(

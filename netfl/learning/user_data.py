@@ -173,11 +173,18 @@ class UserDatasets:
         sizes, starts = self.sizes[replica, users], self._starts[replica, users]
         return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
 
-    def slices(self, rows: Ints, models: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield slices of *rows* with their examples and labels, or targets, to be evaluated by so many *models*."""
+    def slices(self, rows: Ints, models: int, largest_layer: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield slices of *rows* with their examples and labels, or targets, to be evaluated by so many *models*.
+
+        Args:
+            rows: of `x`.
+            models: their number.
+            largest_layer: as `netfl.learning.architecture.Architecture.largest_layer`.
+        """
         device = self.x.device
         uploaded = upload(rows, device)
-        for part in evaluation_slices(len(rows), models if runs_on_gpu(device) else None):
+        layer_bytes = largest_layer * self.x.element_size()
+        for part in evaluation_slices(len(rows), models if runs_on_gpu(device) else None, layer_bytes):
             selected = uploaded[part]
             yield part, self.x[selected], self.y[selected]
 

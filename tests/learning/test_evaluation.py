@@ -8,9 +8,14 @@ import pytest
 import torch
 from torch import nn
 
+from netfl.learning import batch_limits
+from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.evaluation import Evaluation
+from netfl.learning.evaluation import Evaluation, EvaluationSet
+from netfl.learning.model._manual_conv import Convolutional, ConvShape
+from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.mlp import Mlp
+from netfl.learning.model.resnet8 import Resnet8
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.performance import (
@@ -185,6 +190,54 @@ def test_replicas_with_different_data_equal_single_evaluations():
         )
         for name, values in expected.items():
             assert found[name][replica::2] == pytest.approx(values, nan_ok=True, rel=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (Cnn(channels=(32, 32), kernel=3, padding=1, hidden=(256, 64)), (3, 32, 32)),
+        (Cnn(channels=(6, 40), kernel=5, padding=0), (1, 28, 28)),
+        (Resnet8(width=8), (3, 20, 12)),
+    ],
+)
+def test_the_largest_layer_is_that_of_a_forward_pass(model, shape):
+    """The outputs of all modules are counted by hooks."""
+    architecture = model.open(shape, 10)
+    if isinstance(model, Cnn):
+        module = Convolutional(ConvShape(model._windows(shape), model.padding, model._sizes(shape, 10), "relu"))
+    else:
+        module = architecture.module
+    sizes = []
+    for part in module.modules():
+        part.register_forward_hook(lambda _module, _inputs, output: sizes.append(output[0].numel()))
+    with torch.device("meta"):
+        module.to("meta")(torch.empty(2, *shape))
+    assert architecture.largest_layer == max(sizes)
+
+
+@pytest.mark.parametrize(
+    ("models", "layer_bytes", "size"),
+    [(None, 0, 512), (None, 1 << 17, 128), (None, 1000, 512), (None, 1 << 30, 1), (4, 1 << 17, 1 << 18)],
+)
+def test_slices_are_limited_by_the_largest_layer(models, layer_bytes, size):
+    """At most 16 MiB of one layer, 512 examples and at least one; on a GPU the number of models decides."""
+    found = [*evaluation_slices(1000, models, layer_bytes)]
+    assert [part.stop - part.start for part in found] == [size] * -(-1000 // size)
+
+
+def test_slices_change_no_metric(monkeypatch):
+    shape, rng = (1, 8, 8), np.random.default_rng(0)
+    architecture = Cnn(channels=(4,), hidden=(5,)).open(shape, CLASSES)
+    theta = torch.tensor(np.stack([architecture.start(Streams(seed)) for seed in (1, 2)]), dtype=torch.float32)
+    y = rng.integers(CLASSES, size=50)
+    examples = Examples(rng.random((50, *shape)).astype(np.float32), y)
+    found = []
+    for limit in (1 << 24, 7 * 4 * architecture.largest_layer):
+        monkeypatch.setattr(batch_limits, "_LAYER_BYTES", limit)
+        (sums,) = EvaluationSet(examples, [(y, CLASSES)], theta).sums(architecture, theta)
+        found.append(sums.numpy())
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
 
 
 def minimum_over_t(losses, rho, alpha):

@@ -233,10 +233,12 @@ class Fedvarp:
 
     rests = False
 
-    def __init__(self, users, eta=1.0):
-        self.y, self.eta = [0.0] * users, eta
+    def __init__(self, users, eta=1.0, keeps=False):
+        self.y, self.eta, self.keeps = [0.0] * users, eta, keeps
 
     def step(self, x, updates):
+        if self.keeps and not updates:
+            return x
         v = sum(self.y) / len(self.y)
         for update in updates:
             v = v + (update.change - self.y[update.user]) / len(updates)
@@ -289,15 +291,23 @@ def nearest_on_simplex(point):
 
 
 class Afl:
-    """Mohri et al., figure 3; users without a delivery add nothing."""
+    """Mohri et al., figure 3; users without a delivery add nothing.
 
-    def __init__(self, users, lr_lambda):
-        self.weights, self.lr_lambda = np.full(users, 1 / users), lr_lambda
+    The sampling options of the code of q-FFL divide by the sum of the weights: λ with option 1, ones with option 2.
+    """
+
+    def __init__(self, users, lr_lambda, option=None):
+        self.weights, self.lr_lambda, self.option = np.full(users, 1 / users), lr_lambda, option
 
     def step(self, x, updates):
+        weights = [self.weights[update.user] for update in updates]
+        if self.option == 2 or (self.option == 1 and not any(weights)):
+            weights = [1.0] * len(updates)
+        if self.option is not None:
+            weights = [weight / sum(weights) for weight in weights]
         following, rise = x, np.zeros(len(self.weights))
-        for update in updates:
-            following = following + self.weights[update.user] * update.change
+        for update, weight in zip(updates, weights, strict=True):
+            following = following + weight * update.change
             rise[update.user] += update.loss
         self.weights = nearest_on_simplex(self.weights + self.lr_lambda * rise)
         return following

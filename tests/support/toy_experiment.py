@@ -26,8 +26,8 @@ overrides:
   slow: {access.pause: 0.03}
 """
 PARTS = {
-    "main": Part("toy", ("full",), value=4, core_hours=0.01),
-    "other": Part("toy", ("full", "slow"), value=8, core_hours=0.05),
+    "main": Part("toy", ("full",), turn=1, core_hours=0.01),
+    "other": Part("toy", ("full", "slow"), turn=1, core_hours=0.05),
 }
 TOY = Experiment(
     name="toy",

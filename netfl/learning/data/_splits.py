@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,20 @@ from netfl.learning.data import Data, Dataset, Examples
 from netfl.types import Ints, Law
 from netfl.units import Seed
 
+Rounding = Literal["down", "up"]
+"""Rounding of the number of test examples of a user."""
+
 
 class PerUserData(Data):
     """Data whose examples belong to users; a share of each user's examples is for testing and for validation."""
 
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """The share of each user's examples that is kept for testing, rounded down."""
+    """The share of each user's examples that is kept for testing; see ``test_rounding``."""
     validation_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """The share of each user's examples that is kept for validation, rounded down."""
+    """The share of each user's examples that is kept for validation; see ``test_rounding``."""
+    test_rounding: Rounding = "down"
+    """``down``: test and validation examples are rounded down.  ``up``: test examples are rounded up and training
+    examples down, as in the code of q-FFL; the others are for validation."""
     seed: Seed = 0
     """Seed of all random draws for the set; independent of the seed of the run."""
 
@@ -69,11 +75,10 @@ def split_like_sklearn(x: NDArray[Any], y: NDArray[Any], test_share: float, seed
     )
 
 
-def split_by_user(user: Ints, validation_share: float, test_share: float, rng: np.random.Generator) -> SplitRows:
-    """Shuffle the examples of each user and split them.
-
-    Of a user's n examples ``⌊n test_share⌋`` are for testing, ``⌊n validation_share⌋`` for validation, and the others,
-    at least one, for training.
+def split_by_user(
+    user: Ints, validation_share: float, test_share: float, rng: np.random.Generator, rounding: Rounding = "down"
+) -> SplitRows:
+    """Shuffle the examples of each user and split them; see `held_out_sizes`.
 
     >>> train, validation, test = split_by_user(np.repeat([0, 1], [10, 5]), 0.1, 0.2, np.random.default_rng(0))
     >>> len(train), len(validation), len(test)
@@ -82,9 +87,31 @@ def split_by_user(user: Ints, validation_share: float, test_share: float, rng: n
     order = np.lexsort([rng.random(len(user)), user])
     _, starts, counts = np.unique(user[order], return_index=True, return_counts=True)
     place = np.arange(len(user)) - np.repeat(starts, counts)
-    test, validation = (np.repeat(whole_shares(counts, share), counts) for share in (test_share, validation_share))
+    sizes = held_out_sizes(counts, validation_share, test_share, rounding)
+    test, validation = (np.repeat(size, counts) for size in sizes)
     is_train = place >= test + validation
     return SplitRows(order[is_train], order[(place >= test) & ~is_train], order[place < test])
+
+
+def held_out_sizes(
+    counts: Ints, validation_share: float, test_share: float, rounding: Rounding = "down"
+) -> tuple[Ints, Ints]:
+    """Return the numbers of test and of validation examples of users with so many examples, each ``[users]``.
+
+    Rounded ``down``, a user with n examples has ``⌊n test_share⌋`` for testing, ``⌊n validation_share⌋`` for
+    validation, and the others for training.  Rounded ``up``, it has ``⌈n test_share⌉`` for testing,
+    ``⌊n (1 - test_share - validation_share)⌋`` for training, and the others for validation: the split of
+    ``flearn/models/client.py`` in the code of Li et al., "Fair resource allocation in federated learning".  In both
+    cases at least one example is for training.
+
+    >>> held_out_sizes(np.array([57]), 0.1, 0.1), held_out_sizes(np.array([57]), 0.1, 0.1, "up")
+    ((array([5]), array([5])), (array([6]), array([6])))
+    """
+    if rounding == "down":
+        return whole_shares(counts, test_share), whole_shares(counts, validation_share)
+    train = np.maximum(whole_shares(counts, 1 - test_share - validation_share), 1)
+    untested = np.maximum(whole_shares(counts, 1 - test_share), train)
+    return counts - untested, untested - train
 
 
 def whole_shares(counts: Ints, share: float) -> Ints:

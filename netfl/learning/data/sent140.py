@@ -128,7 +128,8 @@ class Sent140(PerUserData):
         number[chosen] = np.arange(len(chosen))
         rows = np.flatnonzero(number[account] >= 0)
         user, y = number[account[rows]], (tweets["polarity"].to_numpy()[rows] > 0).astype(np.int64)
-        parts = split_by_user(user, self.validation_share, self.test_share, draws.rng("split", self.split))
+        rng = draws.rng("split", self.split)
+        parts = split_by_user(user, self.validation_share, self.test_share, rng, self.test_rounding)
         texts = [_WORD.findall(text.lower())[: self.max_words] for text in tweets["text"].iloc[rows]]
         x = self._tokenize(texts, parts.train) if self.glove is None else self.glove.mean_vectors(texts)
         return split_dataset(Examples(x, y, user), parts, self.classes)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._download import read_files
-from netfl.learning.data._splits import PerUserData, SplitRows, choose_users, split_dataset, whole_shares
+from netfl.learning.data._splits import PerUserData, SplitRows, choose_users, held_out_sizes, split_dataset
 from netfl.streams import Streams
 from netfl.types import Ints
 
@@ -61,7 +61,7 @@ class Shakespeare(PerUserData):
 
     def _split(self, sizes: Ints) -> SplitRows:
         """Cut each role's text into training, validation and test rows, in this order and with gaps."""
-        test, validation = whole_shares(sizes, self.test_share), whole_shares(sizes, self.validation_share)
+        test, validation = held_out_sizes(sizes, self.validation_share, self.test_share, self.test_rounding)
         place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         first, second = (np.repeat(cut, sizes) for cut in (sizes - test - validation, sizes - test))
         gap = np.where(first < second, _LENGTH - 1, 0)

@@ -69,7 +69,8 @@ class Synthetic(PerUserData):
         for user, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
             x[end - count : end], y[end - count : end] = self.draw_examples(draws, user, count)
         users = np.repeat(np.arange(self.users), counts)
-        rows = split_by_user(users, self.validation_share, self.test_share, draws.rng("split", self.split))
+        rng = draws.rng("split", self.split)
+        rows = split_by_user(users, self.validation_share, self.test_share, rng, self.test_rounding)
         return split_dataset(Examples(x, y, users), rows, self.classes)
 
     def draw_sizes(self, streams: Streams, users: int) -> Ints:

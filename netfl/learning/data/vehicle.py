@@ -41,7 +41,7 @@ class Vehicle(PerUserData):
         (file,) = read_files("vehicle")
         x, y, user = read_recordings(file)
         rng = Streams(self.seed).rng("vehicle", "split", self.split)
-        rows = split_by_user(user, self.validation_share, self.test_share, rng)
+        rows = split_by_user(user, self.validation_share, self.test_share, rng, self.test_rounding)
         return split_dataset(Examples(x, y, user), rows, self.classes)
 
 

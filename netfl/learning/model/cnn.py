@@ -61,7 +61,13 @@ class Cnn(LayeredModel):
         conv_shape = ConvShape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
         cpu_model = partial(ConvolutionalStack, shape=conv_shape)
-        return ModuleArchitecture(Convolutional(conv_shape), start, cpu_model=cpu_model, traits=PLAIN)
+        return ModuleArchitecture(
+            Convolutional(conv_shape),
+            start,
+            cpu_model=cpu_model,
+            traits=PLAIN,
+            largest_layer=self._largest_convolution(shape),
+        )
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         if tokens is not None or len(shape) != 3:
@@ -81,8 +87,21 @@ class Cnn(LayeredModel):
         """Return rows and columns after all pools; 0 or less if nothing is left."""
         rows, columns = shape[1:]
         for _ in self.channels:
-            rows, columns = ((size + 2 * self.padding - self.kernel + 1) // 2 for size in (rows, columns))
+            rows, columns = (self._convolved(size) // 2 for size in (rows, columns))
         return rows, columns
+
+    def _convolved(self, size: int) -> int:
+        """Return the number of rows, or of columns, that a convolution makes of so many."""
+        return size + 2 * self.padding - self.kernel + 1
+
+    def _largest_convolution(self, shape: tuple[int, ...]) -> int:
+        """Return the number of outputs of the largest convolution, before its pool."""
+        largest, (rows, columns) = 0, shape[1:]
+        for channels in self.channels:
+            rows, columns = self._convolved(rows), self._convolved(columns)
+            largest = max(largest, channels * rows * columns)
+            rows, columns = rows // 2, columns // 2
+        return largest
 
     def _windows(self, shape: tuple[int, ...]) -> tuple[tuple[int, int, int, int], ...]:
         inputs = (shape[0], *self.channels)

@@ -53,7 +53,8 @@ class Resnet8(LayeredModel):
         from netfl.learning.module_training import PLAIN
 
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
-        return ModuleArchitecture(Residual(shape[0], self._widths, self.groups, classes), start, traits=PLAIN)
+        module = Residual(shape[0], self._widths, self.groups, classes)
+        return ModuleArchitecture(module, start, traits=PLAIN, largest_layer=self.width * shape[1] * shape[2])
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         if tokens is not None or len(shape) != 3:

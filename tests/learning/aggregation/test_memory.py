@@ -220,6 +220,35 @@ def test_the_weights_of_afl_stay_on_the_simplex():
     assert {1, USERS} <= support_sizes
 
 
+@pytest.mark.parametrize(("weights", "moved"), [("lambda", 0.0), ("share", 0.5), ("equal", 0.5)])
+def test_afl_with_deliveries_of_weight_0(weights, moved):
+    """Users 1 and 2 have λ = 0 and changes of 1 and 0: their share is 1/2 each."""
+    rule = Afl(lr_lambda=0.1, weights=weights)
+    state, current = open_state(rule)
+    state = {**state, "weights": torch.eye(USERS, dtype=torch.float64)[0]}
+    updates = random_updates(1, [1, 2], losses=[0.0, 0.0])
+    changes = torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    following, _ = rule.step(state, current, replace(updates, models=updates.bases + changes))
+    assert following.numpy() == pytest.approx(np.full(SIZE, moved))
+
+
+@pytest.mark.parametrize("weights", ["share", "equal"])
+def test_normalised_weights_of_afl_depend_on_the_other_deliveries(weights):
+    rule = Afl(lr_lambda=0.1, weights=weights)
+    assert not rule.has_user_weights
+    assert rule.user_weights(open_state(rule)[0]) is None
+
+
+def test_fedvarp_keeps_its_version_in_an_empty_round():
+    rule = Fedvarp(empty_round="keep")
+    current, state = rule.step(*open_state(rule), random_updates(1, [0, 2]))
+    following, after = rule.idle(state, current, 2, NOW)
+    assert torch.equal(following, current)
+    assert after is state
+    moved, _ = Fedvarp().idle(state, current, 2, NOW)
+    assert (moved - current).numpy() == pytest.approx(state["mean"].numpy())
+
+
 def test_afl_counts_idle_rounds_in_its_mean():
     rule = Afl(lr_lambda=0.1)
     state, current = open_state(rule)

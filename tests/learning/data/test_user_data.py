@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.data import _download as cache
-from netfl.learning.data._splits import split_by_user
+from netfl.learning.data._splits import held_out_sizes, split_by_user
 from netfl.learning.data.adult import Adult
 from netfl.learning.data.sent140 import Sent140
 from netfl.learning.data.shakespeare import LETTERS, Shakespeare, read_roles
@@ -43,7 +43,36 @@ def test_each_user_is_split_separately(validation, test):
         assert sizes[0] >= 1
 
 
+@pytest.mark.parametrize(("validation", "test"), [(0.1, 0.1), (0.0, 0.3), (0.3, 0.6)])
+def test_a_test_share_is_rounded_up_as_in_the_code_of_qffl(validation, test):
+    """The published code cuts at ``int(0.8 n)`` and ``int(0.9 n)``; here the cuts are in whole tenths."""
+    counts = np.arange(2, 300)
+    sizes = held_out_sizes(counts, validation, test, "up")
+    first, second = 10 - round(10 * (validation + test)), 10 - round(10 * test)
+    for place, count in enumerate(counts.tolist()):
+        cuts = [max(first * count // 10, 1), max(second * count // 10, first * count // 10, 1)]
+        assert [sizes[0][place], sizes[1][place]] == [count - cuts[1], cuts[1] - cuts[0]]
+    if validation == test == 0.1:
+        assert (sizes[0] == -(-counts // 10)).all()
+        assert [int(0.9 * count) for count in counts.tolist()] == (counts - sizes[0]).tolist()
+
+
+@pytest.mark.parametrize("rounding", ["down", "up"])
+def test_a_single_example_is_for_training(rounding):
+    assert [size.tolist() for size in held_out_sizes(np.array([1]), 0.3, 0.6, rounding)] == [[0], [0]]
+
+
 class TestSynthetic:
+    def test_test_share_is_rounded_up_on_request(self):
+        down, up = (Synthetic(users=20, test_rounding=rounding).load(Streams(3)) for rounding in ("down", "up"))
+        whole = np.bincount(all_examples(down)[2])
+        assert (np.bincount(up.test_user) == -(-whole // 10)).all()
+        assert (np.bincount(up.train_user) == 8 * whole // 10).all()
+        order = [np.lexsort(all_examples(data)[0].T) for data in (down, up)]
+        np.testing.assert_array_equal(
+            *(all_examples(data)[0][rows] for data, rows in zip((down, up), order, strict=True))
+        )
+
     def test_users_are_split_80_10_10(self):
         data = Synthetic().load(Streams(3))
         counts = [np.bincount(user) for user in (data.train_user, data.validation.user, data.test_user)]
