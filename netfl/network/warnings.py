@@ -44,6 +44,7 @@ def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: in
     yield from _unfit_paces(spec, layout)
     yield from _costly_uses(spec, context)
     yield from _files_outside(spec, context)
+    yield from _short_data(spec, context, layout)
     yield from _mac_warnings(spec, context, layout)
     if context.duration_s is None:
         yield from _fragile_updates(spec, context)
@@ -142,13 +143,7 @@ def _costly_uses(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
 
 def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
     """Outages and motions from files all whose times lie outside of the run."""
-    deadline_s = None if spec.round is None else spec.round.deadline_s
-    if context.duration_s is not None:
-        end_s = context.duration_s
-    else:
-        end_s = context.rounds * (deadline_s or _LONG_ROUND_S)
-        if context.stop_s is not None:
-            end_s = min(end_s, context.stop_s)
+    end_s = _latest_end_s(spec, context, _LONG_ROUND_S)
     models: list[tuple[str, Outage | Motion]] = [
         (f"access.outages.{index}", outage) for index, outage in enumerate(spec.outages)
     ]
@@ -160,6 +155,29 @@ def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
                 f"{key}, {kind_of(type(model))}: no time in its file falls into the run, which ends before {end_s:.6g} "
                 "s of simulated time unless rounds are very long; check the unit of the times and the origin"
             )
+
+
+def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Measured channels whose data may end before the rounds do; with a duration it is an error."""
+    if spec.radio is None or context.duration_s is not None:
+        return
+    end_s = _latest_end_s(spec, context, math.inf)
+    for index, channel in enumerate(spec.channel):
+        misfit = channel.data_misfit(layout, end_s)
+        if misfit is not None:
+            key = misfit.under(f"access.channel.{index}").key
+            yield f"{key}: {misfit.problem}; a run that lasts longer stops there with an error: {misfit.remedy}"
+
+
+def _latest_end_s(spec: NetworkSpec, context: AccessContext, long_round_s: float) -> float:
+    """Return the time at which the run has ended at the latest; a round without a deadline takes *long_round_s*."""
+    if context.duration_s is not None:
+        return context.duration_s
+    deadline_s = None if spec.round is None else spec.round.deadline_s
+    end_s = context.rounds * (deadline_s or long_round_s)
+    if context.stop_s is not None:
+        end_s = min(end_s, context.stop_s)
+    return end_s
 
 
 def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
