@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +75,8 @@ class Tracks(Trajectories):
     def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Interpolate between the last point that is not after *time_s* and the next, found by bisection."""
         users = np.asarray(users)
+        if len(users) == 1 and isinstance(time_s, float):
+            return self._of_one(int(users[0]), time_s)
         time = np.broadcast_to(np.asarray(time_s, float), users.shape)
         before = last_not_after(self._times_s, self._first, users, time)
         after = np.minimum(before + 1, self._first[users + 1] - 1)
@@ -82,6 +85,20 @@ class Tracks(Trajectories):
         share = np.divide(elapsed_s, span_s, out=np.zeros(len(users)), where=span_s > 0.0)
         share = np.clip(share, 0.0, 1.0)  # at rest before the first point
         return np.asarray(self._points_m[before] + share[:, None] * (self._points_m[after] - self._points_m[before]))
+
+    def _of_one(self, user: int, time_s: float) -> Floats:
+        """Return the position of one user, ``[1, 2]``, faster than for an array of users."""
+        first = self._first.item(user)
+        last = self._first.item(user + 1) - 1
+        before = max(bisect_right(self._times_s, time_s, first, last + 1) - 1, first)
+        after = min(before + 1, last)
+        before_s = self._times_s.item(before)
+        span_s = self._times_s.item(after) - before_s
+        share = 0.0
+        if span_s > 0.0:
+            share = min(max((time_s - before_s) / span_s, 0.0), 1.0)
+        before_m = self._points_m[before]
+        return np.asarray([before_m + share * (self._points_m[after] - before_m)])
 
 
 def refuse_other_start(paths: Trajectories, layout: Layout, file: Path, remedy: str) -> None:

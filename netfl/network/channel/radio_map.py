@@ -283,6 +283,8 @@ class _MapGain(LinkGain):
         """Return the gain of each user's link if it is at the given place, ``[n]``."""
         towers = self._tower_of[users]
         x_m, y_m = (places_m - self._origins_m[towers]).T
+        if len(self._grids) == 1:
+            return self._scale.gain_db(self._grids[0].interpolate(x_m, y_m, nearest=self._nearest))
         values = np.empty(len(users))
         for tower in np.unique(towers).tolist():
             is_here = towers == tower

@@ -256,9 +256,13 @@ class _TraceGain(LinkGain):
         if scale.bandwidth_hz is None or interpolation != "linear":  # values in dB: no conversion later
             self._values = scale.gain_db(self._values)
             self._scale = GainScale()
+        self._is_gain = self._scale == GainScale()
         self._last_s = np.full(len(last), np.inf)
         if not holds and repeat_s is None:
             self._last_s = series.times_s[last] * LATER + SAME_INSTANT_S
+        self._ends_s = np.append(self._starts_s[1:], np.inf)
+        self._ends_s[last] = np.inf
+        self._latest = series.first[:-1].copy()  # piece of each user's last question: the next is mostly in the same
 
     @property
     def hold_s(self) -> float:
@@ -274,9 +278,18 @@ class _TraceGain(LinkGain):
             self._refuse(int(users[row]), float(time[row]))
         if self._repeat_s is not None:
             time = np.mod(time, self._repeat_s)
-        piece = last_not_after(self._starts_s, self._first, users, time * LATER + SAME_INSTANT_S)
+        piece = self._pieces(users, time * LATER + SAME_INSTANT_S)
         values = self._values[piece] + self._slopes[piece] * (time - self._times_s[piece])
         return self._scale.gain_db(values)
+
+    def _pieces(self, users: Ints, time_s: Floats) -> Ints:
+        """Return the piece of each user that holds at *time_s*, ``[n]``."""
+        pieces = self._latest[users]
+        is_other = (time_s < self._starts_s[pieces]) | (time_s >= self._ends_s[pieces])
+        if is_other.any():
+            pieces[is_other] = last_not_after(self._starts_s, self._first, users[is_other], time_s[is_other])
+            self._latest[users] = pieces
+        return pieces
 
     def peak_db(self, users: Ints) -> Floats:
         highest = np.maximum.reduceat(self._values, self._first[:-1])[users]  # a piece is largest at one of its ends
@@ -284,16 +297,22 @@ class _TraceGain(LinkGain):
 
     def _of_one(self, user: int, time_s: float) -> Floats:
         """Return the gain of one user, ``[1]``, faster than for an array of users."""
-        if time_s > self._last_s[user]:
+        if time_s > self._last_s.item(user):
             self._refuse(user, time_s)
         if self._repeat_s is not None:
             time_s %= self._repeat_s
-        first = self._first[user]
-        end = self._first[user + 1]
-        after = bisect_right(self._starts_s, time_s * LATER + SAME_INSTANT_S, first, end)
-        piece = max(after - 1, first)
-        value = self._values[piece] + self._slopes[piece] * (time_s - self._times_s[piece])
-        return self._scale.gain_db(np.array([value]))
+        rounded_s = time_s * LATER + SAME_INSTANT_S
+        piece = self._latest.item(user)
+        if not self._starts_s.item(piece) <= rounded_s < self._ends_s.item(piece):
+            first = self._first.item(user)
+            after = bisect_right(self._starts_s, rounded_s, first, self._first.item(user + 1))
+            piece = max(after - 1, first)
+            self._latest[user] = piece
+        elapsed_s = time_s - self._times_s.item(piece)
+        value = np.array([self._values.item(piece) + self._slopes.item(piece) * elapsed_s])
+        if self._is_gain:
+            return value
+        return self._scale.gain_db(value)
 
     def _refuse(self, user: int, time_s: float) -> NoReturn:
         problem = "the trace of the user has ended; measure longer, set after_end: hold, or give repeat, the period"
