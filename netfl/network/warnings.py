@@ -166,7 +166,7 @@ def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout) -> It
         misfit = channel.data_misfit(layout, end_s)
         if misfit is not None:
             key = misfit.under(f"access.channel.{index}").key
-            yield f"{key}: {misfit.problem}; a run that lasts longer stops there with an error: {misfit.remedy}"
+            yield f"{key}: {misfit.problem}; a run that lasts so long stops there with an error: {misfit.remedy}"
 
 
 def _latest_end_s(spec: NetworkSpec, context: AccessContext, long_round_s: float) -> float:

@@ -109,7 +109,7 @@ class Trace(Measured):
         if np.isinf(end_s):
             problem = f"the trace of user {user} ends at {last_s[user]:g} s, and the end of the run is not known"
         else:
-            problem = f"the trace of user {user} ends at {last_s[user]:g} s, before the run, at {end_s:g} s"
+            problem = f"the trace of user {user} ends at {last_s[user]:g} s, before the end of the run at {end_s:g} s"
         return Fault("after_end", problem, None, "measure longer, set after_end: hold, or give repeat, the period")
 
     def has_links(self, tower: str, users: int) -> bool:

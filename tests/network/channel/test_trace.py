@@ -275,7 +275,7 @@ class TestRuns:
         (tmp_path / "t.csv").write_text("user,time_s,snr_db\n0,0,9\n0,400,9\n1,0,9\n1,399,9\n")
         fault = self.build_fault(scenario([{"kind": "trace", "file": str(tmp_path / "t.csv")}]))
         assert fault.key == "channel.0.after_end"
-        assert fault.problem == "the trace of user 1 ends at 399 s, before the run, at 400 s"
+        assert fault.problem == "the trace of user 1 ends at 399 s, before the end of the run at 400 s"
 
     def rounds(self, folder):
         path = write_rows(folder, "snr_db", times_s=np.array([0.0, 5.0]), values=np.array([20.0, 20.0]))
