@@ -20,6 +20,8 @@ LIGHT_M_S = 299_792_458.0
 _INSTANTS_S = tuple(168.75 * number for number in range(512))
 """Instants of a day at which speeds are measured."""
 _DAY_S = 86_400.0
+_MAX_PLACES = 1 << 20
+"""Largest number of places of all users that are sampled, unless there are very many users."""
 _STEP_S = 0.1
 """Time over which a speed is measured."""
 _STILL_M_S = 1e-6
@@ -60,13 +62,14 @@ class Trajectories(ABC):
     def waypoints(self, users: Ints, end_s: float) -> tuple[Ints, Floats, Floats]:
         """Return places on the ways of *users* up to *end_s*.
 
-        By default they are samples at 512 instants, up to the end of the first day.  A motion that knows the corners of
-        its ways overrides this; then nobody leaves the convex hull of the places.
+        By default they are samples at up to 512 instants, fewer for many users, up to the end of the first day.  A
+        motion that knows the corners of its ways overrides this; then nobody leaves the convex hull of the places.
 
         Returns:
             The user, the time in s and the position of each place, ``[n]``, ``[n]`` and ``[n, 2]``.
         """
-        instants_s = np.minimum(end_s, _DAY_S) * np.arange(len(_INSTANTS_S)) / (len(_INSTANTS_S) - 1)
+        count = min(max(_MAX_PLACES // max(len(users), 1), 2), len(_INSTANTS_S))
+        instants_s = np.linspace(0.0, min(end_s, _DAY_S), count)
         times_s = np.repeat(instants_s, len(users))
         users = np.tile(users, len(instants_s))
         return users, times_s, self.xy_m(users, times_s)

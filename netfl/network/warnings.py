@@ -10,6 +10,7 @@ import numpy as np
 
 from netfl.network.build import build_layout, compute_streams
 from netfl.network.channel._fading import carriers_hz, with_carrier
+from netfl.network.channel._measured import Measured
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
@@ -45,6 +46,7 @@ def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: in
     yield from _costly_uses(spec, context)
     yield from _files_outside(spec, context)
     yield from _short_data(spec, context, layout)
+    yield from _repeated_path_loss(spec)
     yield from _mac_warnings(spec, context, layout)
     if context.duration_s is None:
         yield from _fragile_updates(spec, context)
@@ -167,6 +169,17 @@ def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout) -> It
         if misfit is not None:
             key = misfit.under(f"access.channel.{index}").key
             yield f"{key}: {misfit.problem}; a run that lasts so long stops there with an error: {misfit.remedy}"
+
+
+def _repeated_path_loss(spec: NetworkSpec) -> Iterator[str]:
+    """Measured channels beside a path loss, which they contain already."""
+    path_losses = [channel for channel in spec.channel if channel.has_path_loss]
+    if len(path_losses) > 1 and any(isinstance(channel, Measured) for channel in path_losses):
+        kinds = " and ".join(kind_of(type(channel)) for channel in path_losses)
+        yield (
+            f"access.channel: {kinds} contain the path loss, and their gains add up; a measured gain replaces a path "
+            "loss: keep one of them"
+        )
 
 
 def _latest_end_s(spec: NetworkSpec, context: AccessContext, long_round_s: float) -> float:

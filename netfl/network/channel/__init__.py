@@ -38,8 +38,8 @@ from the given streams, keyed by user and block, so that they do not depend on t
 Optional parts: the coherence time of a fading (`Channel.coherence_s`), the carrier of the model (`Channel.carrier_hz`)
 and what contradicts the motion of users (`Channel.motion_misfit`); for a medium other than air its noise
 (`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`); and for a
-model that reads measured data the radio (`Channel.fitted`) and what its data lack (`Channel.data_misfit`,
-`Channel.missing_towers`).
+model that reads measured data the radio (`Channel.fitted`), what its data lack (`Channel.data_misfit`,
+`Channel.missing_towers`) and whether they contain the path loss (`Channel.has_path_loss`).
 '''
 
 from __future__ import annotations
@@ -128,6 +128,11 @@ class Channel(Spec):
             netfl.errors.ScenarioError: the model is not valid in a band of *bandwidth_hz*.
         """
         return None
+
+    @property
+    def has_path_loss(self) -> bool:
+        """True if the gain contains the path loss of the link, so that another model of it would count it twice."""
+        return False
 
     def fitted(self, power_dbm: float, noise_dbm: float, bandwidth_hz: float) -> Self:
         """Return this model for links of that power, noise and bandwidth; by default the model itself.

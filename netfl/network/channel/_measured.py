@@ -103,6 +103,10 @@ class Measured(Channel):
 
     _levels: _RadioLevels | None = PrivateAttr(default=None)
 
+    @property
+    def has_path_loss(self) -> bool:
+        return True
+
     def fitted(self, power_dbm: float, noise_dbm: float, bandwidth_hz: float) -> Self:
         copy = self.model_copy()
         copy._levels = _RadioLevels(power_dbm, noise_dbm, bandwidth_hz)

@@ -216,6 +216,14 @@ class TestOutside:
         assert fault.key == "channel.0.out_of_range"
         assert fault.problem == "user 0 moves to (0, 500) m at 9 s, outside of the map"
 
+    @pytest.mark.parametrize(("end_s", "is_refused"), [(2.9, False), (5.0, True), (np.inf, True)])
+    def test_ways_without_corners_are_sampled(self, tmp_path, end_s, is_refused):
+        layout = users_at([(0, 0)] * 2, Places([(0, 0), (9, 0), (50, 50), (0, 301)]))
+        fault = RadioMap(file=write(tmp_path, rows())).data_misfit(layout, end_s)
+        assert (fault is not None) == is_refused
+        if fault is not None:
+            assert fault.problem.startswith("user 0 moves to (0, 301) m at")
+
     def test_places_of_a_trajectory_are_its_corners_within_the_time(self, tmp_path):
         (tmp_path / "w.csv").write_text("user,time_s,x_m,y_m\n1,0,0,0\n1,8,80,0\n1,10,80,20\n")
         layout = users_at([(5, 5), (0, 0)])

@@ -292,6 +292,18 @@ class TestRuns:
         (text,) = [text for text in warnings(self.rounds(tmp_path)) if "trace" in text]
         assert text.startswith("access.channel.0.after_end: the trace of user 0 ends at 5 s, and the end of the run is")
 
+    @pytest.mark.parametrize(("kind", "is_warned"), [("log_distance", True), ("uma", True), ("constant", False)])
+    def test_path_loss_beside_a_trace_is_warned_of(self, tmp_path, kind, is_warned):
+        beside = {
+            "log_distance": {"exponent": 3, "frequency": "868 MHz"},
+            "uma": {"frequency": "2 GHz"},
+            "constant": {"gain": "-3 dB"},
+        }
+        path = write_rows(tmp_path, times_s=np.array([0.0, 400.0]), values=np.array([-80.0, -80.0]))
+        channel = [{"kind": "trace", "file": str(path)}, {"kind": kind} | beside[kind]]
+        texts = [text for text in warnings(scenario(channel)) if "their gains add up" in text]
+        assert len(texts) == is_warned
+
     def test_run_stops_where_the_trace_ends(self, tmp_path):
         with pytest.raises(
             ModelError, match=r"channel trace, user \d, at 6.* s of simulated time: the trace of the user"
