@@ -79,6 +79,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         medium.energy = energy
         frame_bits = largest_frame_bits(spec, context)
         faults += _reach_faults(spec, medium, layout, frame_bits, service)
+        faults += _data_faults(spec, context, layout)
         if spec.mac is not None:
             longest_s = medium.longest_s(frame_bits)
             faults += [fault.under("mac") for fault in spec.mac.airtime_faults(longest_s)]
@@ -112,6 +113,25 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
             yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
     if spec.shared_air and len(layout.towers) == 1:
         yield from no_effect(spec, ["shared_air"], "with one tower: there are no other cells")
+
+
+def _data_faults(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[Fault]:
+    """Yield the errors of measured channels whose data do not last for the run, or have no links to other cells."""
+    if spec.radio is None:
+        return
+    for index, channel in enumerate(spec.channel):
+        prefix = f"channel.{index}"
+        if context.duration_s is not None:
+            misfit = channel.data_misfit(layout, context.duration_s)
+            if misfit is not None:
+                yield misfit.under(prefix)
+        if not spec.shared_air:
+            continue
+        towers = channel.missing_towers(layout)
+        if towers:
+            problem = "with shared_air, users of other cells interfere, but it has no links of all users to some towers"
+            remedy = "add the column tower, and lines for all towers; or leave shared_air out"
+            yield Fault(f"{prefix}.file", problem, [*towers], remedy)
 
 
 def _reach_faults(

@@ -19,6 +19,9 @@ LIGHT_M_S = 299_792_458.0
 """Speed of light in vacuum; that in air is less than 0.1 % lower."""
 _INSTANTS_S = tuple(168.75 * number for number in range(512))
 """Instants of a day at which speeds are measured."""
+_DAY_S = 86_400.0
+_MAX_PLACES = 1 << 20
+"""Largest number of places of all users that are sampled, unless there are very many users."""
 _STEP_S = 0.1
 """Time over which a speed is measured."""
 _STILL_M_S = 1e-6
@@ -55,6 +58,21 @@ class Trajectories(ABC):
             np.minimum(low_m_s, np.where(is_moving, speed_m_s, np.inf), out=low_m_s)
             np.maximum(high_m_s, np.where(is_moving, speed_m_s, 0.0), out=high_m_s)
         return np.minimum(low_m_s, high_m_s), high_m_s  # 0 of a user that never moves
+
+    def waypoints(self, users: Ints, end_s: float) -> tuple[Ints, Floats, Floats]:
+        """Return places on the ways of *users* up to *end_s*.
+
+        By default they are samples at up to 512 instants, fewer for many users, up to the end of the first day.  A
+        motion that knows the corners of its ways overrides this; then nobody leaves the convex hull of the places.
+
+        Returns:
+            The user, the time in s and the position of each place, ``[n]``, ``[n]`` and ``[n, 2]``.
+        """
+        count = min(max(_MAX_PLACES // max(len(users), 1), 2), len(_INSTANTS_S))
+        instants_s = np.linspace(0.0, min(end_s, _DAY_S), count)
+        times_s = np.repeat(instants_s, len(users))
+        users = np.tile(users, len(instants_s))
+        return users, times_s, self.xy_m(users, times_s)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from netfl.network.build import build_layout, compute_streams
 from netfl.network.channel._fading import carriers_hz, with_carrier
+from netfl.network.channel._measured import Measured
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
@@ -44,6 +45,8 @@ def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: in
     yield from _unfit_paces(spec, layout)
     yield from _costly_uses(spec, context)
     yield from _files_outside(spec, context)
+    yield from _short_data(spec, context, layout)
+    yield from _repeated_path_loss(spec)
     yield from _mac_warnings(spec, context, layout)
     if context.duration_s is None:
         yield from _fragile_updates(spec, context)
@@ -142,13 +145,7 @@ def _costly_uses(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
 
 def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
     """Outages and motions from files all whose times lie outside of the run."""
-    deadline_s = None if spec.round is None else spec.round.deadline_s
-    if context.duration_s is not None:
-        end_s = context.duration_s
-    else:
-        end_s = context.rounds * (deadline_s or _LONG_ROUND_S)
-        if context.stop_s is not None:
-            end_s = min(end_s, context.stop_s)
+    end_s = _latest_end_s(spec, context, _LONG_ROUND_S)
     models: list[tuple[str, Outage | Motion]] = [
         (f"access.outages.{index}", outage) for index, outage in enumerate(spec.outages)
     ]
@@ -160,6 +157,40 @@ def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
                 f"{key}, {kind_of(type(model))}: no time in its file falls into the run, which ends before {end_s:.6g} "
                 "s of simulated time unless rounds are very long; check the unit of the times and the origin"
             )
+
+
+def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Measured channels whose data may end before the rounds do; with a duration it is an error."""
+    if spec.radio is None or context.duration_s is not None:
+        return
+    end_s = _latest_end_s(spec, context, math.inf)
+    for index, channel in enumerate(spec.channel):
+        misfit = channel.data_misfit(layout, end_s)
+        if misfit is not None:
+            key = misfit.under(f"access.channel.{index}").key
+            yield f"{key}: {misfit.problem}; a run that lasts so long stops there with an error: {misfit.remedy}"
+
+
+def _repeated_path_loss(spec: NetworkSpec) -> Iterator[str]:
+    """Measured channels beside a path loss, which they contain already."""
+    path_losses = [channel for channel in spec.channel if channel.has_path_loss]
+    if len(path_losses) > 1 and any(isinstance(channel, Measured) for channel in path_losses):
+        kinds = " and ".join(kind_of(type(channel)) for channel in path_losses)
+        yield (
+            f"access.channel: {kinds} contain the path loss, and their gains add up; a measured gain replaces a path "
+            "loss: keep one of them"
+        )
+
+
+def _latest_end_s(spec: NetworkSpec, context: AccessContext, long_round_s: float) -> float:
+    """Return the time at which the run has ended at the latest; a round without a deadline takes *long_round_s*."""
+    if context.duration_s is not None:
+        return context.duration_s
+    deadline_s = None if spec.round is None else spec.round.deadline_s
+    end_s = context.rounds * (deadline_s or long_round_s)
+    if context.stop_s is not None:
+        end_s = min(end_s, context.stop_s)
+    return end_s
 
 
 def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:

@@ -113,6 +113,7 @@ FITTED = {
         "grid": {"rows": 2, "columns": 2, "towers": [[0, 0], [1, 1]]},
     },
     "network/motion": {"random_waypoint": {"radius": "3 km"}},
+    "network/channel": {"radio_map": {"out_of_range": "extend"}},
     "network/round": {"quorum": {"min_share": None}},
     "network/queue": {"drr": {"weights": None}, "relay": {"policy": "round_robin", "weights": None}},
     "access/selection": {"contract": {"tiers": [{"share": 0.5}]}},
@@ -211,7 +212,7 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     access["topology"]["rate"] = 20 * bits
     _set_service(data, value, has)
     _set_traffic(access, value, has, bits, timed=value["round"] is None)
-    _set_places(access, value, bits)
+    _set_places(access, value, levels, bits)
     if "mtu" in (value["transport"] or {}):
         value["transport"] = value["transport"] | {"mtu": bits / 3}
     for key in ("routing", "queue", "motion", "transport", "selection", "energy", "exempt", "staleness"):
@@ -276,10 +277,12 @@ def _set_traffic(access, value, has, bits, *, timed):
         raise RefusedError("no user sends")
 
 
-def _set_places(access, value, bits):
+def _set_places(access, value, levels, bits):
     """Set the topology and the positions of users."""
     if value["topology"] is not None:
         access["topology"] = value["topology"] | ({"rate": 20 * bits} if "rate" in value["topology"] else {})
+    if (value["motion"] or {}).get("kind") == "sumo_fcd" and "placement" not in levels:
+        value["placement"] = value["motion"]  # the positions at time 0
     if value["placement"] is not None:
         for key in ("radius", "distance", "distances"):
             access["topology"].pop(key, None)

@@ -108,6 +108,27 @@ def walks():
     return [*shipped("walks.csv", DATA), b"user,time_s,x_m,y_m\n0,0,0,0\n0,5.5,1e3,-2\n1,0,0,0\n1,3,4,5\n"]
 
 
+def traces():
+    lines = "".join(f"{user},{time_s},tower:0,{1e6 + user}\n" for user in range(4) for time_s in (0, 0.5, 3e1))
+    return [
+        ("user,time_s,tower,rate_bps\n" + lines).encode(),
+        b"user,time_s,gain_db\n0,-1,-80\n1,0,-81\n0,2,-82\n2,0,-83\n3,0,-84.5\n3,9,-9e1\n",
+    ]
+
+
+def radio_maps():
+    return [
+        *shipped("campus.csv", DATA),
+        b"x_m,y_m,snr_db,tower\n0,0,1,tower:0\n0,5,2,tower:0\n9,0,3,tower:0\n9,5,4,tower:0\n",
+    ]
+
+
+def sumo_fcds():
+    vehicles = "".join(f'<vehicle id="{name}" x="{place}" y="-1.5"/>\n' for place, name in enumerate("abcd"))
+    steps = "".join(f'<timestep time="{time_s}">{vehicles}</timestep>\n' for time_s in ("0.00", "1.50"))
+    return [f"<?xml version='1.0'?>\n<!-- by SUMO -->\n<fcd-export>{steps}</fcd-export>".encode()]
+
+
 def places():
     return [b"x_m, y_m ,user\n1,2,0\n3,4,1\n5,6,2\n7,8,3\n"]
 

@@ -26,8 +26,11 @@ from netfl.learning.data.leaf import Leaf
 from netfl.learning.data.sent140 import Glove
 from netfl.learning.data.table import Table
 from netfl.learning.learner import BatchedLearner
+from netfl.network.channel.radio_map import RadioMap
+from netfl.network.channel.trace import Trace
 from netfl.network.motion.trajectory import Trajectory
 from netfl.network.outage.calendar import Calendar
+from netfl.network.placement.sumo_fcd import SumoFcd
 from netfl.network.placement.table import Table as Places
 from netfl.network.topology.file import File
 from netfl.network.topology.star import Star
@@ -107,6 +110,10 @@ def of_model(model: type, **options: object) -> Callable[[Path], object]:
             raise ScenarioError(faults)
         if isinstance(model_, Trajectory):
             model_.open(SITES, STREAMS).xy_m(np.arange(USERS), 3.0)
+        elif isinstance(model_, Trace | RadioMap):
+            model_.fitted(20.0, -100.0, 1e6).open(SITES, STREAMS).gain_db(np.arange(USERS), 0.0)
+        elif isinstance(model_, SumoFcd):
+            model_.open(USERS, np.zeros((1, 2)), STREAMS)
         elif isinstance(model_, Calendar | File):
             model_.open(SITES if isinstance(model_, Calendar) else USERS, STREAMS)
         elif isinstance(model_, Places):
@@ -213,6 +220,9 @@ READERS: dict[str, Reader] = {
     "scenario": Reader("s.yaml", load, seeds.scenarios, tries=10),
     "trajectory": Reader("walks.csv", of_model(Trajectory, relative=True), seeds.walks),
     "places": Reader("places.csv", of_model(Places), seeds.places),
+    "trace": Reader("drive.csv", of_model(Trace, after_end="hold"), seeds.traces),
+    "radio_map": Reader("campus.csv", of_model(RadioMap, out_of_range="extend"), seeds.radio_maps),
+    "sumo_fcd": Reader("drive.fcd.xml", of_model(SumoFcd), seeds.sumo_fcds),
     "calendar": Reader("down.csv", of_model(Calendar, origin="2024-03-01T00:00Z"), seeds.calendars),
     "availability": Reader("there.csv", of_model(Availability, round_length=10, repeat=60), seeds.availabilities),
     "availability_parquet": Reader(

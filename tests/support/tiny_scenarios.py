@@ -36,6 +36,10 @@ OF_FILES = {
     ("network/topology", "file"): {"file": str(_FILES / "valley.graphml"), "server": "town", "towers": ["mast"]},
     ("network/placement", "table"): {"file": str(_FILES / "places.csv")},
     ("network/motion", "trajectory"): {"file": str(_FILES / "walks.csv")},
+    ("network/motion", "sumo_fcd"): {"file": str(_FILES / "drive.fcd.xml")},
+    ("network/placement", "sumo_fcd"): {"file": str(_FILES / "drive.fcd.xml")},
+    ("network/channel", "trace"): {"file": str(_FILES / "drive.csv")},
+    ("network/channel", "radio_map"): {"file": str(_FILES / "campus.csv")},
     ("learning/data", "torch_dataset"): {
         "dataset": "support.plugin_data:make_images",
         "test": "support.plugin_data:make_images",
@@ -53,6 +57,12 @@ _OF_ROUNDS = {"halving": {"every": 2}, "step": {"milestones": [1, 3]}}
 """Schedules for four rounds in place of thousands."""
 _ROUND_BESIDE = {"traffic": {"deadline": "10 s"}}
 """Short rounds for networks with background traffic, which never ends."""
+_BESIDE_MODELS = {
+    ("network/motion", "sumo_fcd"): {
+        "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "drive.fcd.xml")}}
+    },
+}
+"""Keys of the network that a model needs: a motion whose users start where the file has them."""
 _OF_NETWORKS = {"score"}
 """Selections that need airtimes."""
 
@@ -81,6 +91,7 @@ def world(family: str, spec: dict, folder: Path) -> dict:
         data["access"] = copy.deepcopy(SECTION)
         spec = spec | OF_FILES.get((family, spec["kind"]), {})
         as_list = {"channel": [spec], "outage": [spec]}
+        data["access"] |= _BESIDE_MODELS.get((family, spec["kind"]), {})
         data["access"]["round"] |= _ROUND_BESIDE.get(name, {})
         if spec["kind"] == "underwater":
             data["access"]["radio"]["bandwidth"] = "4 kHz"

@@ -36,19 +36,23 @@ from the given streams, keyed by user and block, so that they do not depend on t
             return (Law("gain, dB", "-10 with probability p, else 0", draw, mean=-10 * self.p, variance=variance),)
 
 Optional parts: the coherence time of a fading (`Channel.coherence_s`), the carrier of the model (`Channel.carrier_hz`)
-and what contradicts the motion of users (`Channel.motion_misfit`); and for a medium other than air its noise
-(`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`).
+and what contradicts the motion of users (`Channel.motion_misfit`); for a medium other than air its noise
+(`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`); and for a
+model that reads measured data the radio (`Channel.fitted`), what its data lack (`Channel.data_misfit`,
+`Channel.missing_towers`) and whether they contain the path loss (`Channel.has_path_loss`).
 '''
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.errors import Fault
 from netfl.network.channel._motion_pace import MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_of, periods_of
@@ -124,6 +128,29 @@ class Channel(Spec):
             netfl.errors.ScenarioError: the model is not valid in a band of *bandwidth_hz*.
         """
         return None
+
+    @property
+    def has_path_loss(self) -> bool:
+        """True if the gain contains the path loss of the link, so that another model of it would count it twice."""
+        return False
+
+    def fitted(self, power_dbm: float, noise_dbm: float, bandwidth_hz: float) -> Self:
+        """Return this model for links of that power, noise and bandwidth; by default the model itself.
+
+        A model whose data are SNRs or rates converts them to gains by these numbers.
+        """
+        return self
+
+    def data_misfit(self, layout: Layout, end_s: float) -> Fault | None:
+        """Return where the data of the model end before a run does that ends at *end_s*; ``None`` if they do not.
+
+        The key of the error is relative to the model.  A time of infinity stands for a run whose end is not known.
+        """
+        return None
+
+    def missing_towers(self, layout: Layout) -> Sequence[str]:
+        """Return the towers for which the data of the model have no links of users of other cells."""
+        return ()
 
 
 class LinkGain(ABC):

@@ -24,6 +24,10 @@ _ROUNDING = 1e-9
 class PathLoss(Channel):
     """Base class of channels whose loss follows from the distance alone."""
 
+    @property
+    def has_path_loss(self) -> bool:
+        return True
+
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("nothing is drawn: the loss follows from the distance"),)
 

@@ -48,6 +48,10 @@ class Tr38901Channel(Channel):
     """Treatment of users beyond the maximum distance: ``error`` refuses them, ``extend`` continues with the formula."""
 
     @property
+    def has_path_loss(self) -> bool:
+        return True
+
+    @property
     @abstractmethod
     def heights_m(self) -> tuple[float, float]:
         """Heights of towers and users."""

@@ -14,6 +14,7 @@ from netfl.errors import prefix_faults
 from netfl.network.channel import Channel, LinkGain
 from netfl.network.channel._conformance import open_checked
 from netfl.network.channel._fading import with_carrier
+from netfl.network.channel._measured import OutsideDataError
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
 from netfl.registry import Spec, is_plugin, stream_keys
@@ -65,13 +66,15 @@ class LinkBudget:
         self.radio = radio
         self.users = layout.users
         self.power_offset_db: Floats | None = None
-        self._channels = with_carrier(channels)
+        self._noise_dbm = _noise_dbm(radio, channels)
+        self._channels = [
+            channel.fitted(radio.power, self._noise_dbm, radio.bandwidth) for channel in with_carrier(channels)
+        ]
         self._layout = layout
         self._streams = streams
         self._gains = self._open(layout, streams)  # to each user's nearest tower
         self._other_gains: dict[str, list[LinkGain]] = {}  # of all users to a tower, by its name
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
-        self._noise_dbm = _noise_dbm(radio, channels)
         self._slow_channels = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
 
     def snr_db(self, users: Ints, time_s: ArrayLike, tower: str = "") -> Floats:
@@ -108,8 +111,11 @@ class LinkBudget:
         return middles_s, shares
 
     def mean_gains_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
-        """Return the gain of each channel on each link, averaged over *times_s*, ``[channels, n]``."""
-        means_db = [np.mean([gain.gain_db(users, time_s) for time_s in times_s], axis=0) for gain in self._gains]
+        """Return the gain of each channel on each link, averaged over *times_s*, ``[channels, n]``.
+
+        Times after the end of the data of a measured channel do not count for it; the first must be within them.
+        """
+        means_db = [np.mean(_known_gains_db(gain, users, times_s), axis=0) for gain in self._gains]
         return np.array(means_db).reshape(len(means_db), len(users))
 
     def mean_snr_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
@@ -160,6 +166,19 @@ class LinkBudget:
                 else:
                     gains.append(channel.open(layout, channel_streams))
         return gains
+
+
+def _known_gains_db(gain: LinkGain, users: Ints, times_s: Sequence[float]) -> list[Floats]:
+    """Return the gains at the first of *times_s*, up to one that the data of a measured channel do not hold."""
+    gains_db: list[Floats] = []
+    for time_s in times_s:
+        try:
+            gains_db.append(gain.gain_db(users, time_s))
+        except OutsideDataError:
+            if not gains_db:
+                raise
+            break
+    return gains_db
 
 
 def _noise_dbm(radio: Radio, channels: Sequence[Channel]) -> float:

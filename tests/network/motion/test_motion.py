@@ -245,3 +245,10 @@ class TestTrajectory:
         model = Trajectory(file=tmp_path / "x.csv")
         problems = [fault.problem for fault in model.faults(ScenarioFacts(users=3, rounds=1))]
         assert problems == ["x.csv:3: user 0, time_s 1 occurs twice, first in x.csv:2", "x.csv:4: no such user"]
+
+    def test_one_user_has_the_positions_of_arrays(self):
+        paths = Trajectory(file=DATA / "walks.csv", relative=True).open(self.LAYOUT, STREAMS)
+        for time_s in (-1.0, 0.0, 0.3, 10.0, 13.7, 20.0, 21.0, 99.0, 1e9):
+            many = paths.xy_m(np.arange(3), time_s)
+            single = [paths.xy_m(np.array([user]), time_s)[0].tolist() for user in range(3)]
+            assert single == many.tolist()

@@ -1,0 +1,208 @@
+"""Reader of SUMO's floating car data: positions of vehicles or persons by time, in XML.
+
+The file is the output of ``sumo --fcd-output``::
+
+    <fcd-export>
+        <timestep time="0.00">
+            <vehicle id="bus.0" x="5.10" y="-1.65" speed="0.00" …/>
+        </timestep>
+    </fcd-export>
+
+The reader takes ``time`` of each time step, and ``id``, ``x`` and ``y`` of each element of the chosen name; other
+attributes and elements are ignored.  https://sumo.dlr.de/docs/Simulation/Output/FCDOutput.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+from xml.parsers import expat
+
+import numpy as np
+import pyarrow as pa
+from pydantic import AfterValidator, Field
+
+from netfl import files
+from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
+from netfl.files.tables import UserTable
+from netfl.network._tracks import Points
+from netfl.registry import Spec
+from netfl.types import Bools, Floats, Ints, ScenarioFacts
+from netfl.units import Metres, Seconds
+
+_GEO = re.compile(r"fcd-output\.geo\s+value=\"(true|1|yes|on)\"")
+"""SUMO's option for coordinates in degrees, in the comment at the head of its files."""
+_REMEDY = "name a file that sumo --fcd-output has written, without compression"
+
+
+class FcdFile(Spec):
+    """Keys of models that read SUMO's floating car data."""
+
+    file: Annotated[Path, AfterValidator(Path.absolute)]
+    """The file of ``sumo --fcd-output``; a relative path starts at the current directory."""
+    elements: Literal["vehicle", "person", "container"] = "vehicle"
+    """Elements of the file that are users."""
+    ids: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """SUMO's ids of users 0, 1, …; by default all, in the order in which they enter, as many as there are users."""
+    begin: Seconds = 0.0
+    """Time in the file that is time 0 of the run."""
+    offset: tuple[Metres, Metres] = (0.0, 0.0)
+    """[x, y] that is added to the coordinates of the file."""
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        try:
+            self.points(facts.users)
+        except ScenarioError as error:
+            yield from error.faults
+
+    def points(self, users: int) -> Points:
+        """Return the points of *users* users.
+
+        Raises:
+            ScenarioError: the file cannot be used, or has other users; keys are relative to the model.
+        """
+        rows = self.rows
+        ids = self.ids
+        if ids is None:
+            ids = rows.ids
+        else:
+            unknown = [name for name in ids if name not in rows.ids]
+            if unknown:
+                problem = f"{self.file.name} has no {self.elements} of that id"
+                raise ScenarioError([Fault("ids", problem, unknown[0], suggest(unknown[0], rows.ids))])
+            if len({*ids}) < len(ids):
+                repeated = next(name for name in ids if ids.count(name) > 1)
+                raise ScenarioError([Fault("ids", "an id that occurs twice", repeated, "give each once")])
+        if len(ids) != users:
+            key = "file" if self.ids is None else "ids"
+            problem = f"{len(ids)} {self.elements}s for {users} users"
+            remedy = f"set users: {len(ids)}, or choose {users} of them by ids"
+            raise ScenarioError([Fault(key, problem, None, remedy)])
+        user_of = np.full(len(rows.ids), -1)
+        places = {name: place for place, name in enumerate(rows.ids)}
+        user_of[[places[name] for name in ids]] = np.arange(users)
+        row_users = user_of[rows.numbers]
+        is_used = row_users >= 0
+        return Points(
+            row_users[is_used], rows.times_s[is_used] - self.begin, rows.xy_m[is_used] + np.array(self.offset)
+        )
+
+    @cached_property
+    def rows(self) -> FcdRows:
+        """The rows of the file.
+
+        Raises:
+            ScenarioError: it cannot be used; the key is ``file``.
+        """
+        with prefix_faults("file"):
+            return read_fcd(self.file, self.elements)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FcdRows:
+    """Positions in a file, in its order.
+
+    Args:
+        ids: ids of vehicles, in the order in which they enter.
+        numbers: place of each row's vehicle in *ids*, ``[rows]``.
+        times_s: times, ``[rows]``.
+        xy_m: positions, ``[rows, 2]``.
+    """
+
+    ids: tuple[str, ...]
+    numbers: Ints
+    times_s: Floats
+    xy_m: Floats
+
+
+def read_fcd(path: Path, element: str) -> FcdRows:
+    """Read a file of SUMO.
+
+    Args:
+        path: the file.
+        element: the name of the elements to read, such as ``vehicle``.
+
+    Raises:
+        ScenarioError: the file cannot be read, has coordinates in degrees, no such elements, a cell that is no number,
+            or times that are not ascending; the keys are empty.
+    """
+    parser = _FcdParser(element)
+    try:
+        with files.open_file(path, files.MAX_BYTES) as file:
+            parser.parse(file.read())
+    except (OSError, ValueError, expat.ExpatError) as error:
+        files.raise_unreadable(path, error, _REMEDY)
+    columns = {name: pa.array(cells, pa.string()) for name, cells in parser.cells.items()}
+    table = UserTable(path, columns, np.array(parser.lines, np.int64))
+    if not len(table):
+        problem = f"{path.name} has no element {element} in a time step"
+        raise ScenarioError([Fault("", problem, None, _REMEDY)])
+    times_s = table.numbers("time")
+    xy_m = np.column_stack([table.numbers("x"), table.numbers("y")])
+    names = table.names("id")
+    table.check()
+    ids = tuple(dict.fromkeys(names.tolist()))
+    places = {name: place for place, name in enumerate(ids)}
+    numbers = np.array([places[name] for name in names.tolist()], np.int64)
+    is_early = np.zeros(len(table), bool)
+    is_early[1:] = np.diff(times_s) < 0.0
+    remedy = "put the time steps in order"
+    table.refuse_cells("time", is_early, lambda cell: Fault("", "a time before that of the last step", cell, remedy))
+    repeated = _repeated(numbers, times_s)
+    table.refuse(repeated, lambda row: Fault("", "occurs twice at one time", names[row], "leave one of them out"))
+    table.check()
+    return FcdRows(ids, numbers, times_s, xy_m)
+
+
+def _repeated(numbers: Ints, times_s: Floats) -> Bools:
+    """Return which rows have the vehicle and the time of an earlier row."""
+    order = np.lexsort((times_s, numbers))
+    is_repeated = np.zeros(len(order), bool)
+    is_repeated[order[1:]] = (np.diff(numbers[order]) == 0) & (np.diff(times_s[order]) == 0.0)
+    return is_repeated
+
+
+class _FcdParser:
+    """Collects the attributes of elements in time steps, with their lines."""
+
+    def __init__(self, element: str) -> None:
+        self._element = element
+        self._time: str | None = None
+        self.cells: dict[str, list[str | None]] = {"time": [], "id": [], "x": [], "y": []}
+        self.lines: list[int] = []
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler = self._start
+        self._parser.CommentHandler = _refuse_degrees
+        self._parser.StartDoctypeDeclHandler = _refuse_document_type
+
+    def parse(self, content: bytes) -> None:
+        """Parse a file.
+
+        Raises:
+            ValueError: the file is not supported.
+            xml.parsers.expat.ExpatError: it is not XML.
+        """
+        self._parser.Parse(content, True)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "timestep":
+            self._time = attributes.get("time")
+        elif name == self._element:
+            self.lines.append(self._parser.CurrentLineNumber)
+            self.cells["time"].append(self._time)
+            for key in ("id", "x", "y"):
+                self.cells[key].append(attributes.get(key))
+
+
+def _refuse_degrees(comment: str) -> None:
+    if _GEO.search(comment):
+        raise ValueError("its coordinates are degrees (fcd-output.geo); write it without that option")
+
+
+def _refuse_document_type(*_: object) -> None:
+    """Refuse a document type, whose entities can expand a small file without limit."""
+    raise ValueError("it defines a document type or entity, which is not supported")

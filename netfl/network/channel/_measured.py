@@ -1,0 +1,256 @@
+"""Tables of measured links, in CSV or Parquet: what they hold, and the gains that follow from it.
+
+A table has one of the columns `QUANTITIES`.  With the power P of ``radio``, its bandwidth B and the noise N in it, the
+gain of a link in dB is
+
+- ``gain_db``: the value;
+- ``snr_db``: SNR - (P - N);
+- ``rsrp_dbm``: RSRP - ``reference_power``;
+- ``rate_bps``: SNR - (P - N) for the SNR at which the capacity is the rate r, r = B log2(1 + snr).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, PrivateAttr
+
+from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
+from netfl.files.tables import UserTable, read_table
+from netfl.network.channel import Channel
+from netfl.network.layout import Layout
+from netfl.types import Floats, Ints, Law, ScenarioFacts
+from netfl.units import DecibelMilliwatts
+
+QUANTITIES = ("gain_db", "snr_db", "rsrp_dbm", "rate_bps")
+"""Columns of which a table has one."""
+_LEAST_NATS = 1e-20
+"""Capacity per hertz that stands for a rate of 0: an SNR of -200 dB."""
+_MAX_LISTED = 8
+"""Users or towers that an error lists."""
+
+
+class OutsideDataError(ModelError):
+    """The run needs a gain that the data of a channel do not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class GainScale:
+    """Conversion of measured values to gains in dB.
+
+    Args:
+        shift_db: gain of a link whose value (for a rate, whose SNR) is 0 dB or dBm.
+        bandwidth_hz: bandwidth B, if the values are rates in bit/s; ``None`` for values in dB or dBm.
+    """
+
+    shift_db: float = 0.0
+    bandwidth_hz: float | None = None
+
+    def gain_db(self, values: Floats) -> Floats:
+        """Return the gains of *values*, of the same shape."""
+        if self.bandwidth_hz is None:
+            return values + self.shift_db
+        return capacity_snr_db(values / self.bandwidth_hz) + self.shift_db
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredTable:
+    """The valid rows of a table, in the order of the file.
+
+    Args:
+        quantity: one of `QUANTITIES`, the column of *values*.
+        values: the measured values, ``[rows]``.
+        columns: the other columns of the table by name, ``[rows]`` each.
+        towers: the name of each row's tower, ``[rows]``; ``None`` if the table has no column ``tower``.
+        file_name: name of the file.
+        lines: line of each row in the file, ``[rows]``.
+    """
+
+    quantity: str
+    values: Floats
+    columns: dict[str, NDArray[Any]]
+    towers: NDArray[Any] | None
+    file_name: str
+    lines: Ints
+
+    def place(self, row: int) -> str:
+        """Return the file and the line of a row, for messages."""
+        return f"{self.file_name}:{self.lines[row]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _RadioLevels:
+    power_dbm: float
+    noise_dbm: float
+    bandwidth_hz: float
+
+
+class Measured(Channel):
+    """Base class of channels that read their gains from a table."""
+
+    file: Annotated[Path, AfterValidator(Path.absolute)]
+    """The CSV or Parquet file; a relative path starts at the current directory."""
+    reference_power: DecibelMilliwatts | None = None
+    """For ``rsrp_dbm``: the power that the measured tower sent, of which RSRP is the received one; for LTE and NR the
+    power of the reference signal in one resource element (EPRE)."""
+
+    _levels: _RadioLevels | None = PrivateAttr(default=None)
+
+    @property
+    def has_path_loss(self) -> bool:
+        return True
+
+    def fitted(self, power_dbm: float, noise_dbm: float, bandwidth_hz: float) -> Self:
+        copy = self.model_copy()
+        copy._levels = _RadioLevels(power_dbm, noise_dbm, bandwidth_hz)
+        return copy
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        try:
+            self.check_users(facts.users)
+        except ScenarioError as error:
+            yield from error.faults
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("nothing is drawn: the file gives the values"),)
+
+    def check_users(self, users: int) -> None:
+        """Check the file for a scenario of *users* users.
+
+        Raises:
+            ScenarioError: the file cannot be used; keys are relative to the model.
+        """
+        _ = self.measured
+
+    @cached_property
+    def measured(self) -> MeasuredTable:
+        """The rows of the file.
+
+        Raises:
+            ScenarioError: the file cannot be used; keys are relative to the model.
+        """
+        with prefix_faults("file"):
+            measured = self._read(read_table(self.file))
+        self._check_reference(measured.quantity)
+        return measured
+
+    def scale(self) -> GainScale:
+        """Return the conversion of the values of the file to gains."""
+        quantity = self.measured.quantity
+        if quantity == "gain_db":
+            return GainScale()
+        if quantity == "rsrp_dbm":
+            return GainScale(-(self.reference_power or 0.0))
+        levels = self._levels
+        if levels is None:
+            raise ValueError(f"{quantity} has no gain without a radio: call fitted() first")
+        shift_db = levels.noise_dbm - levels.power_dbm
+        if quantity == "snr_db":
+            return GainScale(shift_db)
+        return GainScale(shift_db, levels.bandwidth_hz)
+
+    def missing_towers(self, layout: Layout) -> Sequence[str]:
+        if len(layout.towers) == 1:
+            return ()
+        return [name for name in layout.towers if not self.has_links(name, layout.users)]
+
+    def has_links(self, tower: str, users: int) -> bool:
+        """Return whether the file has the links of all *users* to *tower*."""
+        towers = self.measured.towers
+        return towers is not None and tower in towers
+
+    def check_towers(self, layout: Layout) -> None:
+        """Check that the towers of the file exist.
+
+        Raises:
+            ScenarioError: one does not; the key is ``file``.
+        """
+        measured = self.measured
+        if measured.towers is None:
+            return
+        is_unknown = ~np.isin(measured.towers, np.array(layout.towers, object))
+        if is_unknown.any():
+            row = int(np.argmax(is_unknown))
+            name = str(measured.towers[row])
+            problem = f"{measured.place(row)}: column tower: no such tower"
+            raise ScenarioError([Fault("file", problem, name, suggest(name, layout.towers))])
+
+    def _read(self, table: UserTable) -> MeasuredTable:
+        raise NotImplementedError
+
+    def _check_reference(self, quantity: str) -> None:
+        if quantity == "rsrp_dbm" and self.reference_power is None:
+            problem = f"missing: {self.file.name} has the received power rsrp_dbm"
+            remedy = "give the power that the measured tower sent, such as 18 dBm"
+            raise ScenarioError([Fault("reference_power", problem, None, remedy)])
+        if quantity != "rsrp_dbm" and self.reference_power is not None:
+            problem = f"no effect: {self.file.name} has {quantity}, not rsrp_dbm"
+            raise ScenarioError([Fault("reference_power", problem, self.reference_power, "leave it out")])
+
+
+def read_measured(table: UserTable, places: Sequence[str]) -> MeasuredTable:
+    """Return the rows of a *table* with the columns *places*, one of `QUANTITIES`, and perhaps ``tower``.
+
+    Rows with errors are marked in the table, which the caller checks.
+
+    Raises:
+        ScenarioError: the table has no row, lacks a column, has several quantities, or a column that is not read; the
+            keys are empty.
+    """
+    table.require(*places)
+    quantity = _quantity(table, places)
+    if not len(table):
+        raise ScenarioError([Fault("", f"{table.path.name} has no rows", None, "give measured values")])
+    values = table.numbers(quantity)
+    if quantity == "rate_bps":
+        remedy = "write a rate in bit/s from 0 on"
+        table.refuse_cells(quantity, values < 0.0, lambda cell: Fault("", "a negative rate", cell, remedy))
+    columns: dict[str, NDArray[Any]] = {}
+    for name in places:
+        columns[name] = table.users() if name == "user" else table.numbers(name)
+    towers = None
+    if "tower" in table:
+        towers = table.names("tower").astype(str).astype(object)
+    return MeasuredTable(quantity, values, columns, towers, table.path.name, table.lines)
+
+
+def _quantity(table: UserTable, places: Sequence[str]) -> str:
+    """Return the measured quantity of a table."""
+    name = table.path.name
+    present = [quantity for quantity in QUANTITIES if quantity in table]
+    known = (*places, *QUANTITIES, "tower")
+    unknown = [column for column in table.columns if column not in known]
+    if unknown:
+        problem = f"{name} has the column {unknown[0]}, which is not read"
+        raise ScenarioError([Fault("", problem, None, f"rename or remove it; {suggest(unknown[0], known)}")])
+    if not present:
+        problem = f"{name} has no measured values"
+        remedy = f"give one of the columns {', '.join(QUANTITIES)}"
+        raise ScenarioError([Fault("", problem, None, remedy)])
+    if len(present) > 1:
+        problem = f"{name} has {' and '.join(present)}, which may contradict each other"
+        raise ScenarioError([Fault("", problem, None, "leave all but one out")])
+    return present[0]
+
+
+def capacity_snr_db(efficiency: Floats) -> Floats:
+    """Return the SNR in dB at which the capacity of a link is *efficiency* bit/s/Hz, log2(1 + snr), of any size.
+
+    >>> capacity_snr_db(np.array([1.0, 2.0])).round(6).tolist()
+    [0.0, 4.771213]
+    """
+    nats = np.maximum(efficiency * math.log(2.0), _LEAST_NATS)
+    return np.asarray(10.0 / math.log(10.0) * (nats + np.log(-np.expm1(-nats))))
+
+
+def listed(names: Sequence[object]) -> str:
+    """Return the first of some users or towers, for a message."""
+    shown = ", ".join(map(str, names[:_MAX_LISTED]))
+    return f"{shown} …" if len(names) > _MAX_LISTED else shown
