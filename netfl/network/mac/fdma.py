@@ -44,7 +44,8 @@ class Fdma(Mac):
     - ``equal``: 1/n for each of n users.
     - ``given``: those in ``shares``, whoever else sends.
     - ``need``: all frames of a division end at the same time T, as early as possible: Σ s_i = 1, where
-      bits_i = T s_i B log2(1 + snr_i / s_i).  Under a reception with modes the frames end at about the same time.
+      bits_i = T s_i B log2(1 + snr_i / s_i).  Under a reception with modes, s_i is in proportion to the airtime of the
+      frame in the whole band; a user that picks a faster mode in its share ends earlier.
     - ``water_filling``: s_i = snr_i / Σ snr_j, which makes the sum of the rates as large as it can be,
       B log2(1 + Σ snr_j).  Users with a weak signal have small shares and send for a long time.
 
@@ -53,9 +54,9 @@ class Fdma(Mac):
     - ``users``: all users of the cell, all the time.  A user sends as soon as it has a frame.  The share of one without
       a frame stays idle: a user that joins or leaves the backlog changes no share.  n saturated users with shares s_i
       each send every T / s_i, where a frame of the whole band takes T.
-    - ``backlog``: the users that have a frame when the band is free.  The tower divides the band among them, and divides
-      it again when all of their frames have ended.  A user that has a frame later waits until then; a share whose frame
-      has ended stays idle until then.  A user that is cut off has no share.
+    - ``backlog``: the users that have a frame when the band is free.  The tower divides the band among them, and again
+      when all of their frames have ended.  A user that has a frame later waits until then; the share of a frame that has
+      ended stays idle until then.  A user that is cut off has no share.
 
     Idle time changes nothing: a division depends on the users that have a frame, and on their present SNR.
     One user has the whole band, as in ``round_robin`` without polls.  The tower knows SNRs and sizes at once and
@@ -174,11 +175,15 @@ class Fdma(Mac):
                 continue  # the others have left the backlog until they are up
             share = collapse_if_equal(self._divide(cell, users))
             duration_s = None
-            if self.division == "need" and cell.follows_snr and len(users) > 1:
-                duration_s = float(cell.airtimes_s(users, share).max())  # equal up to rounding, which decides nothing
+            if self.division == "need":
+                duration_s = _join_ends(cell.airtimes_s(users, share))
             yield cell.attempt(users, limit=self.max_attempts, share=share, duration_s=duration_s)
 
     def _divide(self, cell: Cell, users: Ints) -> Floats:
+        """Return the share of each of *users*, ``[n]``."""
+        if self.division == "need" and not cell.follows_snr:
+            airtimes_s = cell.airtimes_s(users)
+            return np.asarray(airtimes_s / airtimes_s.sum())
         bits = np.broadcast_to(np.array(cell.sizes(users), float), len(users))
         request = BandRequest(cell.snr_db(users) - cell.snr_gap_db, bits)
         return _DIVISIONS[self.division](request)
@@ -209,3 +214,11 @@ class Fdma(Mac):
 
         statement = f"1 for {users} users that always have something to send"
         return (Law("time between frames, in T / s", statement, normalised_gaps, mean=1.0, variance=0.0),)
+
+
+def _join_ends(airtimes_s: Floats) -> float | Floats:
+    """Return one airtime if all are equal up to rounding, which must not decide the order of the ends."""
+    longest_s = float(airtimes_s.max())
+    if longest_s <= float(airtimes_s.min()) * (1.0 + _ROUNDING):
+        return longest_s
+    return airtimes_s

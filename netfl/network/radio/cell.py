@@ -103,7 +103,7 @@ class Cell:
         *share* is that of `attempt`; by default each sends in the whole band.
         """
         modes = self._chosen_modes(self.ids[users], self.env.now, share)
-        return np.asarray(self._frame_airtimes_s(users, modes, self.env.now, share))
+        return np.atleast_1d(self._frame_airtimes_s(users, modes, self.env.now, share))
 
     def modes(self, users: Users) -> Ints:
         """Return the mode of the reception in which each of *users* would send now, ``[n]``."""
