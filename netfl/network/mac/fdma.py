@@ -55,8 +55,8 @@ class Fdma(Mac):
       a frame stays idle: a user that joins or leaves the backlog changes no share.  n saturated users with shares s_i
       each send every T / s_i, where a frame of the whole band takes T.
     - ``backlog``: the users that have a frame when the band is free.  The tower divides the band among them, and again
-      when all of their frames have ended.  A user that has a frame later waits until then; the share of a frame that has
-      ended stays idle until then.  A user that is cut off has no share.
+      when all of their frames have ended.  A user that has a frame later waits until then, and shares whose frames have
+      ended stay idle.  A user that is cut off has no share.
 
     Idle time changes nothing: a division depends on the users that have a frame, and on their present SNR.
     One user has the whole band, as in ``round_robin`` without polls.  The tower knows SNRs and sizes at once and
