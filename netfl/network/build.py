@@ -132,7 +132,7 @@ def _reach_faults(
     uplink_snr_db = best_snr_db
     if shares is not None:
         with np.errstate(divide="ignore"):  # a share may be as small as needed
-            uplink_snr_db = best_snr_db + share_gain_db(shares.least)
+            uplink_snr_db = best_snr_db + share_gain_db(shares.smallest)
     yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
         best_snr_db = best_snr_db + service.boost_db

@@ -92,8 +92,8 @@ def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
     if spec.mac is not None:
         airtime_s = spec.mac.max_airtime_s(frame_bits, slowest_bps)
         shares = spec.mac.share_bounds(layout)
-        if shares is not None and shares.least.min() > 0.0:
-            airtime_s /= float(shares.least.min())
+        if shares is not None and shares.smallest.min() > 0.0:
+            airtime_s /= float(shares.smallest.min())
     if airtime_s <= COHERENCE_FACTOR * coherence_s:
         return
     index = coherences_s.index(coherence_s)

@@ -120,9 +120,12 @@ IdleTime = Literal["no_effect", "expires"]
 
 @dataclass(frozen=True, slots=True)
 class ShareBounds:
-    """Least and largest fraction of the band that each user ever has to itself, ``[users]``; a least one may be 0."""
+    """Smallest and largest fraction of the band that each user ever has to itself, ``[users]`` each.
 
-    least: Floats
+    A smallest one of 0 has no lower bound.
+    """
+
+    smallest: Floats
     largest: Floats
 
 

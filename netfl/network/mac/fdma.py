@@ -106,7 +106,7 @@ class Fdma(Mac):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every user of a cell has the same share all the time."""
+        """True if each user has one share all the time, whatever others do."""
         if self.among is None:
             return self.division in {"equal", "given"}
         return self.among == "users"
@@ -126,8 +126,10 @@ class Fdma(Mac):
             return ShareBounds(given, given)
         if self.is_fixed:
             return ShareBounds(equal, equal)
-        least = equal if self.division == "equal" else np.zeros(layout.users)
-        return ShareBounds(least, np.ones(layout.users))
+        smallest = np.zeros(layout.users)
+        if self.division == "equal":
+            smallest = equal
+        return ShareBounds(smallest, np.ones(layout.users))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if self.shares is not None and len(self.shares) != facts.users:

@@ -5,15 +5,17 @@ import copy
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
-from support.small_network import SECTION, play
+from support.small_network import SECTION, make, play
 from test_compositions import outcomes
 
 from netfl.errors import ScenarioError
+from netfl.network.mac import Mac
 from netfl.network.mac._band_division import BandRequest, divide_equally, fill_water, finish_together
 from netfl.network.mac.fdma import Fdma
 from netfl.network.radio.transmission import share_gain_db
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.types import Law
 
 BANDWIDTH_HZ, BITS = 1e5, 1e5
 DISTANCES_M = np.array([100.0, 250.0, 400.0, 700.0, 1000.0])
@@ -301,9 +303,48 @@ def test_bounds_of_shares_are_those_of_each_division():
 
     def bounds(**keys):
         shares = Fdma(**keys).share_bounds(TwoCells)
-        return shares.least.tolist(), shares.largest.tolist()
+        return shares.smallest.tolist(), shares.largest.tolist()
 
     assert bounds() == ([0.5, 0.5, 1.0], [0.5, 0.5, 1.0])
     assert bounds(among="backlog") == ([0.5, 0.5, 1.0], [1.0, 1.0, 1.0])
     assert bounds(division="need") == ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
     assert bounds(division="given", shares=(0.1, 0.2, 0.3)) == ([0.1, 0.2, 0.3], [0.1, 0.2, 0.3])
+
+
+class Sharing(Mac):
+    """A MAC from outside that gives each user of the backlog the same fraction of the band."""
+
+    share: float = 0.5
+    """The fraction."""
+
+    def serve(self, cell):
+        while True:
+            yield cell.wait_for_backlog()
+            cell.attempt(cell.backlog(), share=self.share)
+
+    def laws(self):
+        return (Law.none("nothing is drawn"),)
+
+
+@pytest.mark.parametrize(("share", "problem"), [(0.4, None), (0.6, "more than the band"), (-0.1, "not positive")])
+def test_shares_of_a_mac_from_outside_are_checked(share, problem):
+    access, context, _ = make(2, 2, unreachable="keep")
+    access = access.model_copy(update={"mac": Sharing(share=share)})
+    if problem is None:
+        assert len([*access.rounds(context)]) == 2
+        return
+    with pytest.raises(ScenarioError, match=problem):
+        list(access.rounds(context))
+
+
+def test_longest_airtime_is_an_error_for_a_mac_from_outside_where_rates_follow_the_snr():
+    class Slots(Sharing):
+        """A MAC that takes the longest airtime as its slot."""
+
+        def serve(self, cell):
+            yield cell.env.timeout(cell.airtime_s)
+
+    access, context, _ = make(2, 2, reception="shannon")
+    access = access.model_copy(update={"mac": Slots()})
+    with pytest.raises(ScenarioError, match=r"reception\.rate: missing.*no longest airtime"):
+        list(access.rounds(context))
