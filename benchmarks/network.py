@@ -1,6 +1,6 @@
 """The speed of the network: queues compared with plain SimPy and ns.py, 802.11 stations, large and moving populations.
 
-    python benchmarks/network.py [--only queues|stations|users|lorawan|waypoint|polling|setup|towers]
+    python benchmarks/network.py [--only queues|stations|bands|users|lorawan|waypoint|polling|setup|towers]
         [--packets 1000000] [--turns 5] [--ns-py PYTHON]
 
 The last five are the rows of one table, measured once each, and any of them can be selected.  All times are processor
@@ -44,6 +44,8 @@ STATIONS_OF_BAR = 50
 SPAN_S = 10.0
 WINDOWS = 100
 SETUP_BAR_S = 2.0
+BAND_USERS, BAND_SPAN_S, BAND_BAR = 1000, 30.0, 3.0
+BAND_MACS = ({"kind": "round_robin"}, {"kind": "fdma"}, {"kind": "fdma", "division": "need"})
 NS_PY_BAR, REAL_TIME_BAR, WALL_BAR_S, MEMORY_BAR_MB = 2.0, 100.0, 60.0, 2000.0
 
 
@@ -159,6 +161,36 @@ def events(standard: str, users: int) -> int:
     with patch.object(Cell, "attempt", autospec=True, side_effect=Cell.attempt) as attempts:
         wifi_seconds(standard, users)
     return attempts.call_count
+
+
+def bands(turns: int) -> Table:
+    """Return the table of a delivery of 1,000 users that share a band, beside one of users that are polled in turn."""
+    table = Table("reception", "MAC", "us per delivery", "over round_robin", "bar")
+    receptions = ({"kind": "snr_threshold", "threshold": "3 dB", "rate": "6 Mbps"}, {"kind": "shannon"})
+    for reception in receptions:
+        costs: list[list[float]] = [[] for _ in BAND_MACS]
+        for _ in range(turns):
+            for mac, values in zip(BAND_MACS, costs, strict=True):
+                values.append(delivery_seconds(mac, reception))
+        medians = [statistics.median(values) for values in costs]
+        for mac, median_s in zip(BAND_MACS, medians, strict=True):
+            ratio = median_s / medians[0]
+            verdict = judged(ratio <= BAND_BAR) if mac["kind"] == "fdma" else ""
+            name = " ".join(mac.values())
+            table.add_row(reception["kind"], name, f"{1e6 * median_s:.0f}", f"{ratio:.2f}", verdict)
+        table.add_section()
+    return table
+
+
+def delivery_seconds(mac: dict[str, Any], reception: dict[str, Any]) -> float:
+    """Return the processor time of a delivery, without the set-up: users with 0.2 packets per second each."""
+    settings = walkers(mac, 0.2) | {"reception": reception, "unreachable": "keep"}
+    del settings["motion"]
+    windows = NetworkAccess.model_validate(settings).rounds(make_context(BAND_USERS, BAND_SPAN_S))
+    next(windows)
+    begin = time.process_time()
+    bits = sum(window.uplink_bits for window in windows)
+    return (time.process_time() - begin) / (bits / 8000.0)
 
 
 def many_users() -> None:
@@ -284,7 +316,9 @@ def judged(good: bool) -> str:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=["queues", "stations", "users", "many", *CELLS], help="one table alone")
+    parser.add_argument(
+        "--only", choices=["queues", "stations", "bands", "users", "many", *CELLS], help="one table alone"
+    )
     parser.add_argument("--packets", type=int, default=1_000_000, help="packets of each side in each turn")
     parser.add_argument("--turns", type=int, default=5, help="number of turns of each side")
     parser.add_argument("--ns-py", default="", help="the python of an environment in which ns.py is installed")
@@ -297,6 +331,8 @@ def main() -> None:
         console.print(queues(options.packets, options.turns, options.ns_py))
     if options.only in {None, "stations"}:
         console.print(stations(options.turns))
+    if options.only in {None, "bands"}:
+        console.print(bands(options.turns))
     if options.only in {None, "users"}:
         console.print(users())
     if options.only is None:

@@ -28,7 +28,14 @@ QUICK = 8
 """Rows of the design that `make test` checks."""
 CHUNKS = 24
 """Parts of the design that `make slow` checks."""
-MACS = [*list_kinds(Mac), "priority strict", "priority stride", "my_macs:LongestWait", "my_slots:Persistent"]
+MACS = [
+    *list_kinds(Mac),
+    "priority strict",
+    "priority stride",
+    "fdma need",
+    "my_macs:LongestWait",
+    "my_slots:Persistent",
+]
 ROUNDS = [*list_kinds(RoundPolicy), "duration", "mylab.half:Half"]
 FADING = {"channel": "rayleigh"}
 """Fading that differs from frame to frame, so that no user has a lasting advantage."""

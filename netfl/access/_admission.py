@@ -85,7 +85,6 @@ class SelectionAdmission(Admission):
 def _airtime_s(config: NetworkConfig, medium: Medium, bits: float) -> Floats:
     """Return the mean airtime of an update of each user, including faded attempts."""
     airtime_s = np.empty(config.layout.users)
-    mode_airtimes_s = np.array([medium.airtime_s(bits, mode) for mode in range(medium.modes)])
     for number, name in enumerate(config.layout.towers):
         users = np.flatnonzero(config.layout.tower_of == number)
         tower = NodeId(name, config.layout.number(name))
@@ -94,7 +93,7 @@ def _airtime_s(config: NetworkConfig, medium: Medium, bits: float) -> Floats:
         for instant in range(_INSTANTS):
             time_s = instant * _SPACING_S
             modes = medium.choose(users, tower, time_s)
-            spent_s += mode_airtimes_s[modes]
+            spent_s += medium.airtimes_s(users, tower, time_s, bits, modes)
             successes += medium.success_probability(users, tower, time_s, bits, modes)
         airtime_s[users] = spent_s / np.maximum(successes, 1e-9)
     return airtime_s

@@ -22,6 +22,7 @@ from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium
+from netfl.network.radio.transmission import share_gain_db
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
 from netfl.network.theory import TheoryCase
@@ -83,6 +84,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         if spec.mac is not None:
             longest_s = medium.longest_s(frame_bits)
             faults += [fault.under("mac") for fault in spec.mac.airtime_faults(longest_s)]
+            faults += [fault.under("mac") for fault in spec.mac.layout_faults(layout)]
 
     if faults:
         raise ScenarioError(faults)
@@ -142,11 +144,16 @@ def _reach_faults(
         return
     best_snr_db = medium.best_snr_db(np.arange(layout.users))
     needed_db = spec.reception.threshold_db(spec.radio.bandwidth, frame_bits)
+    shares = None if spec.mac is None else spec.mac.share_bounds(layout)
     remedy = (
         "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs; "
         "or set unreachable: keep"
     )
-    yield from _weak_signal_faults("channel", "never be received", best_snr_db, needed_db, remedy)
+    uplink_snr_db = best_snr_db
+    if shares is not None:
+        with np.errstate(divide="ignore"):  # a share may be as small as needed
+            uplink_snr_db = best_snr_db + share_gain_db(shares.smallest)
+    yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
         best_snr_db = best_snr_db + service.boost_db
         needed_db = spec.reception.threshold_db(spec.radio.bandwidth, service.broadcast_bits)

@@ -145,6 +145,7 @@ class _Sending:
         mode: mode of the reception.
         is_sent: whether the tower stays up until the end.
         is_tower_up: whether the tower is up at the start.
+        rate_bps: bit rate, of a reception without modes.
         groups: number of groups of users, by propagation delay, whose signal has not ended.
         missed: users that have not received it so far, in groups.
     """
@@ -155,6 +156,7 @@ class _Sending:
     airtime_s: float
     is_sent: bool
     is_tower_up: bool
+    rate_bps: float | None = None
     groups: int = 0
     missed: list[Users] = field(default_factory=list)
 
@@ -310,15 +312,21 @@ class LossyDownlink:
         tower = sender.tower.cell.tower
         ids = sender.tower.cell.ids[copy.users]
 
-        # the mode, and so the airtime; the tower must stay up for so long
-        if self._by_user:
-            mode = int(medium.choose(ids, tower, now_s, self._boost_db)[0])
+        # the mode, or the rate of the weakest receiver, and so the airtime; the tower must stay up for so long
+        mode = 0
+        rate_bps = None
+        if medium.follows_snr:
+            rate_bps = float(medium.rates_bps(ids, tower, now_s, self._boost_db).min())
+            airtime_s = copy.bits / rate_bps
         else:
-            mode = medium.most_robust_mode(copy.bits)
-        airtime_s = medium.airtime_s(copy.bits, mode)
+            if self._by_user:
+                mode = int(medium.choose(ids, tower, now_s, self._boost_db)[0])
+            else:
+                mode = medium.most_robust_mode(copy.bits)
+            airtime_s = medium.airtime_s(copy.bits, mode)
         is_tower_up = connection.is_node_up(tower.number, now_s)
         is_sent = is_tower_up and connection.is_up_during(tower.number, now_s, now_s + airtime_s)
-        sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up)
+        sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up, rate_bps)
         sender.is_sending = True
         copy.sendings += 1
         self._count_sending(copy)
@@ -356,7 +364,8 @@ class LossyDownlink:
             is_listening = medium.connection.listening(ids, now_s, is_tower_up=sending.is_tower_up)
             medium.energy.receive(ids[is_listening], sending.airtime_s)
         end_s = now_s + sending.airtime_s
-        signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, self._boost_db)
+        boost_db = self._boost_db
+        signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, boost_db, sending.rate_bps)
         is_received = medium.downlink_received(ids, signal, is_sent=sending.is_sent)
         end = partial(self._end_reception, sending, users, is_received)
         call_after(self._env, sending.airtime_s, lambda _: self._env.at_end(Stage.VERSIONS, end))

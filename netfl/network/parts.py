@@ -73,9 +73,9 @@ class NetworkParts(Spec):
 
     @property
     def air_rates_bps(self) -> tuple[float, ...]:
-        """Bit rate of each mode of a frame on the air; a single 0 if nothing states one."""
+        """Bit rate of each mode of a frame on the air; a single 0 if nothing states one, or if it follows the SNR."""
         if self.mac is not None and self.mac.rate_bps is not None:
             return (self.mac.rate_bps,)
-        if self.reception is None or self.radio is None:
+        if self.reception is None or self.radio is None or self.reception.follows_snr:
             return (0.0,)
         return tuple(self.reception.rate_bps(self.radio.bandwidth, mode) for mode in range(self.reception.modes))

@@ -59,6 +59,9 @@ def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
         remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
         yield Fault("shared_air", problem, True, remedy)
+    if spec.mac is not None and spec.mac.divides_band:
+        problem = "cells divide their bands each for itself; which parts of two cells overlap is not modelled"
+        yield Fault("shared_air", problem, True, "leave it out, so that each cell has a band of its own")
 
 
 def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:
@@ -146,6 +149,16 @@ def _air_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
     elif is_without_radio:
         yield from no_effect(spec, [key for key in _LINK if key not in sampled_keys], "without a reception")
     yield from _mac_faults(spec)
+    if spec.reception is not None and spec.reception.follows_snr:
+        yield from _load_faults(spec)
+
+
+def _load_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Traffic of users that is a share of a rate of the air, where the reception fixes none."""
+    for index, traffic in enumerate(spec.traffic):
+        if traffic.source == "users" and traffic.rate_hz(1.0) != traffic.rate_hz(2.0):
+            problem = "a load relative to the rate of the air, but the rates of the reception follow the SNR"
+            yield Fault(f"traffic.{index}.load", problem, None, "give rate, in packets per second, in its place")
 
 
 def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
@@ -153,7 +166,10 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
     mac = spec.mac
     if mac is None:
         return
-    if mac.rate_bps is not None and spec.radio is not None and spec.reception is not None:
+    if mac.rate_bps is not None and spec.reception is not None and spec.reception.follows_snr:
+        problem = "the MAC has one rate, but the rates of the reception follow the SNR"
+        yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
+    elif mac.rate_bps is not None and spec.radio is not None and spec.reception is not None:
         reception_bps = spec.reception.rate_bps(spec.radio.bandwidth)
         if spec.reception.modes > 1:
             problem = "the MAC has one rate, but the reception has several"

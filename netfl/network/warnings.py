@@ -94,6 +94,9 @@ def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
     airtime_s = frame_bits / slowest_bps
     if spec.mac is not None:
         airtime_s = spec.mac.max_airtime_s(frame_bits, slowest_bps)
+        shares = spec.mac.share_bounds(layout)
+        if shares is not None and shares.smallest.min() > 0.0:
+            airtime_s /= float(shares.smallest.min())
     if airtime_s <= COHERENCE_FACTOR * coherence_s:
         return
     index = coherences_s.index(coherence_s)
@@ -228,6 +231,8 @@ def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iter
     """Cells whose users get more packets than they can send, even without collisions, outages and updates."""
     if spec.mac is None or spec.interference == "sinr" or spec.exempt is not None:
         return  # several frames can be received at once
+    if spec.reception is not None and spec.reception.follows_snr:
+        return  # no rate is the highest
     users_in_cell = np.bincount(layout.tower_of)
     load = np.zeros(len(users_in_cell))
     for traffic in spec.user_traffic:

@@ -37,6 +37,8 @@ _AMPLE_DB = 300.0
 """Gain that makes every signal strong enough."""
 _CERTAIN = 1.0 - 1e-9
 """Probability of reception that counts as certain."""
+_CAPACITY_DB = 0.0
+"""SNR that a reception whose rate follows it needs here: one bit per second and hertz."""
 BASE = {
     "name": "composition",
     "users": USERS,
@@ -141,6 +143,7 @@ def axes() -> dict[str, dict[str, Any]]:
     """Return the levels of every axis by name; the first of each is the level of `BASE`."""
     macs = members("network/mac")
     macs |= {f"priority {by}": {"kind": "priority", "weights": {0: 1}, "by": by} for by in ("strict", "stride")}
+    macs |= {f"fdma {rule}": {"kind": "fdma", "division": rule} for rule in ("need", "water_filling")}
     outages = members("network/outage")
     del outages["availability"], outages["calendar"]  # files of days
     daily = {kind: outages.pop(kind) for kind in ("inactivity", "diurnal_rate")}  # they begin days before time 0
@@ -160,7 +163,7 @@ def axes() -> dict[str, dict[str, Any]]:
         "round": {"first": {"kind": "first", "m": 2}, "duration": None}
         | {kind: rounds[kind] for kind in rounds if kind != "first"},
         "channel": {"none": None} | slowed(members("network/channel"), "network/channel"),
-        "reception": {"base": None, **members("network/reception")},
+        "reception": {"base": None, **members("network/reception"), "shannon capacity": {"kind": "shannon"}},
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
         "interference": {"collide": {}, "capture": {"capture": "6 dB"}, "sinr": {"interference": "sinr"}},
         "air": {"separate": {}, "shared": {"shared_air": True}},
@@ -260,6 +263,8 @@ def _update_bits(value):
     spec = value["reception"] or BASE["access"]["reception"]
     model = find_model(base_of("network/reception"), spec["kind"])
     reception = model.model_validate({key: entry for key, entry in spec.items() if key != "kind"})
+    if reception.follows_snr:
+        return AIRTIME_S * float(reception.expected_rate_bps(_CAPACITY_DB, BANDWIDTH_HZ))
     return AIRTIME_S * max(reception.rate_bps(BANDWIDTH_HZ, mode) for mode in range(reception.modes))
 
 
@@ -353,6 +358,8 @@ def budgeted(row: Row) -> Row:
         minimum_snr_db(lambda snr_db, mode=mode: reception.success(snr_db, band_hz, bits, mode), _CERTAIN)
         for mode in range(reception.modes)
     )
+    if reception.follows_snr:  # any SNR suffices for some rate
+        need_db = _CAPACITY_DB
     margin_db = axes()["budget"][row.levels.get("budget", "strong")] + getattr(reception, "margin", 0.0)
     data = copy.deepcopy(row.data)
     data["access"]["channel"][0]["gain"] = f"{_AMPLE_DB + need_db + margin_db - have_db:.3f} dB"

@@ -321,6 +321,12 @@ def _bits_of(transmission):
     return float(np.broadcast_to(transmission.frames.bits, len(transmission.ids)).sum())
 
 
+def _shares_on_air(cell):
+    """Return the fraction of the band that the frames on the air have to themselves."""
+    shared = [each for each in cell.transmissions if each.share is not None]
+    return sum(float(np.broadcast_to(each.share, len(each.ids)).sum()) for each in shared)
+
+
 @contextmanager
 def watched():  # noqa: PLR0915 - one patch after the other
     """Check all networks that run inside this context; yield the `Watch`."""
@@ -381,6 +387,7 @@ def watched():  # noqa: PLR0915 - one patch after the other
             event = old(cell, *arguments, **options)
             for transmission in set(cell.transmissions) - before:
                 watch.bits[cell.transmit_path]["sent"] += _bits_of(transmission)
+            assert _shares_on_air(cell) <= 1 + SLACK, "users have more than the band"
             return event
 
         return attempt
@@ -407,7 +414,7 @@ def watched():  # noqa: PLR0915 - one patch after the other
             watch.bits[path]["failed"] += float(each[~is_received].sum())
             medium, received = path._medium, event.value[list(flight.places)]
             alone = getattr(medium, "_capture_db", None) is None and not getattr(medium, "_sinr", False)
-            if alone and received.any():
+            if alone and flight.share is None and received.any():
                 assert np.count_nonzero(received) == 1
                 watch.airtimes_s[path._channel, flight.channel].append((flight.start_s, flight.end_s))
 

@@ -21,6 +21,8 @@ _NO_NOISE = 1e-20
 class UnfadedMedium(FadingMedium):
     """A medium on which exempt users are received without noise, in the fastest mode, unless others interfere.
 
+    Where rates follow the SNR there is no fastest mode, and exempt users keep their rates.
+
     Draws are those of `FadingMedium`; exempt users have further ones where interference leaves a probability.
 
     Args:
@@ -32,8 +34,15 @@ class UnfadedMedium(FadingMedium):
         self._exemptions = exemptions
         self._fastest_mode = self._reception.choose(np.array([_AMPLE_DB]), self._bandwidth_hz)[0]
 
-    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float | None = None) -> Ints:
-        modes = super().choose(ids, tower, time_s, boost_db)
+    def choose(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        boost_db: float | None = None,
+        share: float | Floats | None = None,
+    ) -> Ints:
+        modes = super().choose(ids, tower, time_s, boost_db, share)
         return np.where(self._is_exempt(ids), self._fastest_mode, modes)
 
     def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:

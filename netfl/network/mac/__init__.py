@@ -20,6 +20,9 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``limit``: attempts that a frame has; by default no limit.
   - ``channel``, ``mode`` (of the reception): one for all users, or an array.
   - ``begin_s``: exact start of the slot, for slotted MACs: the rounding of consecutive slots does not add up.
+  - ``share``: fraction of the band that each user has to itself: nobody interferes, and each has that fraction of the
+    rate and of the noise.  One for all or an array.  A MAC that uses it states `Mac.divides_band` and
+    `Mac.share_bounds`.
 
 - Attempts may overlap: without ``yield``, a MAC starts an attempt and does not wait for its end.  Frames on the same
   channel at the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each
@@ -90,6 +93,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -97,6 +101,7 @@ import simpy
 from numpy.typing import NDArray
 
 from netfl.errors import Fault
+from netfl.network.layout import Layout
 from netfl.network.radio.cell import Cell
 from netfl.network.reception import Reception
 from netfl.registry import Spec, exported_models
@@ -111,6 +116,17 @@ _EQUAL = 1e-12
 
 IdleTime = Literal["no_effect", "expires"]
 """Effect of idle time on a MAC, see `Mac.idle_time`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBounds:
+    """Smallest and largest fraction of the band that each user ever has to itself, ``[users]`` each.
+
+    A smallest one of 0 has no lower bound.
+    """
+
+    smallest: Floats
+    largest: Floats
 
 
 class Mac(Spec):
@@ -158,6 +174,15 @@ class Mac(Spec):
     def has_carrier_sense(self) -> bool:
         """True if users listen before they send; they sense the users of their cell only."""
         return False
+
+    @property
+    def divides_band(self) -> bool:
+        """True if users send at the same time in shares of the band, so that no frames of a cell interfere."""
+        return False
+
+    def share_bounds(self, layout: Layout) -> ShareBounds | None:
+        """Return the shares of the band that users can have; ``None`` if each uses the whole band."""
+        return None
 
     @property
     def control_ranges(self) -> Mapping[str, tuple[float, float]]:
@@ -243,7 +268,14 @@ class Mac(Spec):
         yield from ()
 
     def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
-        """Yield the errors of a scenario in which one update takes *airtime_s*; keys are relative to this model."""
+        """Yield the errors of a scenario in which one update takes *airtime_s*; keys are relative to this model.
+
+        It is that of the largest frame in the slowest mode of the reception; infinity if rates follow the SNR.
+        """
+        yield from ()
+
+    def layout_faults(self, layout: Layout) -> Iterator[Fault]:
+        """Yield the errors of a scenario with these cells and users; keys are relative to this model."""
         yield from ()
 
 

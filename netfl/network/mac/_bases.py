@@ -17,7 +17,8 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.mac import BufferedDraws, Mac
 from netfl.network.periods import after_rounding
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import UNLIMITED_AIRTIME, Cell
+from netfl.network.reception import Reception
 from netfl.types import Ints
 from netfl.units import Seconds
 
@@ -45,6 +46,10 @@ class SlottedMac(Mac):
     def channel_count(self) -> int:
         """Number of channels, each of which carries one frame in a slot."""
         return 1
+
+    def reception_faults(self, reception: Reception) -> Iterator[Fault]:
+        if reception.follows_snr:
+            yield UNLIMITED_AIRTIME
 
     def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
         if self.slot is not None and self.slot < airtime_s:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import simpy
+from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.network.mac import Mac
@@ -59,7 +60,24 @@ class CheckedCell(Cell):
         if begin_s and late_s > 2.0 * SLACK * self.env.now:
             problem = f"attempt() is given begin_s={begin_s:g}, which lies {late_s:.3g} s before now"
             raise self._error(problem, np.asarray(users).tolist(), "take next_slot and wait_until")
+        if options.get("share") is not None:
+            self._check_shares(users, options["share"])
         return super().attempt(users, begin_s=begin_s, **options)
+
+    def _check_shares(self, users: Users | Sequence[int], share: ArrayLike) -> None:
+        """Check that shares are positive, and that those of all frames on the air add up to at most 1."""
+        shares = np.broadcast_to(np.asarray(share, float), len(users))
+        on_air = [
+            np.broadcast_to(transmission.share, len(transmission.ids)).sum()
+            for transmission in self.transmissions
+            if transmission.share is not None
+        ]
+        total = float(shares.sum() + sum(on_air))
+        if not (shares > 0.0).all():
+            raise self._error("attempt() is given a share that is not positive", shares.tolist(), "give fractions")
+        if total > 1.0 + SLACK:
+            problem = f"the shares of the frames on the air add up to {total:.6g}, more than the band"
+            raise self._error(problem, shares.tolist(), "give fractions that add up to at most 1")
 
     def _check_users(self, users: Users | Sequence[int]) -> None:
         values = np.asarray(users)

@@ -17,6 +17,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
+from netfl.errors import Fault, ScenarioError
 from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
@@ -25,6 +26,14 @@ from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Users
+
+UNLIMITED_AIRTIME = Fault(
+    "rate",
+    "missing: rates that follow the SNR have no slowest one, so a frame has no longest airtime, which slots need",
+    None,
+    "give it, or take a MAC without slots, such as fdma or round_robin",
+)
+"""Error of a reception whose rates follow the SNR under a MAC that needs the longest airtime."""
 
 
 class Cell:
@@ -79,16 +88,36 @@ class Cell:
 
     @property
     def airtime_s(self) -> float:
-        """Longest airtime of a frame: that of the largest, in the slowest mode."""
+        """Longest airtime of a frame: that of the largest, in the slowest mode.
+
+        Raises:
+            ScenarioError: the rates of the reception follow the SNR, so that there is none.
+        """
+        if self._medium.follows_snr:
+            raise ScenarioError([UNLIMITED_AIRTIME.under("reception")])
         return self._medium.longest_s(self._queue.max_bits)
 
-    def airtimes_s(self, users: Users) -> Floats:
-        """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``."""
-        return np.asarray(self._frame_airtimes_s(users, self.modes(users)))
+    def airtimes_s(self, users: Users, share: float | Floats | None = None) -> Floats:
+        """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``.
+
+        *share* is that of `attempt`; by default each sends in the whole band.
+        """
+        modes = self._chosen_modes(self.ids[users], self.env.now, share)
+        return np.atleast_1d(self._frame_airtimes_s(users, modes, self.env.now, share))
 
     def modes(self, users: Users) -> Ints:
         """Return the mode of the reception in which each of *users* would send now, ``[n]``."""
         return self._medium.choose(self.ids[users], self.tower, self.env.now)
+
+    @property
+    def follows_snr(self) -> bool:
+        """True if users have no modes, and each sets its rate by its SNR."""
+        return self._medium.follows_snr
+
+    @property
+    def snr_gap_db(self) -> float:
+        """SNR that the codes of the reception need above Shannon's limit, in dB."""
+        return self._medium.snr_gap_db
 
     def snr_db(self, users: Users) -> Floats:
         """Return the present SNR of each of *users* at the tower, ``[n]``: what a scheduler measures."""
@@ -215,6 +244,7 @@ class Cell:
         channel: ArrayLike = 0,
         mode: ArrayLike | None = None,
         begin_s: float = 0.0,
+        share: float | Floats | None = None,
     ) -> simpy.Event:
         """Let *users* send; return an event that fires at the end with whether each frame was received, ``[n]``.
 
@@ -231,6 +261,10 @@ class Cell:
             begin_s: start; 0 for now.  It may lie ahead in a `quiet` cell only, where nothing can come in between.
                 Where the clock has missed it by rounding, at most 2e-9 of the present time, airtimes end as if it were
                 met, so that rounding does not add up.
+            share: fraction of the band that each sender has to itself, one for all or one for each, so that nobody
+                interferes: it has that fraction of the rate of its mode, and of the noise.  The shares of all frames on
+                the air add up to at most 1, and all attempts of the cell have shares.  By default each sender has the
+                whole band, together with the others.
         """
         users = np.asarray(users, np.int64)
         received = np.zeros(len(users), np.bool_)
@@ -251,6 +285,8 @@ class Cell:
                 channel = _select(channel, places)
                 mode = None if mode is None else _select(mode, places)
                 duration_s = None if duration_s is None else _select(duration_s, places)
+                if isinstance(share, np.ndarray):
+                    share = share[places]
 
         # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
@@ -258,13 +294,13 @@ class Cell:
         if self._medium.modes == 1:  # whatever modes the MAC has
             mode = 0
         elif mode is None:
-            mode = self._medium.choose(ids, self.tower, start_s)
+            mode = self._chosen_modes(ids, start_s, share)
         if duration_s is None:
-            duration_s = self._frame_airtimes_s(senders, mode)
+            duration_s = self._frame_airtimes_s(senders, mode, start_s, share)
 
         # those alike in all of this are one transmission, which the transmit path puts on the air
         end: simpy.Event | None = None
-        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s):
+        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share):
             end = self.transmit_path.send(group, start_s, begin_s or start_s, limit, received)
         assert end is not None
         return end
@@ -304,7 +340,28 @@ class Cell:
             self._notify(away)
         return connected
 
-    def _frame_airtimes_s(self, users: Users, mode: ArrayLike) -> float | Floats:
+    def _chosen_modes(self, ids: Ints, start_s: float, share: float | Floats | None) -> Ints:
+        """Return the mode that each sender chooses, ``[n]``."""
+        if share is None:
+            return self._medium.choose(ids, self.tower, start_s)
+        return self._medium.choose(ids, self.tower, start_s, share=share)
+
+    def _frame_airtimes_s(
+        self, users: Users, mode: ArrayLike, start_s: float, share: float | Floats | None
+    ) -> float | Floats:
+        """Return the airtime of the next frame of each of *users*, one for all or ``[n]``.
+
+        In a share of the band, a sender has that share of the rate of its mode.
+        """
+        if self._medium.follows_snr:
+            rates_bps = self._medium.rates_bps(self.ids[users], self.tower, start_s, share=share)
+            airtimes_s = self._queue.bits(users) / rates_bps
+            return airtimes_s.item() if len(airtimes_s) == 1 else airtimes_s
+        airtime_s = self._airtimes_in_band_s(users, mode)
+        return airtime_s if share is None else airtime_s / share
+
+    def _airtimes_in_band_s(self, users: Users, mode: ArrayLike) -> float | Floats:
+        """Return the airtime of each next frame in the whole band, one for all or ``[n]``."""
         bits = self._queue.bits(users)
         if isinstance(bits, float) and isinstance(mode, int):
             return self._medium.airtime_s(bits, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +12,7 @@ from netfl.network.layout import NodeId
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium, ReceptionResult, mark_interrupted, unknown_snr
-from netfl.network.radio.transmission import Signal, Transmission, touch_tolerance_s
+from netfl.network.radio.transmission import Signal, Transmission, share_gain_db, touch_tolerance_s
 from netfl.network.reception import FadedFrames, Reception
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
@@ -29,8 +30,8 @@ class ArrivingFrames:
 
     Args:
         bits: size of the largest frame.
-        snr_db: SNR of each frame at the start, ``[n]``.
-        fades: SNR in parts of the time; ``None`` where the one at the start holds.
+        snr_db: SNR of each frame at the start, in its share of the band, ``[n]``.
+        fades: SNR in parts of the time; ``None`` where the one at the start holds, and the mode gives the rate.
         is_disturbed: whether others are on the air at the same time.
     """
 
@@ -68,7 +69,10 @@ class FadingMedium(Medium):
         interference: Literal["collide", "sinr"] = "collide",
         capture_db: float | None = None,
     ) -> None:
-        Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), connection)
+        self.follows_snr = reception.follows_snr
+        self.snr_gap_db = reception.snr_gap_db
+        rate_bps = math.nan if reception.follows_snr else reception.rate_bps(air.radio.bandwidth)
+        Medium.__init__(self, rate_bps, connection)
         self.modes = reception.modes
         self.mode_names = [reception.mode_name(mode) for mode in range(reception.modes)]
         self._link_budget = air
@@ -94,11 +98,51 @@ class FadingMedium(Medium):
     def airtime_s(self, bits: float, mode: int = 0) -> float:
         return bits / self._reception.rate_bps(self._bandwidth_hz, mode)
 
-    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float | None = None) -> Ints:
+    def longest_s(self, bits: float) -> float:
+        if self.follows_snr:
+            return math.inf
+        return Medium.longest_s(self, bits)
+
+    def choose(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        boost_db: float | None = None,
+        share: float | Floats | None = None,
+    ) -> Ints:
+        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
+        return self._reception.choose(snr_db, self._bandwidth_hz)
+
+    def rates_bps(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        boost_db: float | None = None,
+        share: float | Floats | None = None,
+    ) -> Floats:
+        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
+        rates_bps = self._reception.expected_rate_bps(snr_db, self._bandwidth_hz)
+        if share is None:
+            return rates_bps
+        return np.asarray(share * rates_bps)
+
+    def _expected_snr_db(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        boost_db: float | None,
+        share: float | Floats | None,
+    ) -> Floats:
+        """Return the SNR of each link, as the sender knows it, ``[n]``; the arguments are those of `choose`."""
         snr_db = self.snr_db(ids, tower, time_s)
         if boost_db is not None:  # the tower sends, with its power in place of the users'
             snr_db = snr_db + boost_db - self._offset_db(ids)
-        return self._reception.choose(snr_db, self._bandwidth_hz)
+        if share is not None:
+            snr_db = snr_db + share_gain_db(share)
+        return snr_db
 
     def most_robust_mode(self, bits: float) -> int:
         if self.modes == 1:
@@ -144,6 +188,12 @@ class FadingMedium(Medium):
 
     def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
         probability = np.empty(len(ids))
+        if self.follows_snr:
+            rates_bps = self.rates_bps(ids, tower, time_s)
+            for place, rate_bps in enumerate(rates_bps.tolist()):  # each user has an airtime of its own
+                signal = Signal(tower, time_s, time_s + bits / rate_bps, bits, rate_bps=rate_bps)
+                probability[place] = self._undisturbed_success(ids[place : place + 1], signal)[0]
+            return probability
         for mode in np.unique(modes).tolist():
             signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode), bits, mode)
             is_in_mode = modes == mode
@@ -156,7 +206,7 @@ class FadingMedium(Medium):
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames were received: outages, then interference, then fading."""
         n = len(transmission.ids)
-        is_disturbed = bool(transmission.interferers) or n > 1
+        is_disturbed = transmission.is_disturbed
         if is_disturbed and not self._sinr and self._capture_db is None:  # all that overlap collide
             return mark_interrupted(transmission, ["collided"] * n), unknown_snr(n)
         causes, snr_db = self._receptions(transmission, is_disturbed)
@@ -167,17 +217,31 @@ class FadingMedium(Medium):
         ids = transmission.ids
         mode = transmission.mode
         snr_db = self.snr_db(ids, transmission.tower, transmission.start_s)
+        gain_db = share_gain_db(transmission.share)
+        if transmission.share is not None:
+            snr_db = snr_db + gain_db
         if len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
 
         bits = float(np.max(transmission.frames.bits))
         fades = None
         if self._follows_fading[mode]:
-            signal = Signal(transmission.tower, transmission.start_s, transmission.end_s, bits, mode)
+            start_s = transmission.start_s
+            rate_bps = self._rates_in_band(transmission)
+            signal = Signal(transmission.tower, start_s, transmission.end_s, bits, mode, gain_db, rate_bps)
             fades = self._fades(ids, signal)
         frames = ArrivingFrames(transmission, bits, snr_db, fades, is_disturbed)
         results = zip(*self._draw_receptions(frames), strict=True)
         return [_cause_of_failure(is_good, is_received) for is_good, is_received in results], snr_db
+
+    def _rates_in_band(self, transmission: Transmission) -> Floats | None:
+        """Return the rate of each frame if its sender had the whole band, ``[n]``; ``None`` with modes."""
+        if not self.follows_snr:
+            return None
+        rates_bps = transmission.frames.bits / (transmission.airtime_s * np.ones(len(transmission.ids)))
+        if transmission.share is None:
+            return rates_bps
+        return np.asarray(rates_bps / transmission.share)
 
     def _lone_reception(self, transmission: Transmission, snr_db: Floats) -> str:
         """Return the cause of failure of a single frame that nothing disturbs."""
@@ -232,18 +296,24 @@ class FadingMedium(Medium):
         return self._success(snr_db, self._fades(ids, signal), signal.bits, signal.mode)
 
     def _fades(self, ids: Ints, signal: Signal) -> FadedFrames | None:
-        """Return the SNR in parts of a time; ``None`` where the one at its start holds."""
+        """Return the SNR in parts of a time; ``None`` where the one at its start holds, and the mode gives the rate."""
         if not self._follows_fading[signal.mode]:
             return None
+        rate_bps = None
+        if signal.rate_bps is not None:
+            rate_bps = np.broadcast_to(signal.rate_bps, len(ids))
         parts = self._link_budget.parts_of(signal.start_s, signal.end_s)
-        if parts is None:
+        if parts is None and rate_bps is None:
             return None
+        if parts is None:
+            snr_db = self.snr_db(ids, signal.tower, signal.start_s) + signal.boost_db
+            return FadedFrames(snr_db[:, None], np.ones(1), self._bandwidth_hz, signal.bits, signal.mode, rate_bps)
         middles_s, shares = parts  # [parts] each
         user_of_part = np.repeat(ids, len(middles_s))
         time_of_part_s = np.tile(middles_s, len(ids))
         snr_db = self._link_budget.snr_db(user_of_part, time_of_part_s, signal.tower.name)
         snr_db = snr_db.reshape(len(ids), -1) + np.reshape(signal.boost_db, (-1, 1))  # [n, parts]
-        return FadedFrames(snr_db, shares, self._bandwidth_hz, signal.bits, signal.mode)
+        return FadedFrames(snr_db, shares, self._bandwidth_hz, signal.bits, signal.mode, rate_bps)
 
     def _offset_db(self, ids: Ints) -> float | Floats:
         """Return the power of each user above that of the radio, ``[n]``; 0.0 if no user has another power."""

@@ -41,10 +41,14 @@ class Medium:
     Attributes:
         mode_names: names of the modes, empty where they have none.
         modes: number of modes that a sender can choose from.
+        follows_snr: whether senders have no modes, and set their rates by their SNR instead, `rates_bps`.
+        snr_gap_db: SNR that the codes of the reception need above Shannon's limit.
         energy: energy meter of sendings and receptions; ``None`` for none.
     """
 
     modes = 1
+    follows_snr = False
+    snr_gap_db = 0.0
     mode_names: Sequence[str] = ("",)
     energy: EnergyMeter | None = None
 
@@ -62,7 +66,7 @@ class Medium:
         return bits / self._rate_bps
 
     def longest_s(self, bits: float) -> float:
-        """Return the airtime of *bits* in the slowest mode."""
+        """Return the airtime of *bits* in the slowest mode; infinity if rates follow the SNR."""
         return max(self.airtime_s(bits, mode) for mode in range(self.modes))
 
     def most_robust_mode(self, bits: float) -> int:
@@ -72,15 +76,47 @@ class Medium:
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames of a transmission were received, at its end."""
         n = len(transmission.ids)
-        causes = ["collided" if transmission.interferers or n > 1 else ""] * n
+        causes = ["collided" if transmission.is_disturbed else ""] * n
         return mark_interrupted(transmission, causes), unknown_snr(n)
 
-    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float | None = None) -> Ints:
+    def choose(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        boost_db: float | None = None,
+        share: float | Floats | None = None,
+    ) -> Ints:
         """Return the mode in which each user sends or, if *boost_db* is given, the tower sends to it, ``[n]``.
 
-        *boost_db* is the power of the tower above that of the radio.
+        Args:
+            ids: the users.
+            tower: their tower.
+            time_s: start of the sending.
+            boost_db: power of the tower above that of the radio.
+            share: fraction of the band in which each sends, one for all or ``[n]``; ``None`` for the whole band.
         """
         return np.zeros(len(ids), np.int64)
+
+    def rates_bps(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        boost_db: float | None = None,
+        share: float | Floats | None = None,
+    ) -> Floats:
+        """Return the bit rate that each user's SNR allows now, ``[n]``; called only if `follows_snr`.
+
+        The arguments are those of `choose`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has modes")
+
+    def airtimes_s(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
+        """Return the airtime of *bits* of each user, in its mode or at the rate of its SNR, ``[n]``."""
+        if self.follows_snr:
+            return bits / self.rates_bps(ids, tower, time_s)
+        return np.array([self.airtime_s(bits, mode) for mode in range(self.modes)])[modes]
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from netfl.network.layout import NodeId
 from netfl.network.periods import SLACK, STEPS
 from netfl.types import Floats, Ints
@@ -17,6 +19,7 @@ class Signal:
 
     Args:
         boost_db: power above that of the users, one for all or one for each, ``[n]``.
+        rate_bps: bit rate, of a reception without modes, one for all or one for each, ``[n]``.
     """
 
     tower: NodeId
@@ -25,6 +28,7 @@ class Signal:
     bits: float
     mode: int = 0
     boost_db: float | Floats = 0.0
+    rate_bps: float | Floats | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +63,8 @@ class Transmission:
         interrupted: whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
         begin_s: time at which the senders begin, a propagation delay before *start_s*.
         airtime_s: time for which they send.
+        share: fraction of the band that each sender has to itself, one for all or one for each, ``[n]``; ``None`` for
+            the whole band, which all share.
         interferers: other transmissions that overlap with it.
     """
 
@@ -74,7 +80,27 @@ class Transmission:
     interrupted: Sequence[bool] | None = None
     begin_s: float = 0.0
     airtime_s: float = 0.0
+    share: float | Floats | None = None
     interferers: list[Transmission] = field(default_factory=list)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True if other frames are on the air in the same band at the same time, of this transmission or of others."""
+        return bool(self.interferers) or (self.share is None and len(self.ids) > 1)
+
+
+def share_gain_db(share: float | Floats | None) -> float | Floats:
+    """Return the SNR of a signal in a share s of the band above that in the whole band, -10 log10 s, in dB.
+
+    The noise follows the bandwidth, and the power of the sender does not.
+
+    >>> round(share_gain_db(0.2), 2), share_gain_db(1.0), share_gain_db(None)
+    (6.99, 0.0, 0.0)
+    """
+    if share is None:
+        return 0.0
+    gain_db = 0.0 - 10.0 * np.log10(share)
+    return float(gain_db) if np.ndim(gain_db) == 0 else np.asarray(gain_db)
 
 
 def touch_tolerance_s(transmission: Transmission) -> float:
@@ -89,7 +115,12 @@ class SharedChannel:
         self._on_air: dict[int, list[Transmission]] = {}
 
     def enter(self, transmission: Transmission) -> None:
-        """Begin a transmission, which interferes with all that overlap with it on the same channel."""
+        """Begin a transmission, which interferes with all that overlap with it on the same channel.
+
+        One whose senders have shares of the band interferes with none.
+        """
+        if transmission.share is not None:
+            return
         others = self._on_air.get(transmission.channel)
         if others is None:
             others = []
@@ -105,4 +136,6 @@ class SharedChannel:
 
     def leave(self, transmission: Transmission) -> None:
         """End a transmission."""
+        if transmission.share is not None:
+            return
         self._on_air[transmission.channel].remove(transmission)

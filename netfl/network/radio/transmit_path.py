@@ -51,6 +51,7 @@ class SenderGroup:
         mode: mode of the reception in which they send.
         delay_s: propagation delay of their signals.
         airtime_s: time for which each of them sends.
+        share: fraction of the band that each has to itself, one for all or ``[n]``; ``None`` for the whole band.
     """
 
     users: Users
@@ -60,6 +61,7 @@ class SenderGroup:
     mode: int
     delay_s: float
     airtime_s: float
+    share: float | Floats | None = None
 
 
 def group_senders(
@@ -70,14 +72,16 @@ def group_senders(
     mode: ArrayLike,
     delay_s: Floats | None,
     airtime_s: ArrayLike,
+    share: float | Floats | None = None,
 ) -> Iterable[SenderGroup]:
     """Return the groups of senders that are alike; the group whose frames end first is the first.
 
-    The arguments are those of `SenderGroup`, one for all or one for each; a delay of ``None`` is negligible.
+    The arguments are those of `SenderGroup`, one for all or one for each; a delay of ``None`` is negligible.  Senders
+    that differ in their shares alone are one group.
     """
     if delay_s is None and isinstance(airtime_s, float) and isinstance(channel, int) and isinstance(mode, int):
-        return (SenderGroup(users, ids, places, channel, mode, 0.0, airtime_s),)
-    return _unequal_groups(users, ids, places, channel, mode, 0.0 if delay_s is None else delay_s, airtime_s)
+        return (SenderGroup(users, ids, places, channel, mode, 0.0, airtime_s, share),)
+    return _unequal_groups(users, ids, places, channel, mode, 0.0 if delay_s is None else delay_s, airtime_s, share)
 
 
 def _unequal_groups(
@@ -88,6 +92,7 @@ def _unequal_groups(
     mode: ArrayLike,
     delay_s: ArrayLike,
     airtime_s: ArrayLike,
+    share: float | Floats | None,
 ) -> Iterator[SenderGroup]:
     columns = (channel, mode, delay_s, airtime_s)
     rows = np.column_stack([np.broadcast_to(np.asarray(column, float), len(users)) for column in columns])
@@ -96,6 +101,9 @@ def _unequal_groups(
     for group in np.argsort(ends_s, kind="stable"):
         members = np.flatnonzero(group_of.ravel() == group)
         group_channel, group_mode, group_delay_s, group_airtime_s = group_rows[group].tolist()
+        group_share = share
+        if isinstance(share, np.ndarray):
+            group_share = share[members]
         yield SenderGroup(
             users[members],
             ids[members],
@@ -104,6 +112,7 @@ def _unequal_groups(
             int(group_mode),
             group_delay_s,
             group_airtime_s,
+            group_share,
         )
 
 
@@ -145,6 +154,7 @@ class TransmitPath:
         self._notify = notify
         self.transmissions: dict[Transmission, Users] = {}
         self._size = len(queue.ids)
+        self._is_sending = np.zeros(self._size, np.bool_)
         self.attempts = 0
         self.counts = self._new_counts()
         self.repeats = CollisionRepeats()
@@ -198,10 +208,12 @@ class TransmitPath:
             interrupted,
             start_s,
             group.airtime_s,
+            group.share,
         )
         if not self.transmissions:
             self._busy_since_s = start_s
         self.transmissions[transmission] = group.users
+        self._is_sending[group.users] = True
         self.clear_s = max(self.clear_s, end_s)
         self._channel.enter(transmission)
 
@@ -214,6 +226,7 @@ class TransmitPath:
         """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
         # the signals leave the air
         users = self.transmissions.pop(transmission)
+        self._is_sending[users] = False
         now_s = self._env.now
         self._channel.leave(transmission)
         if not self.transmissions:
@@ -258,10 +271,7 @@ class TransmitPath:
         """Return whether each user has a frame on the air, ``[size]``; it may be one of an update that was replaced."""
         if not self.transmissions:
             return self._queue.on_air
-        is_sending = self._queue.on_air.copy()
-        for users in self.transmissions.values():
-            is_sending[users] = True
-        return is_sending
+        return self._queue.on_air | self._is_sending
 
     def ending_s(self) -> float | None:
         """Return when the last of the frames ends that end now, up to rounding; ``None`` for no such frame."""

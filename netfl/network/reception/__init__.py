@@ -32,8 +32,12 @@ complete one::
             return (Law.none("no closed form under fading"),)
 
 Optional parts: several modes (`Reception.modes`, `Reception.choose`), a formula for an SINR that changes during a frame
-(`Reception.success_over`), and modes that reject each other better than noise (`Reception.min_sir_db`).  Modes may be
-in any order: a broadcast uses the `Reception.most_robust_mode`, whatever its number.
+(`Reception.success_over`), modes that reject each other better than noise (`Reception.min_sir_db`), and a rate that
+follows the SNR without modes (`Reception.follows_snr`).  Modes may be in any order: a broadcast uses the
+`Reception.most_robust_mode`, whatever its number.
+
+A sender that has a share of the band to itself, as in `fdma`, uses the same modes: it has the share of their rates, and
+the noise in the share.  A model is asked with the bandwidth of the radio, and with the SNR in the share.
 '''
 
 from __future__ import annotations
@@ -73,6 +77,8 @@ class FadedFrames:
     bandwidth_hz: float
     bits: float
     mode: int = 0
+    rate_bps: Floats | None = None
+    """Bit rate of each frame, ``[n]``, of a reception whose rate follows the SNR; ``None`` with modes."""
 
 
 class Reception(Spec):
@@ -108,6 +114,23 @@ class Reception(Spec):
     def success_over(self, frames: FadedFrames) -> Floats:
         """Return the probability that each of *frames* is received, ``[n]``; called only if `can_follow_fading`."""
         raise NotImplementedError(f"{type(self).__name__} judges by the SINR at the start")
+
+    @property
+    def follows_snr(self) -> bool:
+        """True if senders have no modes: each sets its bit rate by the SNR that it expects, `expected_rate_bps`.
+
+        `success_over` then judges all frames, by `FadedFrames.rate_bps`, and frames have no longest airtime.
+        """
+        return False
+
+    def expected_rate_bps(self, snr_db: Floats, bandwidth_hz: float) -> Floats:
+        """Return the bit rate that each sender sets at its expected SNR, ``[n]``; called only if `follows_snr`."""
+        raise NotImplementedError(f"{type(self).__name__} has modes")
+
+    @property
+    def snr_gap_db(self) -> float:
+        """SNR that its codes need above Shannon's limit, in dB, from which a tower that divides the band estimates."""
+        return 0.0
 
     @property
     def modes(self) -> int:

@@ -62,6 +62,8 @@ class Mcs(Reception):
         check_one_of(self, "standard", "table")
         if any(row.modes != 1 for row in self.table or ()):
             raise ValueError("a row of the table has several modes; give rows of one mode, such as snr_threshold")
+        if any(row.follows_snr for row in self.table or ()):
+            raise ValueError("a row of the table has no rate; give it, or take shannon in place of the table")
         return self
 
     @property

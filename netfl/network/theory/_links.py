@@ -44,6 +44,8 @@ def find_threshold(case: TheoryCase) -> float | None:
     radio = case.network.radio
     if radio is None or not isinstance(reception, SnrThreshold | Shannon):
         return None
+    if reception.follows_snr:
+        return None
     return reception.threshold_db(radio.bandwidth)
 
 
@@ -97,7 +99,7 @@ ONE_CELL = (
 _NO_FADING = Condition("channel", "channels with no fading or delay", _has_no_fading)
 _THRESHOLD = Condition(
     "reception",
-    "snr_threshold or shannon, in which only collisions cause losses",
+    "snr_threshold or shannon with a rate, in which only collisions cause losses",
     lambda case: find_threshold(case) is not None,
     given=(_NO_FADING,),
 )

@@ -59,7 +59,7 @@ class NakagamiFading(Theory):
         ),
         Condition(
             "reception",
-            "all-or-nothing receptions, snr_threshold or shannon",
+            "all-or-nothing receptions, snr_threshold or shannon with a rate",
             lambda case: find_threshold(case) is not None,
         ),
         Condition(

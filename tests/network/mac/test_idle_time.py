@@ -11,6 +11,7 @@ from testing.test_laws import from_example
 
 from netfl.network import mac as family
 from netfl.network.mac import Mac
+from netfl.network.mac.fdma import Fdma
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.priority import Priority
 from netfl.network.mac.proportional_fair import ProportionalFair
@@ -33,6 +34,9 @@ VARIANTS = {
     "known": SlottedAloha(adaptive="known"),
     "backoff": SlottedAloha(adaptive="backoff"),
     "pseudo_bayesian": SlottedAloha(adaptive="pseudo_bayesian"),
+    "backlog": Fdma(among="backlog"),
+    "need": Fdma(division="need"),
+    "water filling": Fdma(division="water_filling"),
     "channels": MultichannelAloha(adaptive="pseudo_bayesian", channels=2),
 }
 GUIDES = guide_macs()

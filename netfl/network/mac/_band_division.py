@@ -1,0 +1,106 @@
+"""Divisions of a band among users that send at the same time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from netfl.types import Floats
+from netfl.units import db_to_linear
+
+_LIMITS_DB = (-100.0, 300.0)
+"""SNRs beyond which a division does not distinguish users."""
+_MAX_STEPS = 100
+_PRECISION = 1e-13
+
+
+@dataclass(frozen=True, slots=True)
+class BandRequest:
+    """Frames that wait for a share of the band.
+
+    Args:
+        snr_db: SNR of each user in the whole band, ``[n]``, in dB, less the gap of the reception.
+        bits: size of the frame of each user, ``[n]``.
+    """
+
+    snr_db: Floats
+    bits: Floats
+
+    @property
+    def snr(self) -> Floats:
+        """SNR as a ratio of powers, ``[n]``."""
+        return db_to_linear(np.clip(self.snr_db, *_LIMITS_DB))
+
+
+BandDivision = Callable[[BandRequest], Floats]
+"""``divide(request)``: fraction of the band of each user, ``[n]``; they are positive and add up to at most 1."""
+
+
+def divide_equally(request: BandRequest) -> Floats:
+    """Return 1/n for each of n users."""
+    size = len(request.bits)
+    return np.full(size, 1.0 / size)
+
+
+def fill_water(request: BandRequest) -> Floats:
+    """Return the shares with the largest sum of rates, s_i = snr_i / Σ snr_j.
+
+    User i has the power P_i and the gain g_i.  In s_i of a band B its power density at the tower is P_i g_i / (s_i B).
+    The sum Σ s_i B log2(1 + snr_i / s_i) is concave in the shares.  It is largest where all densities reach one level,
+    as those of water do, and is then the capacity of the multiple-access channel, B log2(1 + Σ snr_i)
+    (R. S. Cheng and S. Verdú, IEEE Trans. Inf. Theory 39(3), 1993; Tse and Viswanath, "Fundamentals of Wireless
+    Communication", §6.1.3).
+    """
+    snr = request.snr
+    return np.asarray(snr / snr.sum())
+
+
+def finish_together(request: BandRequest) -> Floats:
+    """Return the shares with which all frames end at the same time, as early as possible.
+
+    The time T is the least one for which Σ s_i = 1, where bits_i = T s_i B log2(1 + snr_i / s_i).  With x = 1 / T, the
+    sum of the shares increases with x and is convex, so that Newton's steps from above approach the root from above.
+    B cancels, and is 1 here.
+    """
+    snr = request.snr
+    if len(snr) == 1:
+        return np.ones(1)
+    nats_per_snr = request.bits * math.log(2.0) / snr
+    fastest = snr / np.log1p(snr) * nats_per_snr  # T of each user if it had the whole band
+    x = 1.0 / float(fastest.max())
+    for _ in range(_MAX_STEPS):
+        densities = _densities(nats_per_snr * x)
+        shares = snr / densities
+        excess = float(shares.sum()) - 1.0
+        if excess <= _PRECISION:
+            break
+        slopes = -snr / np.square(densities) * nats_per_snr / _slope(densities)
+        x -= excess / float(slopes.sum())
+    return np.asarray(shares / shares.sum())
+
+
+def _densities(ratio: Floats) -> Floats:
+    """Return the SNR in the share, y with ln(1 + y) / y = *ratio*, ``[n]``; ratios lie between 0 and 1.
+
+    As ln(1 + y) ≥ 2 y / (2 + y), the root is at least 2 / ratio - 2.  The left side decreases and is convex, so that
+    Newton's steps from there approach the root from below.
+    """
+    y = np.maximum(2.0 / ratio - 2.0, 1e-12)
+    for _ in range(_MAX_STEPS):
+        step = (ratio - np.log1p(y) / y) / _slope(y)
+        y = y + np.maximum(step, 0.0)
+        if (step <= _PRECISION * y).all():
+            break
+    return y
+
+
+def _slope(y: Floats) -> Floats:
+    """Return the derivative of ln(1 + y) / y, ``[n]``; -1/2 at 0."""
+    small = y < 1e-4
+    safe = np.where(small, 1.0, y)
+    exact = (safe / (1.0 + safe) - np.log1p(safe)) / np.square(safe)
+    series = -0.5 + y * (2.0 / 3.0)
+    return np.where(small, series, exact)

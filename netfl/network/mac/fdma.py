@@ -1,0 +1,226 @@
+"""Frequency division: users send at the same time, each in its share of the band."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import simpy
+from pydantic import Field, model_validator
+
+from netfl.errors import Fault
+from netfl.network.layout import Layout
+from netfl.network.mac import Mac, ShareBounds
+from netfl.network.mac._band_division import BandDivision, BandRequest, divide_equally, fill_water, finish_together
+from netfl.network.mac._unslotted import collapse_if_equal
+from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
+from netfl.network.radio.cell import Cell
+from netfl.registry import OnlyWith
+from netfl.streams import Streams
+from netfl.types import Floats, Ints, Law, ScenarioFacts
+
+_LAW_USERS = 5
+_ROUNDING = 1e-9
+"""Amount by which shares may exceed the band, as rounding."""
+_DIVISIONS: Mapping[str, BandDivision] = {
+    "equal": divide_equally,
+    "need": finish_together,
+    "water_filling": fill_water,
+}
+"""Divisions of the band among the users of the backlog."""
+
+
+class Fdma(Mac):
+    """Users send at the same time, each in its share of the band (frequency-division multiple access, FDMA).
+
+    In a share s of the band B, a user has s times the rate of the mode that it picks, and s times the noise at its full
+    power: its SNR is snr / s, 7 dB more in a fifth of the band.  At capacity, as with the reception ``shannon`` without
+    ``rate``, it sends s B log2(1 + snr / s) bit/s.  Shares do not overlap, so that no frames of a cell collide; a share
+    holds for a whole frame.
+
+    ``division`` gives the shares; snr_i and bits_i are the SNR of user i in the whole band and the size of its frame:
+
+    - ``equal``: 1/n for each of n users.
+    - ``given``: those in ``shares``, whoever else sends.
+    - ``need``: all frames of a division end at the same time T, as early as possible: Σ s_i = 1, where
+      bits_i = T s_i B log2(1 + snr_i / s_i).  Under a reception with modes, s_i is in proportion to the airtime of the
+      frame in the whole band; a user that picks a faster mode in its share ends earlier.
+    - ``water_filling``: s_i = snr_i / Σ snr_j, which makes the sum of the rates as large as it can be,
+      B log2(1 + Σ snr_j).  Users with a weak signal have small shares and send for a long time.
+
+    ``among`` says who has shares, and so what idle time and users that join or leave do to them:
+
+    - ``users``: all users of the cell, all the time.  A user sends as soon as it has a frame.  The share of one without
+      a frame stays idle: a user that joins or leaves the backlog changes no share.  n saturated users with shares s_i
+      each send every T / s_i, where a frame of the whole band takes T.
+    - ``backlog``: the users that have a frame when the band is free.  The tower divides the band among them, and again
+      when all of their frames have ended.  A user that has a frame later waits until then, and shares whose frames have
+      ended stay idle.  A user that is cut off has no share.
+
+    Idle time changes nothing: a division depends on the users that have a frame, and on their present SNR.
+    One user has the whole band, as in ``round_robin`` without polls.  The tower knows SNRs and sizes at once and
+    without cost.  A. Goldsmith, "Wireless Communications", 2005, §14.2.1; ``water_filling``: R. S. Cheng and S. Verdú,
+    IEEE Trans. Inf. Theory 39(3), 1993.
+
+    Example::
+
+        kind: fdma
+        division: equal
+        max_attempts: 20
+    """
+
+    division: Literal["equal", "given", "need", "water_filling"] = "equal"
+    """Rule of the shares."""
+    shares: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=1)], ...] | None, OnlyWith("division", "given", needed=True)
+    ] = None
+    """Fraction of the band of each user, in the order of their numbers; those of a cell add up to at most 1."""
+    among: Literal["users", "backlog"] | None = None
+    """Users that have shares: all ``users`` of the cell, or those of the ``backlog`` when the band is free; ``null`` is
+    ``users`` for ``equal`` and ``given``, and ``backlog`` for ``need`` and ``water_filling``, which allow nothing
+    else."""
+    max_attempts: Annotated[int, Field(ge=1)] | None = None
+    """Attempts after which an update is given up; ``null`` is no limit."""
+
+    @model_validator(mode="after")
+    def _check_among(self) -> Fdma:
+        if self.among == "users" and self.division in {"need", "water_filling"}:
+            raise ValueError(
+                f"division: {self.division} follows the frames that wait, so that among: users has no meaning; leave "
+                "among out"
+            )
+        if self.among == "backlog" and self.division == "given":
+            raise ValueError(
+                "division: given holds whoever else sends, so that among: backlog has no meaning; leave among out"
+            )
+        return self
+
+    @property
+    def attempt_limit(self) -> int | None:
+        return self.max_attempts
+
+    @property
+    def divides_band(self) -> bool:
+        return True
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if each user has one share all the time, whatever others do."""
+        if self.among is None:
+            return self.division in {"equal", "given"}
+        return self.among == "users"
+
+    def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
+        """Return the rate of a user that has the whole band, in the fastest mode, if no frame is given up."""
+        if self.max_attempts is not None:  # frames that are given up leave, too
+            return np.inf
+        return 1.0 / airtime_s
+
+    def share_bounds(self, layout: Layout) -> ShareBounds:
+        cell_of = layout.tower_of
+        in_cell = np.bincount(cell_of, minlength=len(layout.towers))
+        equal = 1.0 / in_cell[cell_of]
+        if self.shares is not None:
+            given = np.array(self.shares)
+            return ShareBounds(given, given)
+        if self.is_fixed:
+            return ShareBounds(equal, equal)
+        smallest = np.zeros(layout.users)
+        if self.division == "equal":
+            smallest = equal
+        return ShareBounds(smallest, np.ones(layout.users))
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        if self.shares is not None and len(self.shares) != facts.users:
+            problem = f"{len(self.shares)} shares for {facts.users} users"
+            yield Fault("shares", problem, None, "give one for each user, in the order of their numbers")
+
+    def layout_faults(self, layout: Layout) -> Iterator[Fault]:
+        if self.shares is None:
+            return
+        in_cell = np.bincount(layout.tower_of, weights=self.shares, minlength=len(layout.towers))
+        if in_cell.max() <= 1.0 + _ROUNDING:
+            return
+        worst = int(in_cell.argmax())
+        problem = f"the shares of the users of {layout.towers[worst]} add up to more than the band"
+        yield Fault("shares", problem, float(f"{in_cell[worst]:.6g}"), "give fractions that add up to at most 1")
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        if self.is_fixed:
+            return self._serve_fixed(cell)
+        return self._serve_backlog(cell)
+
+    def _serve_fixed(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        """Let each user send in its share as soon as it has a frame; do not wait for the ends."""
+        shares = np.full(cell.size, 1.0 / max(cell.size, 1))
+        if self.shares is not None:
+            shares = np.array(self.shares)[cell.ids]
+        while True:
+            cell.changes()  # discard them: the backlog shows all that matters here
+            backlog = cell.backlog()
+            if backlog.size:
+                cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog]))
+            else:
+                yield cell.wait_for_backlog()
+
+    def _serve_backlog(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        """Divide the band among the users of the backlog, and again when their frames have ended."""
+        while True:
+            cell.changes()
+            backlog = cell.backlog()
+            if not backlog.size:
+                yield cell.wait_for_backlog()
+                continue
+            users = np.array(cell.drop_disconnected(backlog.tolist()), np.int64)
+            if not users.size:
+                continue  # the others have left the backlog until they are up
+            share = collapse_if_equal(self._divide(cell, users))
+            duration_s = None
+            if self.division == "need":
+                duration_s = _join_ends(cell.airtimes_s(users, share))
+            yield cell.attempt(users, limit=self.max_attempts, share=share, duration_s=duration_s)
+
+    def _divide(self, cell: Cell, users: Ints) -> Floats:
+        """Return the share of each of *users*, ``[n]``."""
+        if self.division == "need" and not cell.follows_snr:
+            airtimes_s = cell.airtimes_s(users)
+            return np.asarray(airtimes_s / airtimes_s.sum())
+        bits = np.broadcast_to(np.array(cell.sizes(users), float), len(users))
+        request = BandRequest(cell.snr_db(users) - cell.snr_gap_db, bits)
+        return _DIVISIONS[self.division](request)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Claim the time between the frames of a user of share s, for frames that take T in the whole band: T / s.
+
+        The cell has no noise, so that the divisions of the backlog are equal.
+        """
+        shares = np.full(_LAW_USERS, 1.0 / _LAW_USERS)
+        if self.shares is not None:
+            shares = np.array(self.shares)
+        users = len(shares)
+
+        def normalised_gaps(streams: Streams, size: int) -> Floats:
+            """Return s / T times the time between two frames of a user, rounded to 9 digits."""
+            bench = MacTestBench(BenchSetup(self, users, 1.0, streams), saturated_users)
+            last_s = np.zeros(users)
+            gaps = list[float]()
+            place = 0
+            while len(gaps) < size:
+                bench.env.step()
+                for (_, _, received_s), user in zip(bench.deliveries[place:], bench.users[place:], strict=True):
+                    gaps.append((received_s - last_s[user]) * shares[user])
+                    last_s[user] = received_s
+                    place += 1
+            return np.round(gaps[:size], 9)
+
+        statement = f"1 for {users} users that always have something to send"
+        return (Law("time between frames, in T / s", statement, normalised_gaps, mean=1.0, variance=0.0),)
+
+
+def _join_ends(airtimes_s: Floats) -> float | Floats:
+    """Return one airtime if all are equal up to rounding, which must not decide the order of the ends."""
+    longest_s = float(airtimes_s.max())
+    if longest_s <= float(airtimes_s.min()) * (1.0 + _ROUNDING):
+        return longest_s
+    return airtimes_s
