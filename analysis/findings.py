@@ -1,7 +1,7 @@
 """Findings of our own about tuned learners: hypotheses written before the runs, verdicts by intervals, and their page.
 
-A finding is one sweep, or one for each override block of its scenario in ``scenarios/findings/``.  Each point of a sweep
-tunes its learners by validation, so that no learner is ahead by its step size.
+A finding is one sweep, or one for each override block of its scenario in ``scenarios/findings/``.  Each point of a
+sweep tunes its learners by validation, so that no learner is ahead by its step size.
 
     netfl sweep scenarios/findings/absence.yaml --out runs/findings/absence
     netfl sweep scenarios/findings/step_or_cvar.yaml --override sticky --out runs/findings/step_or_cvar-sticky
@@ -36,6 +36,7 @@ PAGE = ROOT / "docs/findings.md"
 PLOTS = ROOT / "docs/findings"
 METRICS = ("accuracy", "rare_accuracy", "jain", "energy_J")
 _COLUMNS = ["block", "point", "learner", "lr", "replica", "metric", "value"]
+_TYPES = {"block": str, "point": str, "learner": str}
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class Finding:
         """The stored results: one row for each block, point, learner, replica and metric; empty without any."""
         if not self.results_file.exists():
             return pd.DataFrame(columns=_COLUMNS)
-        return pd.read_csv(self.results_file, keep_default_na=False, dtype={"learner": str, "point": str})
+        return pd.read_csv(self.results_file, keep_default_na=False, na_values={"lr": [""]}, dtype=_TYPES)
 
     def values(self, series: Series) -> pd.Series[float]:
         """Return the values of a series by replica; empty if it was not run."""
@@ -195,7 +196,7 @@ FINDINGS = (
         name="step_or_cvar",
         title="When is CVaR more than a step size?",
         question=(
-            "Above its threshold a CVaR objective weighs an example (1 - γ)/α + γ times, so that it takes longer steps. "
+            "Above its threshold a CVaR objective weighs an example (1 - γ)/α + γ times, so that its steps are longer. "
             "Ten users hold the digits, and only the rarest holds the nines. FedAvg and FED-CVaR-AVG with α = γ = 0.3 "
             "and 0.1 have seven step sizes each. Earlier runs found no gain at equal effective steps on digits with "
             "independent rounds, and one of 18 points on Fashion-MNIST with Markovian access. We therefore expect a "
@@ -436,8 +437,7 @@ def _table(finding: Finding) -> list[str]:
                 found = interval(finding.values(Series(block, point, "", metric)))
                 cells.append(f"{found.mean:.3g} ± {found.half:.2g}")
             lines.append("| " + " | ".join(cells) + " |")
-    note = "Rare accuracy / accuracy in percent, mean over replicas ± half of the 95 % interval, with the step size chosen."
-    return [*lines, "", note]
+    return [*lines, "", "Rare accuracy ± half of its 95 % interval / accuracy, in percent, with the step size chosen."]
 
 
 def _cell(finding: Finding, series: Series) -> str:
