@@ -282,7 +282,11 @@ class Sweep:
 
     def _place_lanes(self, table: pd.DataFrame) -> pd.DataFrame:
         named = table.rename(columns={"learner": "lane"}).astype({"lane": str})
-        placed = self._place(self.lanes.merge(named, on=["task", "lane", "replica"]).drop(columns=["task", "lane"]))
+        keys = [key for key in ("task", "lane", "replica") if key in named]
+        lanes = self.lanes
+        if "replica" not in keys:  # the table of candidates is that of all replicas
+            lanes = lanes.drop(columns="replica").drop_duplicates()
+        placed = self._place(lanes.merge(named, on=keys).drop(columns=["task", "lane"]))
         if not {"metric", "group"} <= {*placed}:
             return placed
         return placed[

@@ -1,0 +1,495 @@
+"""Findings of our own about tuned learners: hypotheses written before the runs, verdicts by intervals, and their page.
+
+A finding is one sweep, or one for each override block of its scenario in ``scenarios/findings/``.  Each point of a
+sweep tunes its learners by validation, so that no learner is ahead by its step size.
+
+    netfl sweep scenarios/findings/absence.yaml --out runs/findings/absence
+    netfl sweep scenarios/findings/step_or_cvar.yaml --override sticky --out runs/findings/step_or_cvar-sticky
+    python analysis/findings.py runs/findings/*      store the results, write the page and its plots
+    python analysis/findings.py                      write the page from the stored results
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+import netfl
+from netfl.errors import NetflError
+from netfl.plots import style
+from netfl.results.statistics import ConfidenceInterval, interval, metric_of
+from netfl.scenario.scenario import Scenario
+from netfl.sweeps.results import Sweep
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "analysis/results/findings"
+PAGE = ROOT / "docs/findings.md"
+PLOTS = ROOT / "docs/findings"
+METRICS = ("accuracy", "rare_accuracy", "jain", "energy_J")
+_COLUMNS = ["block", "point", "learner", "lr", "replica", "metric", "value"]
+_TYPES = {"block": str, "point": str, "learner": str}
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric of one learner at one point of one sweep, a value for each replica.
+
+    Args:
+        block: label of the sweep.
+        point: label of the point.
+        learner: name of the learner; empty for a metric of the network.
+        metric: name of the metric.
+    """
+
+    block: str
+    point: str
+    learner: str
+    metric: str = "rare_accuracy"
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.learner, self.block, self.point)))
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A statement about the difference of two series, paired by replica, that was written before the runs.
+
+    Args:
+        text: the statement in words.
+        first: the series that is expected to be higher, or to be equal.
+        second: the series that is subtracted.
+        margin: in the unit of the metric: the difference exceeds it, or stays within it in both directions.
+        is_equality: the difference stays within the margin.
+    """
+
+    text: str
+    first: Series
+    second: Series
+    margin: float = 0.0
+    is_equality: bool = False
+
+    def verdict(self, difference: ConfidenceInterval) -> str:
+        """Return ``yes``, ``no`` or ``open``, by the 95 % interval of the difference.
+
+        >>> claim = Hypothesis("", Series("", "", "A"), Series("", "", "B"), margin=0.05)
+        >>> claim.verdict(ConfidenceInterval(0.2, 0.1, 5)), claim.verdict(ConfidenceInterval(0.1, 0.1, 5))
+        ('yes', 'open')
+        """
+        low, high = difference.mean - difference.half, difference.mean + difference.half
+        if np.isnan(difference.half):
+            return "open"
+        if self.is_equality:
+            if -self.margin <= low and high <= self.margin:
+                return "yes"
+            return "no" if low > self.margin or high < -self.margin else "open"
+        if low > self.margin:
+            return "yes"
+        return "no" if high < self.margin else "open"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A question, the sweeps that answer it, and the hypotheses.
+
+    Args:
+        name: name of the scenario file.
+        title: heading on the page.
+        question: what is asked and how, in words.
+        blocks: override block of each sweep by its label; empty for the scenario as it is.
+        points: labels of the points of each sweep.
+        axis: what the points are.
+        learners: the learners, in the order of the plot.
+        hypotheses: statements written before the runs.
+        core_hours: hours of one thread for all sweeps, by `netfl check`.
+        network: metrics of the network that the table shows.
+    """
+
+    name: str
+    title: str
+    question: str
+    blocks: Mapping[str, str]
+    points: Sequence[str]
+    axis: str
+    learners: Sequence[str]
+    hypotheses: Sequence[Hypothesis]
+    core_hours: float
+    network: Sequence[str] = ()
+
+    @property
+    def scenario_file(self) -> str:
+        """The scenario, from the root of the project."""
+        return f"scenarios/findings/{self.name}.yaml"
+
+    @property
+    def results_file(self) -> Path:
+        """The stored results."""
+        return RESULTS / f"{self.name}.csv"
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that run the sweeps."""
+        commands = []
+        for block in self.blocks.values():
+            override = f" --override {block}" if block else ""
+            folder = f"{self.name}-{block}" if block else self.name
+            commands.append(f"netfl sweep {self.scenario_file}{override} --out runs/findings/{folder}")
+        return commands
+
+    def load(self, block: str) -> Scenario:
+        """Return the scenario of the sweep with an override *block*."""
+        return netfl.load(ROOT / self.scenario_file, {}, [block] if block else [])
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """The stored results: one row for each block, point, learner, replica and metric; empty without any."""
+        if not self.results_file.exists():
+            return pd.DataFrame(columns=_COLUMNS)
+        return pd.read_csv(self.results_file, keep_default_na=False, na_values={"lr": [""]}, dtype=_TYPES)
+
+    def values(self, series: Series) -> pd.Series[float]:
+        """Return the values of a series by replica; empty if it was not run."""
+        table = self.results
+        is_wanted = (table["block"] == series.block) & (table["point"] == series.point)
+        is_wanted &= (table["learner"] == series.learner) & (table["metric"] == series.metric)
+        return table[is_wanted].set_index("replica")["value"].astype(float)
+
+    def difference(self, hypothesis: Hypothesis) -> ConfidenceInterval:
+        """Return the mean difference of a hypothesis over the replicas that both series have."""
+        paired = self.values(hypothesis.first) - self.values(hypothesis.second)
+        return interval(paired.dropna())
+
+
+FEDAVG, CVAR_3, CVAR_1 = "FedAvg", "CVaR 0.3", "CVaR 0.1"
+_RATES = ("2 %", "1 %", "0.5 %")
+_ABSENCES = ("20", "50", "100", "200", "500", "1,000")
+_MACS = ("slotted ALOHA", "CSMA/CA", "TDMA", "round robin", "age-adaptive ALOHA")
+_POINT = 0.05
+"""Smallest difference of accuracies that would change a choice between two learners: five points."""
+
+
+def _gains(block: str, points: Sequence[str], *, is_equality: bool) -> list[Hypothesis]:
+    """Return that FED-CVaR-AVG gains more than five points over FedAvg, or that both are equal within them."""
+    words = "is within 5 points of that of" if is_equality else "is more than 5 points above that of"
+    return [
+        Hypothesis(
+            f"{block}, {point}: the rare accuracy of {CVAR_3} {words} {FEDAVG}",
+            Series(block, point, CVAR_3),
+            Series(block, point, FEDAVG),
+            _POINT,
+            is_equality,
+        )
+        for point in points
+    ]
+
+
+FINDINGS = (
+    Finding(
+        name="step_or_cvar",
+        title="When is CVaR more than a step size?",
+        question=(
+            "Above its threshold a CVaR objective weighs an example (1 - γ)/α + γ times, so that its steps are longer. "
+            "Ten users hold the digits, and only the rarest holds the nines. FedAvg and FED-CVaR-AVG with α = γ = 0.3 "
+            "and 0.1 have seven step sizes each. Earlier runs found no gain at equal effective steps on digits with "
+            "independent rounds, and one of 18 points on Fashion-MNIST with Markovian access. We therefore expect a "
+            "gain where the rarest user is away for long, and none where its rounds are independent."
+        ),
+        blocks={
+            "independent": "",
+            "Markov, 50 rounds": "markov",
+            "Markov, 200 rounds": "sticky",
+            "cycle of 200": "cyclic",
+            "fading cell": "emergent",
+        },
+        points=_RATES,
+        axis="deliveries of the rarest user",
+        learners=(FEDAVG, CVAR_3, CVAR_1),
+        hypotheses=[
+            *_gains("independent", _RATES, is_equality=True),
+            *_gains("fading cell", _RATES, is_equality=True),
+            *_gains("Markov, 200 rounds", _RATES[:2], is_equality=False),
+            *_gains("cycle of 200", _RATES[:2], is_equality=False),
+        ],
+        core_hours=2.5,
+    ),
+    Finding(
+        name="absence",
+        title="Length of absence at equal rate",
+        question=(
+            "Two users that are available in one of twenty rounds are not alike if one of them comes once in twenty "
+            "rounds and the other for fifty rounds in a thousand. Ten users hold the digits, all available ones are "
+            "delivered, and only the rarest holds the nines. From left to right users stay away for longer, and stay "
+            "for longer, at the same rates. MIFA keeps the last update of a user that is away, so we expect that its "
+            "accuracy falls least."
+        ),
+        blocks={"": ""},
+        points=_ABSENCES,
+        axis="mean absence of the rarest user (rounds)",
+        learners=(FEDAVG, CVAR_3, "FedAU", "MIFA"),
+        hypotheses=[
+            Hypothesis(
+                "The rare accuracy of FedAvg is more than 10 points lower at absences of 1,000 rounds than at 20",
+                Series("", "20", FEDAVG),
+                Series("", "1,000", FEDAVG),
+                0.1,
+            ),
+            Hypothesis(
+                "At absences of 200 rounds MIFA is more than 5 points above FedAvg on the rare class",
+                Series("", "200", "MIFA"),
+                Series("", "200", FEDAVG),
+                _POINT,
+            ),
+            Hypothesis(
+                "At absences of 200 rounds FedAU is more than 5 points above FedAvg on the rare class",
+                Series("", "200", "FedAU"),
+                Series("", "200", FEDAVG),
+                _POINT,
+            ),
+            Hypothesis(
+                "At absences of 200 rounds CVaR is more than 5 points above FedAvg on the rare class",
+                Series("", "200", CVAR_3),
+                Series("", "200", FEDAVG),
+                _POINT,
+            ),
+            Hypothesis(
+                "At absences of 20 rounds CVaR is within 5 points of FedAvg on the rare class",
+                Series("", "20", CVAR_3),
+                Series("", "20", FEDAVG),
+                _POINT,
+                is_equality=True,
+            ),
+        ],
+        core_hours=1.5,
+    ),
+    Finding(
+        name="mac_fairness",
+        title="The MAC decides fairness",
+        question=(
+            "Twenty users within three kilometres share one access point. Only the MAC changes: radio, frames, fading "
+            "and work are the same. The first three updates of a round count, and the three farthest users hold the "
+            "digits 8 and 9. In a collision the stronger frame may be received, so that contention favours the near. "
+            "Does a tuned learner repair what the MAC costs?"
+        ),
+        blocks={"": ""},
+        points=_MACS,
+        axis="MAC",
+        learners=(FEDAVG, CVAR_3, "FedAU"),
+        hypotheses=[
+            Hypothesis(
+                "Deliveries are fairer with TDMA than with slotted ALOHA (Jain index)",
+                Series("", "TDMA", "", "jain"),
+                Series("", "slotted ALOHA", "", "jain"),
+            ),
+            Hypothesis(
+                "The rare accuracy of FedAvg is more than 5 points higher with TDMA than with slotted ALOHA",
+                Series("", "TDMA", FEDAVG),
+                Series("", "slotted ALOHA", FEDAVG),
+                _POINT,
+            ),
+            Hypothesis(
+                "With slotted ALOHA, FedAU is within 5 points of FedAvg with TDMA on the rare classes",
+                Series("", "slotted ALOHA", "FedAU"),
+                Series("", "TDMA", FEDAVG),
+                _POINT,
+                is_equality=True,
+            ),
+            Hypothesis(
+                "ALOHA by age is within 0.02 of round robin in the Jain index",
+                Series("", "age-adaptive ALOHA", "", "jain"),
+                Series("", "round robin", "", "jain"),
+                0.02,
+                is_equality=True,
+            ),
+            Hypothesis(
+                "ALOHA by age takes more energy than round robin",
+                Series("", "age-adaptive ALOHA", "", "energy_J"),
+                Series("", "round robin", "", "energy_J"),
+            ),
+        ],
+        core_hours=1.5,
+        network=("jain", "energy_J"),
+    ),
+)
+
+
+def place_of(sweep: Sweep) -> tuple[Finding, str]:
+    """Return the finding to which a sweep belongs, and the label of its block.
+
+    Raises:
+        ValueError: it belongs to none, as its scenario differs, or it is not complete.
+    """
+    scenario = sweep.scenario_at(0)
+    for finding in FINDINGS:
+        if finding.name != scenario.name:
+            continue
+        for label, block in finding.blocks.items():
+            if _settings(finding.load(block)) == _settings(netfl.load(sweep.folder / "scenario.yaml")):
+                if sweep.status != "done":
+                    raise ValueError(f"{sweep.folder} is not complete; continue it with: netfl resume {sweep.folder}")
+                return finding, label
+    raise ValueError(f"{sweep.folder} is no sweep of a finding: its scenario {scenario.name!r} differs from the file")
+
+
+def _settings(scenario: Scenario) -> dict[str, object]:
+    """Return the settings on which results depend."""
+    ignored = {"description", "overrides", "record", "track"}
+    return {key: value for key, value in scenario.plain().items() if key not in ignored}
+
+
+def extract(sweep: Sweep, finding: Finding, block: str) -> pd.DataFrame:
+    """Return the rows of a sweep that are stored; ``lr`` is the chosen step size."""
+    finals = sweep.final_metrics.copy()
+    finals["metric"] = finals["metric"].map(metric_of)
+    finals = finals[finals["metric"].isin(METRICS)]
+    candidates = sweep.table("candidates")
+    chosen = candidates[candidates["chosen"] == 1].set_index(["point", "learner"])["lr"]
+    steps = [
+        chosen.get((point, learner), np.nan) for point, learner in zip(finals["point"], finals["learner"], strict=True)
+    ]
+    rows = finals.assign(block=block, lr=steps, point=[finding.points[number] for number in finals["point"]])
+    return rows[_COLUMNS].sort_values(["point", "learner", "metric", "replica"], kind="stable")
+
+
+def store(finding: Finding, block: str, rows: pd.DataFrame) -> None:
+    """Replace the rows of a block in the stored results."""
+    kept = finding.results[finding.results["block"] != block]
+    finding.results_file.parent.mkdir(parents=True, exist_ok=True)
+    parts = [part for part in (kept, rows) if len(part)]
+    pd.concat(parts).to_csv(finding.results_file, index=False, float_format="%.6g")
+    finding.__dict__.pop("results", None)  # read anew
+
+
+def draw(finding: Finding) -> Figure:
+    """Draw the rare accuracy of each learner over the points, a panel for each block that was run."""
+    blocks = [block for block in finding.blocks if block in set(finding.results["block"])]
+    figure = style.PlotFigure(figsize=(1.6 + 2.8 * max(2, len(blocks)), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(blocks), squeeze=False, sharey=True)[0]
+    looks = style.line_styles(finding.learners)
+    for ax, block in zip(axes, blocks, strict=True):
+        for learner in finding.learners:
+            found = [interval(finding.values(Series(block, point, learner))) for point in finding.points]
+            means = [100.0 * each.mean for each in found]
+            halves = [100.0 * each.half for each in found]
+            ax.errorbar(
+                range(len(means)), means, halves, label=learner, marker="o", markersize=4, capsize=3, **looks[learner]
+            )
+        ax.set_title(block)
+        ax.set_xticks(
+            range(len(finding.points)), finding.points, rotation=20 if len(max(finding.points, key=len)) > 6 else 0
+        )
+        ax.set_ylim(0.0, 100.0)
+    axes[0].set_ylabel("rare accuracy (%)")
+    figure.supxlabel(finding.axis, fontsize="medium")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncol=len(labels))
+    return figure
+
+
+def section(finding: Finding) -> list[str]:
+    """Return the lines of a finding on the page."""
+    lines = [f"## {finding.title}", "", *_wrapped(finding.question), "", "```", *finding.commands, "```", ""]
+    missing = [label or finding.name for label in finding.blocks if label not in set(finding.results["block"])]
+    if missing:
+        hours = finding.core_hours * len(missing) / len(finding.blocks)
+        lines += [f"Not run yet: {'; '.join(missing)} (about {hours:.1f} hours of one core).", ""]
+    lines += ["| hypothesis, written before the runs | difference | verdict |", "|---|---|---|"]
+    for hypothesis in finding.hypotheses:
+        lines.append(_hypothesis_row(finding, hypothesis))
+    lines.append("")
+    if len(missing) < len(finding.blocks):
+        lines += [f"![Rare accuracy over the {finding.axis}](findings/{finding.name}.png)", ""]
+        lines += [*_table(finding), ""]
+    return lines
+
+
+def _hypothesis_row(finding: Finding, hypothesis: Hypothesis) -> str:
+    found = finding.difference(hypothesis)
+    if not found.replicas:
+        return f"| {hypothesis.text} | – | not run |"
+    scale, unit = 1.0, ""
+    if "accuracy" in hypothesis.first.metric:
+        scale, unit = 100.0, " points"
+    shown = f"{scale * found.mean:+.3g} ± {scale * found.half:.2g}{unit}, {found.replicas} pairs"
+    return f"| {hypothesis.text} | {shown} | {hypothesis.verdict(found)} |"
+
+
+def _table(finding: Finding) -> list[str]:
+    """Return the means of all series that were run."""
+    has_blocks = [*finding.blocks] != [""]
+    first = ["access"] if has_blocks else []
+    columns = [*first, finding.axis, *finding.learners, *finding.network]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for block in finding.blocks:
+        for point in finding.points:
+            if finding.values(Series(block, point, finding.learners[0])).empty:
+                continue
+            cells = [*([block] if has_blocks else []), point]
+            cells += [_cell(finding, Series(block, point, learner)) for learner in finding.learners]
+            for metric in finding.network:
+                found = interval(finding.values(Series(block, point, "", metric)))
+                cells.append(f"{found.mean:.3g} ± {found.half:.2g}")
+            lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, "", "Rare accuracy ± half of its 95 % interval / accuracy, in percent, with the step size chosen."]
+
+
+def _cell(finding: Finding, series: Series) -> str:
+    rare = interval(finding.values(series))
+    overall = interval(finding.values(Series(series.block, series.point, series.learner, "accuracy")))
+    table = finding.results
+    is_wanted = (
+        (table["block"] == series.block) & (table["point"] == series.point) & (table["learner"] == series.learner)
+    )
+    lr = float(table[is_wanted]["lr"].iloc[0])
+    return f"{100 * rare.mean:.1f} ± {100 * rare.half:.1f} / {100 * overall.mean:.1f} at {lr:.2g}"
+
+
+_INTRODUCTION = (
+    "Questions that nobody has answered in print, as far as we know. Every hypothesis was written down in "
+    "`analysis/findings.py` before its runs. Learners are tuned at each point, by the rare accuracy on validation "
+    "examples, with the same number of step sizes ([how](howto/tune.md)). Differences are paired by replica; a verdict "
+    "needs the whole 95 % interval of the difference on one side of the margin, otherwise it is *open*."
+)
+
+
+def _wrapped(text: str) -> list[str]:
+    """Return the lines of a paragraph."""
+    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def page() -> str:
+    """Return the page of all findings."""
+    lines = ["# Findings of our own", "", *_wrapped(_INTRODUCTION), ""]
+    for finding in FINDINGS:
+        lines += section(finding)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    """Store the results of sweeps, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweeps", nargs="*", type=Path, help="folders of finished sweeps")
+    options = parser.parse_args()
+    for folder in options.sweeps:
+        try:
+            sweep = netfl.open_sweep(folder)
+            finding, block = place_of(sweep)
+            store(finding, block, extract(sweep, finding, block))
+        except (NetflError, ValueError) as error:
+            sys.exit(str(error))
+    PLOTS.mkdir(exist_ok=True)
+    for finding in FINDINGS:
+        if len(finding.results):
+            draw(finding).savefig(PLOTS / f"{finding.name}.png", dpi=110, metadata={"Software": None})
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Findings: verdicts by paired intervals, results of sweeps, and the page."""
+
+import findings
+import numpy as np
+import pandas as pd
+import pytest
+from findings import FINDINGS, Finding, Hypothesis, Series
+from scipy import stats
+from support.inline_sweep_engine import Here
+
+import netfl
+from netfl.results.statistics import ConfidenceInterval, interval
+
+A, B = Series("", "1", "A"), Series("", "1", "B")
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding.name)
+def test_every_series_of_a_hypothesis_is_run(finding):
+    for block in finding.blocks.values():
+        scenario = finding.load(block)
+        assert [*scenario.learners] == [*finding.learners]
+        assert len([*scenario.sweep.points()]) == len(finding.points)
+        assert scenario.tuning is not None
+        assert scenario.replicas >= 10
+    for hypothesis in finding.hypotheses:
+        for series in (hypothesis.first, hypothesis.second):
+            assert series.block in finding.blocks
+            assert series.point in finding.points
+            assert series.learner in ("", *finding.learners)
+            assert series.metric in findings.METRICS
+
+
+def test_the_page_is_that_of_the_stored_results():
+    assert findings.PAGE.read_text(encoding="utf-8") == findings.page()
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "above", "equal"),
+    [
+        (0.20, 0.10, "yes", "no"),
+        (0.10, 0.10, "open", "open"),
+        (0.00, 0.04, "no", "yes"),
+        (0.00, 0.06, "open", "open"),
+        (-0.20, 0.10, "no", "no"),
+        (0.20, float("nan"), "open", "open"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval_on_one_side(mean, half, above, equal):
+    difference = ConfidenceInterval(mean, half, 5)
+    assert Hypothesis("", A, B, 0.05).verdict(difference) == above
+    assert Hypothesis("", A, B, 0.05, is_equality=True).verdict(difference) == equal
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A finding without results, whose results are stored in a folder of its own."""
+    monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
+    return Finding(
+        name="toy", title="Toy", question="Is A above B?", blocks={"": ""}, points=("1", "2"), axis="point",
+        learners=("A", "B"), hypotheses=[Hypothesis("A is above B", A, B)], core_hours=1.0,
+    )  # fmt: skip
+
+
+def rows(values):
+    """Return stored rows from (point, learner, replica, value), as rare accuracy and as accuracy."""
+    found = [
+        ("", point, learner, 0.1, replica, metric, value)
+        for point, learner, replica, value in values
+        for metric in ("rare_accuracy", "accuracy")
+    ]
+    return pd.DataFrame(found, columns=findings._COLUMNS)
+
+
+def test_differences_are_paired_by_replica(toy):
+    assert "not run" in "\n".join(findings.section(toy))
+    a, b = np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.55, 0.85])
+    values = [("1", "A", replica, value) for replica, value in enumerate(a)]
+    values += [("1", "B", replica, b[replica]) for replica in (2, 0, 1)]  # in any order
+    findings.store(toy, "", rows(values))
+    low, high = stats.ttest_rel(a, b).confidence_interval(0.95)
+    found = toy.difference(toy.hypotheses[0])
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
+    assert f"| A is above B | +10 ± {100 * (high - low) / 2:.2g} points, 3 pairs | open |" in findings.section(toy)
+
+
+def test_results_of_a_block_replace_those_before(toy):
+    findings.store(toy, "", rows([("1", "A", 0, 0.5)]))
+    findings.store(toy, "", rows([("1", "A", 0, 0.75), ("2", "A", 0, 0.25)]))
+    assert toy.values(A).tolist() == [0.75]
+    assert len(toy.results) == 4
+
+
+@pytest.mark.slow
+def test_a_sweep_is_stored_with_its_chosen_steps_and_drawn(monkeypatch, tmp_path):
+    monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
+    finding = next(each for each in FINDINGS if each.name == "step_or_cvar")
+    short = {"rounds": 60, "replicas": 2, "evaluate.every": 10, "tuning.candidates": 3, "tuning.replicas": 1}
+    scenario = netfl.load(findings.ROOT / finding.scenario_file, short)
+    sweep = netfl.sweep(scenario, tmp_path / "sweep", engine=Here())
+    with pytest.raises(ValueError, match="is no sweep of a finding"):
+        findings.place_of(sweep)
+    monkeypatch.setattr(Finding, "load", lambda self, block: scenario)
+    assert findings.place_of(sweep) == (finding, "independent")
+    findings.store(finding, "independent", findings.extract(sweep, finding, "independent"))
+    try:
+        for number, point in enumerate(finding.points):
+            for learner in finding.learners:
+                summary = sweep.summary
+                own = summary[(summary["point"] == number) & (summary["learner"] == learner)]
+                mean = own[own["metric"] == "rare_accuracy.last_tenth"]["mean"].iloc[0]
+                stored = finding.values(Series("independent", point, learner))
+                assert interval(stored).mean == pytest.approx(mean, rel=1e-5)
+        run = sweep.run(sweep.tasks["task"][0])
+        chosen = run.candidates.query("chosen == 1").set_index("learner")["lr"]
+        first = finding.results[finding.results["point"] == finding.points[0]].groupby("learner")["lr"].first()
+        assert first[[*finding.learners]].tolist() == pytest.approx(chosen[[*finding.learners]].tolist(), rel=1e-5)
+        assert any("| independent | 2 % |" in line for line in findings.section(finding))
+        assert len(findings.draw(finding).axes) == 1
+    finally:
+        finding.__dict__.pop("results")  # of a shared object
