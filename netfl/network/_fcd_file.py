@@ -134,7 +134,7 @@ def read_fcd(path: Path, element: str) -> FcdRows:
     try:
         with files.open_file(path, files.MAX_BYTES) as file:
             parser.parse(file.read())
-    except (OSError, ValueError, expat.ExpatError) as error:
+    except (OSError, ValueError, LookupError, expat.ExpatError) as error:  # LookupError: an unknown encoding
         files.raise_unreadable(path, error, _REMEDY)
     columns = {name: pa.array(cells, pa.string()) for name, cells in parser.cells.items()}
     table = UserTable(path, columns, np.array(parser.lines, np.int64))
@@ -176,6 +176,7 @@ class _FcdParser:
         self.lines: list[int] = []
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
         self._parser.CommentHandler = _refuse_degrees
         self._parser.StartDoctypeDeclHandler = _refuse_document_type
 
@@ -184,6 +185,7 @@ class _FcdParser:
 
         Raises:
             ValueError: the file is not supported.
+            LookupError: its encoding is unknown.
             xml.parsers.expat.ExpatError: it is not XML.
         """
         self._parser.Parse(content, True)
@@ -196,6 +198,10 @@ class _FcdParser:
             self.cells["time"].append(self._time)
             for key in ("id", "x", "y"):
                 self.cells[key].append(attributes.get(key))
+
+    def _end(self, name: str) -> None:
+        if name == "timestep":
+            self._time = None
 
 
 def _refuse_degrees(comment: str) -> None:

@@ -12,6 +12,7 @@ gain of a link in dB is
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -87,6 +88,8 @@ class MeasuredTable:
 
 @dataclass(frozen=True, slots=True)
 class _RadioLevels:
+    """Power of a sender, noise and bandwidth of the radio, which turn SNRs and rates into gains."""
+
     power_dbm: float
     noise_dbm: float
     bandwidth_hz: float
@@ -182,8 +185,9 @@ class Measured(Channel):
             problem = f"{measured.place(row)}: column tower: no such tower"
             raise ScenarioError([Fault("file", problem, name, suggest(name, layout.towers))])
 
+    @abstractmethod
     def _read(self, table: UserTable) -> MeasuredTable:
-        raise NotImplementedError
+        """Return the rows of *table*, with all errors of the file raised; keys are empty."""
 
     def _check_reference(self, quantity: str) -> None:
         if quantity == "rsrp_dbm" and self.reference_power is None:

@@ -66,6 +66,10 @@ STEP = '<timestep time="0"><vehicle id="a" x="1" y="2"/></timestep>'
     [
         ("<fcd-export></fcd-export>", "f.xml has no element vehicle in a time step"),
         (f"<fcd-export>{STEP}", "f.xml cannot be read: no element found"),
+        ('<?xml version="1.0" encoding="foo"?><a/>', "f.xml cannot be read: unknown encoding: foo"),
+        ('<?xml version="1.0" encoding="rot13"?><a/>', "f.xml cannot be read: 'rot13' is not a text encoding"),
+        (f'<fcd-export>{STEP}\n<vehicle id="b" x="1" y="2"/></fcd-export>',
+         "f.xml:2: column time: an empty cell instead of a number"),
         ("time,x\n", "f.xml cannot be read: syntax error"),
         (f"<!DOCTYPE a><fcd-export>{STEP}</fcd-export>", "it defines a document type or entity"),
         (f'<!-- <fcd-output.geo value="true"/> --><fcd-export>{STEP}</fcd-export>', "its coordinates are degrees"),
