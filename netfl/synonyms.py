@@ -63,6 +63,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "cellular": ("mcs",), "wifi": ("csma_ca",), "wi_fi": ("csma_ca",), "wlan": ("csma_ca",),
     "802.11": ("csma_ca",), "dcf": ("csma_ca",), "csma": ("csma_ca",), "aloha": ("slotted_aloha", "pure_aloha"),
     "unslotted_aloha": ("pure_aloha",), "lora_wan": ("lorawan",), "tdm": ("tdma",),
+    "fdm": ("fdma",), "ofdma": ("fdma",), "frequency_division": ("fdma",),
     "pf": ("proportional_fair",), "rr": ("round_robin",), "max_ci": ("max_snr",), "access_point": ("towers",),
     "base_stations": ("towers",), "gateways": ("towers",), "gnbs": ("towers",), "cells": ("towers",),
     "tx_power": ("power",), "txpower": ("power",), "transmit_power": ("power",), "snr": ("threshold",),
