@@ -12,7 +12,7 @@ from netfl.cli import app
         ("netfl re", ["resume", "report"]),
         ("netfl run --ov", ["--override"]),
         ("netfl list chan", ["channel"]),
-        ("netfl list channel ra", ["rain", "rayleigh"]),
+        ("netfl list channel ra", ["radio_map", "rain", "rayleigh"]),
         ("netfl list nothing ra", []),
         ("netfl new ma", ["mac"]),
     ],

@@ -98,12 +98,14 @@ def test_readers_of_metrics_accept_test_sets(run):
 
 
 def test_choices_have_the_metrics_of_the_sets(tmp_path):
-    choose = {"best": {"learners": ["A", "B"], "by": "validation_accuracy"}}
+    choose = {"best": {"learners": ["A", "B"], "by": "validation_accuracy", "per": "user"}}
     evaluate = {**SCENARIO["evaluate"], "validation": 0.2, "choose": choose}
     run = netfl.run(SCENARIO | {"evaluate": evaluate}, tmp_path / "run", progress=False)
-    values = {name: last_value(run, name, 0, "accuracy@wide") for name in ("A", "B", "best")}
-    chosen = last_value(run, "best", 0, "chosen")
-    assert values["best"] == values["AB"[int(chosen)]]
+    for user in range(3):
+        group = f"user:{user}"
+        chosen = "AB"[int(last_value(run, "best", 0, "chosen", group))]
+        own, of_chosen = (last_value(run, name, 0, "accuracy@wide", group) for name in ("best", chosen))
+        assert own == of_chosen
 
 
 @pytest.mark.parametrize(
