@@ -97,14 +97,17 @@ def test_readers_of_metrics_accept_test_sets(run):
     assert learner_metrics(["wide"])[-4:-1] == ["accuracy@wide", "rare_accuracy@wide", "accuracy_users_worst10@wide"]
 
 
-def test_choices_have_the_metrics_of_the_sets(tmp_path):
-    choose = {"best": {"learners": ["A", "B"], "by": "validation_accuracy", "per": "user"}}
+def test_choices_have_the_metrics_of_the_test_set_alone(tmp_path):
+    choose = {"best": {"learners": ["A", "B"], "per": "user"}}
     evaluate = {**SCENARIO["evaluate"], "validation": 0.2, "choose": choose}
     run = netfl.run(SCENARIO | {"evaluate": evaluate}, tmp_path / "run", progress=False)
+    of_choice = run.metrics[run.metrics["learner"] == "best"]["metric"]
+    assert "accuracy" in set(of_choice)
+    assert not of_choice.str.contains("@").any()
     for user in range(3):
         group = f"user:{user}"
         chosen = "AB"[int(last_value(run, "best", 0, "chosen", group))]
-        own, of_chosen = (last_value(run, name, 0, "accuracy@wide", group) for name in ("best", chosen))
+        own, of_chosen = (last_value(run, name, 0, "accuracy", group) for name in ("best", chosen))
         assert own == of_chosen
 
 
