@@ -61,8 +61,8 @@ class Afl(Aggregation):
         return len(state["weights"]) * state["weights"] if self.has_user_weights else None
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
-        """Return ``None``: Σ λ over the delivered users may be anything from 0 to 1, and follows their losses."""
-        return None
+        """Return 1 for shares and equal weights; Σ λ_k over the deliveries is between 0 and 1, and follows losses."""
+        return None if self.weights == "lambda" else 1.0
 
     def memory(self, users: int, parameters: int) -> int:
         return parameters + 1
