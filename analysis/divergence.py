@@ -162,8 +162,8 @@ def _bounds(results: Mapping[str, Result]) -> str:
         "first version on, as means over replicas:\n\n"
         + "\n".join([head, *lines])
         + f"\n\n{_compare_bounds(results)}The theorem takes the expectation over all examples of a label, so that it "
-        "leaves out that the examples of one label differ from user to user. For users with all classes the distance is "
-        "near that of rounding to 32 bits."
+        "leaves out that the examples of one label differ from user to user. For users with all classes the distance "
+        "is near that of rounding to 32 bits."
     )
 
 
@@ -179,8 +179,8 @@ def _compare_bounds(results: Mapping[str, Result]) -> str:
     spans = [f"{min(found):,.0f} to {max(found):,.0f}" for found in ratios.values()]
     return (
         "The bounds order the three cases as the distances do. For users with one or two labels, the bound of round 10 "
-        f"is {spans[0]} times the distance, and that of all ten rounds {spans[1]} times: it multiplies the growth of the "
-        "worst case in every step. It states the causes of divergence, but not its size. "
+        f"is {spans[0]} times the distance, and that of all ten rounds {spans[1]} times: it multiplies the growth of "
+        "the worst case in every step. It states the causes of divergence, but not its size. "
     )
 
 
