@@ -176,12 +176,17 @@ def _compare_bounds(results: Mapping[str, Result]) -> str:
         measured = np.mean([*result.extra("measured 10").values()])
         for name, found in ratios.items():
             found.append(float(np.mean([*result.extra(f"{name} 10").values()]) / measured))
-    spans = [f"{min(found):,.0f} to {max(found):,.0f}" for found in ratios.values()]
+    spans = [f"{_rounded(min(found))} to {_rounded(max(found))}" for found in ratios.values()]
     return (
         "The bounds order the three cases as the distances do. For users with one or two labels, the bound of round 10 "
         f"is {spans[0]} times the distance, and that of all ten rounds {spans[1]} times: it multiplies the growth of "
         "the worst case in every step. It states the causes of divergence, but not its size. "
     )
+
+
+def _rounded(value: float) -> str:
+    """Return a number with two significant digits, such as 580,000."""
+    return f"{float(f'{value:.2g}'):,.0f}"
 
 
 def _tested(tests: Sequence[str]) -> str:
