@@ -87,6 +87,8 @@ def check(
                 echo(f"  ends by {clock(scenario.stop_s)} of simulated time{length}")
             if dry_run.training:
                 echo(f"  training: {dry_run.training}")
+            if dry_run.tuning:
+                echo(f"  tuning: {dry_run.tuning}")
             if billing := billing_of(scenario):
                 echo(f"  {billing.note}")
             texts = [*dry_run.warnings()]

@@ -18,6 +18,7 @@ from netfl.plots import deliveries, latency, learning, network, sweeps
 from netfl.plots.style import as_figure
 
 backlog = as_figure(latency.backlog)
+candidates = as_figure(learning.candidates)
 class_accuracy = as_figure(learning.class_accuracy)
 curves = as_figure(learning.curves)
 delays = as_figure(latency.delays)
@@ -39,6 +40,7 @@ utilisation = as_figure(latency.utilisation)
 
 __all__ = [
     "backlog",
+    "candidates",
     "class_accuracy",
     "curves",
     "delays",

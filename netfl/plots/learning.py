@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from netfl.errors import suggest
 from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
+from netfl.results.comparison import criterion_label
 from netfl.results.formatting import axis_unit, is_share, learning_label
 from netfl.results.metrics import find_metric
 
@@ -55,6 +56,7 @@ def curves(
         if rounds is None:
             raise ValueError(f"over={over!r} needs the table of rounds: rounds=run.rounds")
         metrics = aggregates.with_cost(metrics, rounds)
+    state = str(metrics.attrs.get("comparison", "")) if ax is None else ""
     ax = style.new_axes(ax)
     learners = _learners(metrics, learners)
     window = aggregates.smoothing_window(metrics, metric, group)
@@ -74,6 +76,55 @@ def curves(
     ax.set_xlabel(label)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
     ax.margins(x=0.01)
+    learner_legend(ax, learners)
+    if state:
+        ax.set_title(state, loc="left", fontsize="small")
+    return ax
+
+
+def candidates(
+    candidates: pd.DataFrame,
+    *,
+    over: Literal["lr", "step"] = "lr",
+    by: str = "",
+    learners: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the criterion of each learner's candidates, the mean over validation replicas with its 95 % t-interval.
+
+    A ring marks the candidate that was chosen, a cross at the lower end one whose training diverged.  A learner has a
+    curve for each combination of further keys.
+
+    Args:
+        candidates: `Run.candidates`.
+        over: ``lr``, or the effective ``step``, which leaves out learners whose weights have no bound.
+        by: name of the criterion, as the scenario states it, for the label of the axis.
+        learners: the learners, in the order of their colours.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    learners = _learners(candidates, learners)
+    is_share = by not in {"", "loss", "objective"}
+    scale = 100.0 if is_share else 1.0
+    rows = candidates[candidates[over].notna()]
+    for learner, line in style.line_styles(learners).items():
+        of_learner = rows[rows["learner"] == learner]
+        for _, curve in of_learner.groupby("settings", observed=True, sort=False):
+            low = curve["value"] - curve["half"]
+            high = curve["value"] + curve["half"]
+            if is_share:  # an interval of Student's t knows no limits
+                low, high = low.clip(0.0), high.clip(upper=1.0)
+            reach = [scale * (curve["value"] - low), scale * (high - curve["value"])]
+            ax.errorbar(curve[over], scale * curve["value"], reach, marker="o", markersize=3.5, capsize=2, **line)
+        chosen = of_learner[of_learner["chosen"] == 1]
+        ring = {"s": 90, "facecolors": "none", "edgecolors": line["color"], "linewidths": 1.5, "zorder": 3}
+        ax.scatter(chosen[over], scale * chosen["value"], **ring)
+        lost = of_learner.loc[of_learner["diverged"] > 0, over]
+        ax.scatter(lost, [0.02] * len(lost), marker="x", color=line["color"], transform=ax.get_xaxis_transform())
+    ax.set_xscale("log")
+    ax.set_xlabel("step size lr" if over == "lr" else "effective step")
+    label = f"validation {criterion_label(by)}" if by else "criterion"
+    ax.set_ylabel(f"{label} (%)" if is_share else label)
     learner_legend(ax, learners)
     return ax
 

@@ -35,6 +35,7 @@ def picture(run: Run) -> Path:
         figure.text(0.988, 0.985, run_facts(data), ha="right", va="top", fontsize=8, alpha=0.7)
         window = max((aggregates.smoothing_window(data.metrics, metric) for metric in verdict_metrics()), default=1)
         legend = caption("overview", window, len(data.replicas)) if data.learners else ""
+        legend = "; ".join(part for part in (data.run.comparison, legend) if part)
         figure.supxlabel(legend, x=0.012, ha="left", fontsize=7, alpha=0.7)
         if data.learners:
             _draw_learning(data, *cells[0])

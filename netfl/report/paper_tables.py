@@ -17,6 +17,7 @@ from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
+from netfl.results.comparison import joint_state
 from netfl.results.formatting import counted, is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
@@ -43,6 +44,11 @@ class ComparisonTable(pd.DataFrame):
         """A sentence on the simulated time of the values; empty if all runs end alike and are compared at the end."""
         return str(self.attrs.get("note", ""))
 
+    @property
+    def comparison(self) -> str:
+        """The state of the comparison of the learners, such as ``equal settings``; empty for fewer than two."""
+        return str(self.attrs.get("comparison", ""))
+
     def __repr__(self) -> str:
         if not {*_VALUES} <= {*self.columns}:
             return super().__repr__()
@@ -64,7 +70,10 @@ class ComparisonTable(pd.DataFrame):
         if self["difference"].isna().all():
             shown = shown.drop(columns="difference")
         line_width, max_rows = pd.get_option("display.width"), pd.get_option("display.max_rows")
-        return shown.to_string(index=False, line_width=line_width, max_rows=max_rows)
+        text = shown.to_string(index=False, line_width=line_width, max_rows=max_rows)
+        if self.comparison:
+            text = f"{text}\ncomparison: {self.comparison}"
+        return text
 
     def _keys(self) -> list[str]:
         """Return the columns that distinguish the groups."""
@@ -80,7 +89,8 @@ class ComparisonTable(pd.DataFrame):
 
         Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline;
         ``--`` stands for a missing value.  The header of a column has its unit; accuracies are in percent.  The
-        preamble needs ``\usepackage{booktabs}``.  A `note` is a comment in the first line.
+        preamble needs ``\usepackage{booktabs}``.  A `note` and the state of the `comparison` are comments in the first
+        lines.
 
         Args:
             buf: the file; by default the text is returned.
@@ -110,8 +120,9 @@ class ComparisonTable(pd.DataFrame):
         alignment = "l" * len(keys) + "r" * len(columns)
         settings: dict[str, Any] = {"hrules": True, "column_format": alignment} | options
         text = table.style.hide(axis="index").to_latex(**settings)
-        if self.note:
-            text = f"% {self.note}\n{text}"
+        remarks = [remark for remark in (self.note, self.comparison) if remark]
+        for remark in reversed(remarks):
+            text = f"% {remark}\n{text}"
         if buf is None:
             return text
         if hasattr(buf, "write"):
@@ -208,6 +219,8 @@ def compare(
     values = [*_VALUES, *([_TIME] if _TIME in table else [])]
     compared = ComparisonTable(table[[*keys, *values]].fillna(dict.fromkeys(keys, "")))
     compared.attrs["note"] = time.sentence
+    if "learner" in keys:
+        compared.attrs["comparison"] = joint_state({run.folder.name: run.comparison for run in opened})
     return compared
 
 

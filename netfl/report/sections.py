@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from netfl.report import animation, page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results import aggregates, formatting
-from netfl.results.formatting import clock, format_count, learning_label, percent
+from netfl.results.formatting import clock, format_count, format_setting, learning_label, percent
 from netfl.results.metrics import metrics_in
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
@@ -82,7 +82,7 @@ def learning_sections(data: RunData) -> list[Section]:
     """Return the sections on learning."""
     if not data.learners:
         return []
-    tables = [final_table(data), *target_table(data), *choice_table(data)]
+    tables = [final_table(data), *learner_table(data), *target_table(data), *choice_table(data)]
     shares = [*class_accuracy(data), *user_accuracy(data), *user_heat(data)]
     return [
         Section("final_metrics", "Final values", tables),
@@ -91,6 +91,7 @@ def learning_sections(data: RunData) -> list[Section]:
             f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs",
             [*accuracy_curves(data)],
         ),
+        Section("tuning", "Tuning by validation", [*candidate_curves(data)]),
         Section("shares", "Accuracy by class and user", shares),
         Section("threshold", "CVaR: t and the objective", [*cvar_plots(data)]),
         Section("besides", "Other metrics", [*other_metrics(data), *user_weights(data)]),
@@ -136,6 +137,53 @@ def final_table(data: RunData) -> Markup:
         caption("final", data),
         page.best_cells(means, metrics),
     )
+
+
+def learner_table(data: RunData) -> Iterator[Markup]:
+    """Yield learners × rule, step size and effective step; nothing of runs that do not state them."""
+    steps = data.run.effective_steps
+    chosen = (data.run.manifest.get("tuning") or {}).get("chosen") or {}
+    rows = []
+    for name, learner in (data.run.scenario.get("learners") or {}).items():
+        if name not in steps:
+            continue
+        values = {"lr": learner.get("lr"), **chosen.get(name, {})}
+        size = values.pop("lr")
+        if learner.get("step_of"):
+            size = f"by {learner['step_of']}"
+        rows.append(
+            [
+                name,
+                str((learner.get("objective") or {}).get("kind", "–")),
+                str((learner.get("aggregation") or {}).get("kind", "–")),
+                format_setting(size) if isinstance(size, str) else f"{size:.4g}",
+                "–" if steps[name] is None else f"{steps[name]:.4g}",
+                ", ".join(f"{key} = {format_setting(value)}" for key, value in values.items()) or "–",
+            ]
+        )
+    if rows:
+        head = ["Learner", "Objective", "Aggregation", "lr", "Effective step", "Chosen besides"]
+        if not any(values for values in chosen.values() if len(values) > 1):
+            head = head[:-1]
+            rows = [row[:-1] for row in rows]
+        yield page.table(head, rows, caption("learners", data))
+
+
+def candidate_curves(data: RunData) -> Iterator[Markup]:
+    """Yield the criterion of all candidates against their step sizes and effective steps."""
+    table = data.run.candidates
+    if table.empty:
+        return
+    by = str((data.run.manifest.get("tuning") or {}).get("by", ""))
+    axes: list[Literal["lr", "step"]] = ["lr", "step"] if table["step"].notna().any() else ["lr"]
+    learners = [name for name in data.learners if (table["learner"] == name).any()]
+    figure = page.new_figure(9.6, 3.4)
+    row = figure.subplots(1, len(axes), squeeze=False, sharey=True)[0]
+    for over, ax in zip(axes, row, strict=True):
+        learning_plots.candidates(table, over=over, by=by, learners=learners, ax=ax)
+        style.without_legend(ax).label_outer(remove_inner_ticks=False)
+    learning_plots.learner_legend(figure, learners)
+    yield page.plot(figure, "candidates", caption("candidates", data, by))
 
 
 def target_table(data: RunData) -> Iterator[Markup]:

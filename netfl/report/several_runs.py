@@ -91,7 +91,9 @@ def comparison_sections(runs: RunSet, keys: dict[str, list[str]], folder: Path) 
     """Return all sections, with links from *folder*; *keys* are those in which the scenarios differ."""
     learning = [run for run in runs.members if run.data.learners]
     sentences = [f"{run.label}: {' '.join(summary_text.verdicts(run.data))}" for run in learning]
-    winners = [page.bullets(sentences), final_table(runs), *difference_table(runs)] if learning else []
+    winners = [page.bullets(sentences), final_table(runs), *comparison_notes(learning), *difference_table(runs)]
+    if not learning:
+        winners = []
     members = [run for run in runs.members if len(run.data.run.rounds) and run.data.duration_s is None]
     selected = [run for run in members if not run.data.lacks("deliveries")]
     return [
@@ -155,6 +157,13 @@ def final_table(runs: RunSet) -> Markup:
     ends = sorted({run.data.tail[2] for run in runs.members if run.data.learners})
     head = ["Run and learner", *(formatting.metric_title(metric) for metric in metrics)]
     return page.table(head, rows, caption("final_of_runs", runs, ends), page.best_cells(means, metrics))
+
+
+def comparison_notes(members: Sequence[NamedRun]) -> Iterator[Markup]:
+    """Yield the state of the comparison of the learners in each run, as notes below a table of their values."""
+    for run in members:
+        if state := run.data.run.comparison:
+            yield page.note(f"{run.label}: {state}.")
 
 
 def difference_table(runs: RunSet) -> Iterator[Markup]:

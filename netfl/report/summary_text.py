@@ -14,6 +14,7 @@ from netfl.report.run_data import RunData
 from netfl.report.run_set import RunSet, relate_traces
 from netfl.report.sweep_data import MIN_DEVIATION, PointRanking, SweepData, rank_points
 from netfl.results import aggregates, formatting, statistics
+from netfl.results.comparison import joint_state
 from netfl.results.formatting import capitalized, class_names, clock, counted, format_count, join_words, percent
 from netfl.results.metrics import metrics_in
 from netfl.simulation.checkpoints import CHECKPOINT
@@ -133,9 +134,19 @@ def verdicts(data: RunData) -> list[str]:
     for metric, context in verdict_metrics().items():
         if data.has(metric):
             classes = data.rare_classes if metric == "rare_accuracy" else ()
-            start = f"{context} ({class_names(classes)})" if classes else context
+            start = qualified(context, class_names(classes) if classes else "", data.run.comparison)
             lines += sentences("verdict", start, rank_learners(data, metric))
     return lines
+
+
+def qualified(text: str, *remarks: str) -> str:
+    """Return *text* with its remarks in parentheses; without any it is returned as it is.
+
+    >>> qualified("Over all classes", "", "equal settings")
+    'Over all classes (equal settings)'
+    """
+    stated = "; ".join(remark for remark in remarks if remark)
+    return f"{text} ({stated})" if stated else text
 
 
 def delivers_nothing(data: RunData) -> bool:
@@ -237,7 +248,11 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
     common = next(iter(rare)) if len(rare) == 1 else ()
     top = max(tops, key=lambda top: top[0]) if len(tops) > 1 else None
     ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
-    return sentences("winners", verdict_metrics()[metric], common, ordered, top, runs.time.scope)
+    state = joint_state({run.letter: run.data.run.comparison for run in members})
+    starts = [qualified(verdict_metrics()[metric], *remarks, state) for remarks in ((class_names(common),), ())]
+    if not common:
+        starts[0] = starts[1]
+    return sentences("winners", *starts, ordered, top, runs.time.scope)
 
 
 def sweep_summary(data: SweepData) -> list[str]:
@@ -259,7 +274,7 @@ def sweep_summary(data: SweepData) -> list[str]:
         *sentences("diverged", [f"{learner} at {counted(number, 'point')}" for learner, number in diverged.items()]),
     ]
     for metric in data.metrics[1::-1]:  # the rare classes first, as in `verdict_metrics`
-        lines += point_verdict(rank_points(data, metric), metric)
+        lines += point_verdict(rank_points(data, metric), metric, data.sweep.comparison)
     return lines if data.metrics else lines + _network_ranges(data)
 
 
@@ -298,13 +313,16 @@ def _axis(data: SweepData, axis: str) -> str:
     return f"{axis} ({text}{zipped})"
 
 
-def point_verdict(ranking: PointRanking, metric: str) -> list[str]:
-    """Return the best learner and setting by one metric, and whether its lead is beyond chance."""
+def point_verdict(ranking: PointRanking, metric: str, state: str = "") -> list[str]:
+    """Return the best learner and setting by one metric, and whether its lead is beyond chance.
+
+    *state* is that of the comparison of the learners.
+    """
     if not ranking.complete:
         return []
     mean = ranking.complete[0].mean
     value = formatting.metric_cell(metric, mean.mean, mean.half)
-    return sentences("best_point", metrics_in("sweep")[metric], ranking, value, MIN_DEVIATION)
+    return sentences("best_point", metrics_in("sweep")[metric], ranking, value, MIN_DEVIATION, state)
 
 
 def _network_ranges(data: SweepData) -> list[str]:

@@ -17,6 +17,7 @@ from netfl.columns import REPLICA, USER
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import local_path, unreadable_file
 from netfl.formats import check_folder_format
+from netfl.results.comparison import comparison_state
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked, refuse_special_files
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
@@ -213,8 +214,25 @@ class Run:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row per evaluated value."""
-        return self.table("metrics")
+        """One row per evaluated value; its attribute ``attrs["comparison"]`` is the state of the comparison."""
+        table = self.table("metrics")
+        table.attrs["comparison"] = self.comparison
+        return table
+
+    @cached_property
+    def candidates(self) -> pd.DataFrame:
+        """One row per learner and candidate of its tuning, by rising ``lr``; none without tuning."""
+        return self.table("candidates")
+
+    @property
+    def comparison(self) -> str:
+        """State of the comparison of the learners, such as ``equal settings``; empty for fewer than two."""
+        return comparison_state(self.scenario, self.manifest)
+
+    @property
+    def effective_steps(self) -> dict[str, float | None]:
+        """Largest weight times ``lr`` of each learner; ``None`` if its weights have no bound; empty in older runs."""
+        return dict(self.manifest.get("steps") or {})
 
     @cached_property
     def final_metrics(self) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from netfl.access import OpenAccess
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError, model_errors
 from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
+from netfl.learning.tuning import MAX_WIDENINGS, TuningSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.results.digests import run_digests
 from netfl.results.formatting import clock, counted, format_disk, format_progress
@@ -34,6 +35,7 @@ from netfl.simulation.learners import open_learner
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.run import run_rounds
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
+from netfl.simulation.tuning import first_pass
 from netfl.types import LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class DryRun:
         cut: progress of the round that was cut, which is round 0 in the set-up; ``None`` without one.
         delivers: whether any update was delivered.
         training: a sentence about how models are trained; empty for the usual way.
+        tuning: a sentence about what the tuning costs, which is part of the time; empty without tuning.
         synchronised: towers whose users stay synchronised, and how often these collide again.
     """
 
@@ -87,6 +90,7 @@ class DryRun:
     cut: RoundProgress | None = None
     delivers: bool = True
     training: str = ""
+    tuning: str = ""
     synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -306,6 +310,8 @@ def run_dry(scenario: Scenario) -> DryRun:
         NetflError: any error of a run that shows in its first rounds, or the run would not end in a year, or half of
             what it needs does not fit into the memory or on the disk of this machine.
     """
+    if scenario.tuning is not None:
+        return _run_dry_with_tuning(scenario, scenario.tuning)
     stopwatch = _Stopwatch()
     try:
         dry_run = _measure(scenario, stopwatch)
@@ -325,6 +331,30 @@ def run_dry(scenario: Scenario) -> DryRun:
             fault = Fault("rounds", problem, scenario.rounds, remedy)
         raise ScenarioError(scenario.located([fault]))
     return dry_run
+
+
+def _run_dry_with_tuning(scenario: Scenario, tuning: TuningSpec) -> DryRun:
+    """Return the result of a dry run of the first pass of tuning and of the run itself, one after the other."""
+    candidates = first_pass(scenario)
+    of_pass = run_dry(candidates)
+    of_run = run_dry(scenario.model_copy(update={"tuning": None}))
+    steps = tuning.candidates // 2  # more values of lr on one side of each grid
+    one_side_s = of_pass.seconds * steps / tuning.candidates
+    most_s = of_pass.seconds + 2 * MAX_WIDENINGS * one_side_s
+    replicas = counted(tuning.replicas, "validation replica")
+    sentence = (
+        f"{len(candidates.learners)} candidates in {replicas} take {clock(of_pass.seconds)} of it; where the best is at "
+        f"the edge of a grid, each wider side takes {clock(one_side_s)} more, at most {clock(most_s)} in all"
+    )
+    return replace(
+        of_run,
+        seconds=of_pass.seconds + of_run.seconds,
+        memory=max(of_pass.memory, of_run.memory),
+        disk=of_pass.disk + of_run.disk,
+        cut=of_run.cut or of_pass.cut,
+        delivers=of_pass.delivers and of_run.delivers,
+        tuning=sentence,
+    )
 
 
 def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:

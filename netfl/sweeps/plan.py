@@ -174,7 +174,11 @@ def tasks_of(points: Sequence[Point], done: Callable[[Cell], object], max_lanes:
         if is_linked:
             missing = {max(missing, key=len): [lane for lanes in missing.values() for lane in lanes]}
         for numbers, lanes in missing.items():
-            size = max(max_lanes, len(lanes)) if is_linked else max_lanes
+            size = max_lanes
+            if group[0].scenario.tuning is not None:  # the passes run once for all replicas
+                size = len(lanes) * len(numbers)
+            elif is_linked:
+                size = max(max_lanes, len(lanes))
             tasks += [
                 _make_task(group, *part) for span in _split_gaps(numbers) for part in _split_cells(lanes, *span, size)
             ]
@@ -183,7 +187,7 @@ def tasks_of(points: Sequence[Point], done: Callable[[Cell], object], max_lanes:
 
 def make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) -> Point:
     """Return the point with these *values*, of which *scenario* is the scenario; for *learning* see `points_of`."""
-    settings = scenario.plain()
+    settings = _settings_of(scenario)
     learners = settings.pop("learners")
     for key in NEUTRAL_KEYS:
         del settings[key]
@@ -203,9 +207,29 @@ def make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) ->
     return Point(values, scenario, trace, lanes or {NETWORK: _digest([trace])}, levels)
 
 
+def _settings_of(scenario: Scenario) -> dict[str, Any]:
+    """Return the settings that identify results, without keys that later versions added and that have no effect.
+
+    The step size of a learner with ``step_of`` takes its place, so that its lane does not depend on another learner;
+    not with tuning, which chooses it.
+    """
+    settings = scenario.plain()
+    for key in ("tuning", "replica_seed"):
+        if settings[key] is None:
+            del settings[key]
+    if settings["evaluate"] is not None and settings["evaluate"]["on"] == "test":
+        del settings["evaluate"]["on"]
+    if scenario.tuning is None:
+        for name, learner in settings["learners"].items():
+            del learner["step_of"]
+            learner["lr"] = scenario.learners[name].step_size
+    return settings
+
+
 def _has_linked_learners(scenario: Scenario) -> bool:
     """Return whether the result of a learner depends on the other learners."""
-    return scenario.access.info.is_closed_loop or bool(scenario.evaluation.choose)
+    has_shared_choice = bool(scenario.evaluation.choose) or scenario.tuning is not None
+    return scenario.access.info.is_closed_loop or has_shared_choice
 
 
 def _split_gaps(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -231,7 +255,7 @@ def _split_cells(lanes: Sequence[str], first: int, stop: int, max_lanes: int) ->
 
 
 def _make_task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) -> Task:
-    settings, label = points[0].scenario.plain() | {"replicas": stop}, _make_label(points, lanes, first, stop)
+    settings, label = _settings_of(points[0].scenario) | {"replicas": stop}, _make_label(points, lanes, first, stop)
     names, levels, learning = {lanes[0]: NETWORK}, list[float](), NETWORK not in points[0].lanes
     if learning:
         sources: dict[str, tuple[str, Point]] = {}
@@ -243,7 +267,7 @@ def _make_task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: 
         for lane, (name, point) in sources.items():
             if lane in chosen:
                 names[lane] = _name_lane(name, lane, points, point, learners)
-                learners[names[lane]] = point.scenario.plain()["learners"][name]
+                learners[names[lane]] = _settings_of(point.scenario)["learners"][name]
         levels = sorted({level for point in points for level in point.levels})
         settings |= {"learners": learners, "evaluate": {**(settings["evaluate"] or {}), "levels": levels}}
     text = validate(ScenarioDocument(dict(settings), "sweep")).to_yaml()

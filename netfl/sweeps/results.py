@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import absolute_path
+from netfl.results.comparison import NOT_TUNED, comparison_state
 from netfl.results.payload import billing_kind, billing_note
 from netfl.results.run_reader import TASKS, check_table
 from netfl.results.statistics import interval, metric_of
@@ -136,6 +137,24 @@ class Sweep:
     def billing_notes(self) -> list[str]:
         """Sentences of its runs about the billing of learners with different payloads, each once."""
         return [*filter(None, dict.fromkeys(billing_note(run.manifest) for run in self._runs))]
+
+    @cached_property
+    def comparison(self) -> str:
+        """State of the comparison of the learners, at all points; empty for fewer than two learners."""
+        scenario = self._scenario
+        if len(scenario.learners) < 2:
+            return ""
+        if scenario.tuning is not None:
+            states = {run.comparison for run in self._runs}
+            if len(states) == 1:
+                return states.pop()
+            if all((run.manifest.get("tuning") or {}).get("is_tuned") for run in self._runs):
+                return f"tuned at each point by validation {scenario.tuning.criterion.label}"
+            return "not tuned at all points"
+        paths = () if scenario.sweep is None else scenario.sweep.names
+        if any(path.startswith("learners") for path in paths):
+            return NOT_TUNED
+        return comparison_state(scenario.plain(), {})
 
     @property
     def _runs(self) -> Iterator[Run]:

@@ -121,6 +121,8 @@ def _show_learners(console: Console, run: Run) -> None:
     choices = f"; choices: {FINAL[LAST_ROUND]}" if run.choices else ""
     units = "accuracies in %" + ", variance in %²" * any(map(is_variance, cells))
     console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; {units}")
+    if run.comparison:
+        console.print(f"comparison: {run.comparison}")
     print_columns(console, {"learner": run.learners}, {metric_head(metric): column for metric, column in cells.items()})
     _show_targets(console, run)
 

@@ -75,6 +75,8 @@ def _show_points(sweep: Sweep, console: Console) -> None:
         has_choices = summary["metric"].str.endswith(LAST_ROUND).any()
         choices = f"; choices: {FINAL[LAST_ROUND]}" if has_choices else ""
         console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; accuracies in %")
+        if sweep.comparison:
+            console.print(f"comparison: {sweep.comparison}")
     if replicas > 1:
         console.print(mean_sentence(replicas))
     print_columns(console, {axis: [*map(format_setting, points[axis])] for axis in sweep.axes}, columns)

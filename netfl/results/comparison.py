@@ -1,0 +1,86 @@
+"""The state of a comparison of learners in words: how their step sizes and other settings were chosen.
+
+Every sentence, table and plot that ranks learners states it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from netfl.learning.tuning import CRITERIA
+
+_SETTINGS = ("lr", "schedule", "momentum", "weight_decay", "batch_size", "local_epochs", "local_steps")
+"""Keys of learners that are equal where a comparison has equal settings."""
+NOT_TUNED = "settings as given, not tuned"
+"""State of a comparison whose learners differ in their settings."""
+
+
+def comparison_state(scenario: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    """Return the state of the comparison of a run's learners; empty for fewer than two.
+
+    Args:
+        scenario: the resolved scenario as plain data.
+        manifest: the manifest of the run; may be empty.
+
+    >>> comparison_state({"learners": {"A": {"lr": 0.1}, "B": {"lr": 0.1}}}, {})
+    'equal settings'
+    >>> comparison_state({"learners": {"A": {"lr": 0.1}, "B": {"lr": 0.2}}}, {})
+    'settings as given, not tuned'
+    """
+    if len(manifest.get("learners") or ()) > 1:
+        return "settings of the app"
+    learners: Mapping[str, Mapping[str, Any]] = scenario.get("learners") or {}
+    if len(learners) < 2:
+        return ""
+    tuning = manifest.get("tuning")
+    if tuning is not None:
+        return "; ".join([str(tuning["state"]), *_controls(learners)])
+    if scenario.get("tuning") is not None:
+        return "the tuning is not finished"
+    first, *others = learners.values()
+    if all(_settings(other) == _settings(first) for other in others):
+        return "equal settings"
+    steps = [(manifest.get("steps") or {}).get(name) for name in learners]
+    known = [step for step in steps if step is not None]
+    if len(known) == len(steps) and all(math.isclose(step, known[0], rel_tol=1e-9) for step in known):
+        return "equal effective steps"
+    return "; ".join([NOT_TUNED, *_controls(learners)])
+
+
+def _settings(learner: Mapping[str, Any]) -> list[Any]:
+    """Return the settings of a learner that can be equal to those of another one."""
+    return [learner.get("step_of"), *(learner.get(key) for key in _SETTINGS)]
+
+
+def _controls(learners: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    """Return a clause for each learner with the effective step of another one."""
+    return [
+        f"{name} at the effective step of {learner['step_of']}"
+        for name, learner in learners.items()
+        if learner.get("step_of")
+    ]
+
+
+def joint_state(states: Mapping[str, str]) -> str:
+    """Return the state of comparisons by the letter or name of their run: one for all, or one for each.
+
+    >>> joint_state({"A": "equal settings", "B": "equal settings"})
+    'equal settings'
+    >>> joint_state({"A": "equal settings", "B": "settings as given, not tuned"})
+    'A: equal settings; B: settings as given, not tuned'
+    """
+    known = {name: state for name, state in states.items() if state}
+    if len({*known.values()}) < 2:
+        return next(iter(known.values()), "")
+    return "; ".join(f"{name}: {state}" for name, state in known.items())
+
+
+def criterion_label(name: str) -> str:
+    """Return the words for a criterion of tuning.
+
+    >>> criterion_label("rare_accuracy")
+    'rare accuracy'
+    """
+    return CRITERIA[name].label if name in CRITERIA else name
