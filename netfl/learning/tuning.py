@@ -87,18 +87,17 @@ class TuningSpec(Spec):
         return Grid(-(self.candidates // 2), self.candidates - self.candidates // 2 - 1, self.candidates % 2 == 0)
 
     def key_faults(self, learners: Learners) -> Iterator[Fault]:
-        """Yield the errors of the further keys, which every tuned learner must have."""
+        """Yield the errors of the further keys, which every tuned learner must have; the first of each key."""
         for key, values in self.keys.items():
             if key == "lr":
                 yield Fault("keys.lr", "is always tuned", None, "leave it out: candidates and factor give its values")
                 continue
-            for name in tuned_learners(learners):
-                for value in values:
-                    try:
-                        _with_settings(learners[name], [(key, value)])
-                    except (ValidationError, LookupError, TypeError) as error:
-                        yield _key_fault(key, name, value, learners[name], error)
-                        break
+            for name, value in product(tuned_learners(learners), values):
+                try:
+                    _with_settings(learners[name], [(key, value)])
+                except (ValidationError, LookupError, TypeError) as error:
+                    yield _key_fault(key, name, value, learners[name], error)
+                    break
 
 
 @dataclass(frozen=True, slots=True)

@@ -427,16 +427,16 @@ def test_continued_run_updates_its_report(monkeypatch, command, had_report, word
 
 def test_targets_and_choices_are_printed(folder):
     learner = "{objective: erm, aggregation: relay, lr: 0.05, batch_size: 4, local_steps: 1}"
-    evaluate = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {learners: [FedAvg, slow]}}}"
+    evaluate = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {own: {learners: [FedAvg, slow], per: user}}}"
     (folder / "targets.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {evaluate}\n")
     code, output = call("run", "targets.yaml", "--out", "here")
     assert code == 0
     assert "choices: last round" in " ".join(output.split())
     table = output[output.index("first evaluation with a test accuracy of") :]
-    assert [line.split()[0] for line in table.splitlines() if "round " in line] == ["FedAvg", "slow", "tuned"]
+    assert [line.split()[0] for line in table.splitlines() if "round " in line] == ["FedAvg", "slow", "own"]
     summary = netfl.open_run("here").summary
-    assert "tuned.accuracy.last_round" in summary
-    assert not [name for name in summary if name.startswith("tuned.") and "last_tenth" in name]
+    assert "own.accuracy.last_round" in summary
+    assert not [name for name in summary if name.startswith("own.") and "last_tenth" in name]
     assert "FedAvg.accuracy.last_tenth" in summary
 
 

@@ -1,4 +1,4 @@
-"""Model selection by validation, for all users and for each user, and its metrics."""
+"""Model selection by validation for each user, and its metrics."""
 
 import numpy as np
 import pytest
@@ -38,27 +38,13 @@ def lane_of(learner, replica):
 
 
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
-def test_the_best_learner_provides_all_metrics(by):
-    tested = random_metrics()
-    choices = ModelSelection({"best": ChoiceSpec(learners=("c", "a"), by=by)}, LANES, WEIGHTS)
-    assert choices.lanes == (("best", 3), ("best", 4))
-    found = choices.extend_metrics(tested)
-    for column, replica in enumerate((3, 4)):
-        sign = 1 if by == "validation_accuracy" else -1
-        best = max(("c", "a"), key=lambda learner: sign * tested[by][lane_of(learner, replica)])
-        for name, values in tested.items():
-            assert found[name][6 + column] == pytest.approx(values[lane_of(best, replica)], nan_ok=True)
-            assert found[name][:6].tolist() == pytest.approx(values.tolist(), nan_ok=True)
-        assert found["chosen"][6 + column] == ("c", "a").index(best)
-    assert np.isnan(found["chosen"][:6]).all()
-
-
-@pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
 def test_users_get_the_learner_with_the_best_validation(by):
     tested, learners = random_metrics(), ("b", "a", "c")
-    found = ModelSelection({"own": ChoiceSpec(learners=learners, by=by, per="user")}, LANES, WEIGHTS).extend_metrics(
-        tested
-    )
+    choices = ModelSelection({"own": ChoiceSpec(learners=learners, by=by, per="user")}, LANES, WEIGHTS)
+    assert choices.lanes == (("own", 3), ("own", 4))
+    found = choices.extend_metrics(tested)
+    for name, values in tested.items():
+        assert found[name][:6].tolist() == pytest.approx(values.tolist(), nan_ok=True)
     sign = 1 if by == "validation_accuracy" else -1
     for column, replica in enumerate((3, 4)):
         pooled = max(learners, key=lambda learner: sign * tested[by][lane_of(learner, replica)])
@@ -88,9 +74,8 @@ def test_diverged_lanes_are_never_chosen():
     for values in tested.values():
         values[[lane_of("a", 3), lane_of("b", 3), lane_of("a", 4)]] = NAN
     pair = ChoiceSpec(learners=("a", "b"), per="user")
-    found = ModelSelection({"own": pair, "all": ChoiceSpec(learners=("a", "b"))}, LANES, WEIGHTS).extend_metrics(tested)
-    assert np.isnan(found["accuracy"][[6, 8]]).all()
-    assert found["chosen"][9] == 1
+    found = ModelSelection({"own": pair}, LANES, WEIGHTS).extend_metrics(tested)
+    assert np.isnan(found["accuracy"][6])
     assert {found[f"chosen/user:{user}"][7] for user in range(3)} == {1.0}
 
 
@@ -112,19 +97,16 @@ def scenario(**evaluate):
 
 def test_choices_are_in_tables_and_summary(tmp_path):
     choose = {
-        "tuned": {"learners": ["slow", "fast"]},
+        "best": {"learners": ["slow", "fast"], "per": "user"},
         "own": {"learners": ["slow", "fast"], "by": "validation_loss", "per": "user"},
     }
     validated = validate(ScenarioDocument(scenario(choose=choose), "a"))
     run = netfl.run(validated, tmp_path / "run", device="cpu")
-    assert set(run.metrics["learner"].astype(str)) == {"slow", "fast", "tuned", "own"}
+    assert set(run.metrics["learner"].astype(str)) == {"slow", "fast", "best", "own"}
     wide = run.metrics.pivot_table(
         index=["replica", "round", "metric", "group"], columns="learner", values="value", observed=True
     )
     for (replica, index), rows in wide.groupby(["replica", "round"]):
-        by = rows.loc[(replica, index, "validation_accuracy", ""), ["slow", "fast"]]
-        best = by.idxmax()
-        assert rows.loc[(replica, index, "accuracy", ""), "tuned"] == rows.loc[(replica, index, "accuracy", ""), best]
         chosen = [rows.loc[(replica, index, "chosen", f"user:{user}"), "own"] for user in range(6)]
         chosen_losses = [
             rows.loc[(replica, index, "validation_loss", f"user:{user}"), ["slow", "fast"][int(choice)]]
@@ -134,9 +116,9 @@ def test_choices_are_in_tables_and_summary(tmp_path):
             rows.loc[(replica, index, "validation_loss", f"user:{user}"), ["slow", "fast"]].min() for user in range(6)
         ]
         assert chosen_losses == best
-    assert run.learners == ("slow", "fast", "tuned", "own")
+    assert run.learners == ("slow", "fast", "best", "own")
     assert {
-        f"{name}.last_round" for name in ("tuned.accuracy", "own.accuracy_users_variance", "own.accuracy")
+        f"{name}.last_round" for name in ("best.accuracy", "own.accuracy_users_variance", "own.accuracy")
     } <= run.summary.keys()
     assert not [name for name in run.summary if name.startswith(("own.objective", "own.t", "slow.chosen"))]
 
@@ -145,11 +127,13 @@ def test_choices_are_in_tables_and_summary(tmp_path):
     ("choose", "problem"),
     [
         (
-            {"best": {"learners": ["slow", "fest"]}},
+            {"best": {"learners": ["slow", "fest"], "per": "user"}},
             "choose.best.learners: no such learner .*did you mean 'fast'",
         ),
-        ({"slow": {"learners": ["slow", "fast"]}}, "evaluate.choose.slow: is the name of a learner"),
-        ({"best": {"learners": ["slow", "fast"], "by": "accuracy"}}, "evaluate.choose.best.by: unknown value"),
+        ({"slow": {"learners": ["slow", "fast"], "per": "user"}}, "evaluate.choose.slow: is the name of a learner"),
+        ({"best": {"learners": ["slow", "fast"], "by": "accuracy", "per": "user"}}, "evaluate.choose.best.by: unknown value"),
+        ({"best": {"learners": ["slow", "fast"]}}, "evaluate.choose.best.per: .*use the section tuning"),
+        ({"best": {"learners": ["slow", "fast"], "per": "all"}}, "evaluate.choose.best.per: .*use the section tuning"),
     ],
 )
 def test_invalid_choices_are_errors(choose, problem):

@@ -78,7 +78,7 @@ def test_workers_give_the_same_regression(tmp_path):
         ({"evaluate": {"targets": [0.5]}}, "evaluate.targets: needs labels"),
         ({"evaluate": {"rare_classes": [1]}}, "evaluate.rare_classes: needs labels"),
         (
-            {"evaluate": {"validation": 0.2, "choose": {"best": {"learners": ["A", "B"]}}}},
+            {"evaluate": {"validation": 0.2, "choose": {"best": {"learners": ["A", "B"], "per": "user"}}}},
             "evaluate.choose.best.by: needs labels, but the targets of these data are numbers ('validation_accuracy')",
         ),
         (

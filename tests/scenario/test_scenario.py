@@ -171,7 +171,7 @@ LEARNING_MISTAKES = [
     ("  FedAvg:", "  Fed/Avg:", ["s.yaml:12: learners.Fed/Avg: … as a name … ('Fed/Avg')"]),
     ("model: logistic\n", "model: {kind: mlp, hidden: [-1]}\n", ["s.yaml:10: model.hidden.0: … greater than or equal to 1 … (-1)"]),
     ("model: logistic\n", "model: {kind: mlp, hidden: []}\n", ["s.yaml:10: model.hidden: … too few entries … ([])"]),
-    ("rare_classes: [9]", "choose: {best: {learners: [CVaR]}}", ["s.yaml:24: evaluate.choose.best.learners: … too few entries … (['CVaR'])"]),
+    ("rare_classes: [9]", "choose: {best: {learners: [CVaR], per: user}}", ["s.yaml:24: evaluate.choose.best.learners: … too few entries … (['CVaR'])"]),
     ("rare_classes: [9]", "rare_classes: [9, 9]", ["s.yaml:24: evaluate.rare_classes: … an entry twice … ([9, 9])"]),
     ("model: logistic\n", "", ["s.yaml: model: … missing … section 'model'"]),
     ("data: digits\n", "data: digts\n", ["s.yaml:8: data: … no such learning/data … did you mean 'digits'"]),

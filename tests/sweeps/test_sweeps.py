@@ -145,7 +145,7 @@ class TestPlan:
         }
 
     def test_learners_of_a_choice_are_in_one_task(self):
-        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"learners": ["A", "B"]}}}
+        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"learners": ["A", "B"], "per": "user"}}}
         points = points_of(scenario({ALPHAS: [0.2, 0.5]}, evaluate=evaluate))
         tasks = tasks_of(points, nothing_is_done, 1)
         assert len({point.trace for point in points}) == 2
@@ -221,7 +221,7 @@ class TestTables:
 
     @pytest.mark.slow
     def test_choices_are_in_the_tables(self, tmp_path):
-        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"learners": ["A", "B"]}}}
+        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"learners": ["A", "B"], "per": "user"}}}
         sweep = netfl.sweep(scenario({ALPHAS: [0.2, 0.5]}, evaluate=evaluate), tmp_path / "s", engine=Here())
         assert sweep.status == "done"
         counts = sweep.metrics.query("metric == 'accuracy' and group == ''").groupby(["point", "learner"]).size()

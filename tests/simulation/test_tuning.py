@@ -1,0 +1,312 @@
+"""Tuned runs: passes, their choice, resumption, sweeps, extension, and two planted comparisons."""
+
+import json
+
+import numpy as np
+import pytest
+from support.inline_sweep_engine import Here
+from support.restarted_runs import assert_same_tables
+from support.stop_run import StopAfter
+from typer.testing import CliRunner
+
+import netfl
+from netfl.cli import app
+from netfl.learning.tuning import TuningSpec
+from netfl.results.digests import verify_runs
+from netfl.simulation.tuning import first_pass, pass_folder, validation_seed
+
+FEDAVG = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}
+CVAR = FEDAVG | {"objective": {"kind": "cvar", "alpha": 0.2, "gamma": 0.1, "lr_t": 0.01}}
+TUNING = {"by": "accuracy", "candidates": 3, "factor": 4}
+TABLES = ("rounds", "deliveries", "metrics", "users", "final_metrics", "candidates")
+
+
+def scenario(**changes):
+    return {
+        "name": "tuned",
+        "users": 4,
+        "rounds": 8,
+        "replicas": 2,
+        "access": {"kind": "bernoulli", "probability": 0.6},
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [0, 3]], "samples": 60},
+        "partition": "iid",
+        "model": "logistic",
+        "learners": {"FedAvg": FEDAVG, "CVaR": CVAR},
+        "evaluate": {"every": 2, "validation": 0.3},
+        "tuning": TUNING,
+        "checkpoint": {"rounds": 1},
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A tuned run that was never stopped."""
+    return netfl.run(scenario(), tmp_path_factory.mktemp("tuned") / "run", device="cpu")
+
+
+class StopInPass(netfl.simulation.run.RunObserver):
+    """Stops a run after a number of rounds of one of its passes."""
+
+    def __init__(self, number, rounds):
+        self._number, self._rounds, self._passes = number, rounds, 0
+
+    def pass_observer(self):
+        self._passes += 1
+        return StopAfter(self._rounds) if self._passes == self._number else netfl.simulation.run.RunObserver()
+
+
+def test_choice_is_that_of_a_calculation_from_the_tables_of_the_passes(whole):
+    candidates = whole.candidates
+    scores = {}
+    number = 0
+    while pass_folder(whole.folder, number + 1).exists():
+        number += 1
+        metrics = netfl.open_run(pass_folder(whole.folder, number)).metrics
+        rows = metrics[(metrics["metric"] == "accuracy") & (metrics["group"] == "") & (metrics["round"] >= 6)]
+        for name, values in rows.groupby("learner", observed=True):
+            learner, _, lr = str(name).partition(" lr=")
+            by_replica = values.groupby("replica")["value"].mean()
+            scores[learner, float(lr)] = by_replica.mean()
+    assert number == whole.manifest["tuning"]["passes"]
+    assert len(scores) == len(candidates) == 2 * whole.manifest["tuning"]["candidates"]
+    for row in candidates.to_dict("records"):
+        assert row["value"] == pytest.approx(scores[row["learner"], float(f"{row['lr']:.4g}")])
+    for learner in ("FedAvg", "CVaR"):
+        best = max((lr for name, lr in scores if name == learner), key=lambda lr: (scores[learner, lr], -lr))
+        chosen = candidates[(candidates["learner"] == learner) & (candidates["chosen"] == 1)]["lr"].item()
+        assert chosen == pytest.approx(best, rel=1e-3)
+        assert whole.manifest["tuning"]["chosen"][learner] == {"lr": chosen}
+    assert whole.effective_steps["FedAvg"] == whole.manifest["tuning"]["chosen"]["FedAvg"]["lr"]
+
+
+def test_tuned_run_equals_an_untuned_run_with_the_chosen_step_sizes(whole, tmp_path):
+    chosen = whole.manifest["tuning"]["chosen"]
+    learners = {"FedAvg": FEDAVG | chosen["FedAvg"], "CVaR": CVAR | chosen["CVaR"]}
+    plain = netfl.run(scenario(learners=learners, tuning=None), tmp_path / "plain", device="cpu")
+    assert_same_tables(whole, plain, TABLES[:-1])
+    assert plain.candidates.empty
+    assert list(plain.candidates.columns) == list(whole.candidates.columns)
+
+
+def test_passes_have_other_seeds_the_same_data_and_validation_examples(whole):
+    loaded = netfl.load(scenario())
+    of_pass = first_pass(loaded)
+    assert of_pass.replica_seed == validation_seed(loaded)
+    assert of_pass.seed == loaded.seed
+    assert of_pass.streams_of(0) != loaded.streams_of(0)
+    assert of_pass.replicas == TuningSpec(**TUNING).replicas
+    run = netfl.open_run(pass_folder(whole.folder, 1))
+    assert run.scenario["evaluate"]["on"] == "validation"
+    users = run.users.groupby("replica")["samples"].sum()
+    validation = 180 * 4 // 5  # an upper bound on the examples that users hold
+    assert (users < validation).all()
+    rounds = run.deliveries.merge(whole.deliveries, on=["replica", "round", "user"])
+    assert len(rounds) < len(whole.deliveries)
+
+
+def test_metrics_of_a_pass_are_those_of_validation_examples(tmp_path):
+    plain = scenario(tuning=None, evaluate={"every": 4, "validation": 0.3, "metrics": ["validation"]})
+    tested = netfl.run(plain, tmp_path / "test", device="cpu").metrics
+    plain["evaluate"] = {"every": 4, "validation": 0.3, "on": "validation"}
+    validated = netfl.run(plain, tmp_path / "validation", device="cpu").metrics
+    key = ["learner", "replica", "round"]
+    for metric in ("accuracy", "loss"):
+        expected = tested[(tested["metric"] == f"validation_{metric}") & (tested["group"] == "")].set_index(key)
+        found = validated[(validated["metric"] == metric) & (validated["group"] == "")].set_index(key)
+        assert found["value"].to_dict() == pytest.approx(expected["value"].to_dict())
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize("number", [1, 2])
+def test_run_that_was_stopped_in_a_pass_continues_exactly(whole, tmp_path, number):
+    if whole.manifest["tuning"]["passes"] < number:
+        pytest.skip("the run has one pass")
+    stopped = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=StopInPass(number, 3))
+    assert stopped.status == "interrupted"
+    assert netfl.open_run(pass_folder(stopped.folder, number)).status == "interrupted"
+    assert stopped.comparison == "the tuning is not finished"
+    resumed = netfl.resume(stopped.folder, device="cpu")
+    assert resumed.status == "done"
+    assert_same_tables(whole, resumed, TABLES)
+    assert resumed.manifest["tuning"] == whole.manifest["tuning"]
+
+
+@pytest.mark.slow
+def test_run_that_was_stopped_after_its_passes_continues_exactly(whole, tmp_path):
+    stopped = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(3))
+    assert netfl.open_run(pass_folder(stopped.folder, 1)).status == "done"
+    resumed = netfl.resume(stopped.folder, device="cpu")
+    assert_same_tables(whole, resumed, TABLES)
+    assert resumed.manifest["timings"]["rounds_kept"] == 3
+
+
+def test_time_of_the_passes_is_part_of_the_time_of_the_run(whole):
+    passes = whole.manifest["tuning"]["passes"]
+    runs = [netfl.open_run(pass_folder(whole.folder, number + 1)) for number in range(passes)]
+    seconds = sum(run.manifest["timings"]["total_s"] for run in runs)
+    timings = whole.manifest["timings"]
+    assert timings["tuning_s"] == pytest.approx(seconds, abs=0.002)
+    assert timings["total_s"] > timings["tuning_s"]
+
+
+def test_files_of_a_tuned_run_and_of_its_passes_are_verified(whole):
+    for folder in (whole.folder, pass_folder(whole.folder, 1)):
+        assert all(result.good for result in verify_runs(folder))
+    assert any(result.file.name == "candidates.parquet" for result in verify_runs(whole.folder))
+
+
+@pytest.mark.slow
+def test_extended_run_keeps_its_choice(whole, tmp_path):
+    part = netfl.run(scenario(replicas=1), tmp_path / "run", device="cpu")
+    extended = netfl.extend(part.folder, 2, device="cpu")
+    assert extended.manifest["replicas"] == 2
+    assert extended.manifest["tuning"] == whole.manifest["tuning"]
+    assert_same_tables(whole, extended, ("rounds", "candidates"))
+    finals = [run.final_metrics.sort_values(["replica", "metric"])["value"].to_numpy() for run in (whole, extended)]
+    assert finals[1] == pytest.approx(finals[0], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_grids_are_widened_until_the_best_lies_inside(tmp_path):
+    low = {"FedAvg": FEDAVG | {"lr": 1e-4}}
+    run = netfl.run(scenario(learners=low), tmp_path / "run", device="cpu")
+    tuning = run.manifest["tuning"]
+    assert tuning["passes"] > 1
+    counts = run.candidates["pass"].value_counts().to_dict()
+    assert counts == {1: 3, **{number: 1 for number in range(2, tuning["passes"] + 1)}}
+    assert tuning["candidates"] == len(run.candidates)
+
+
+@pytest.mark.slow
+def test_candidates_that_diverge_lose_even_if_all_of_a_pass_do(tmp_path):
+    wild = {"FedAvg": FEDAVG | {"lr": 2e38}}
+    settings = scenario(learners=wild, tuning={"by": "loss", "candidates": 3, "factor": 1.1})
+    with pytest.raises(netfl.ModelError, match="training diverged"):  # also with the smallest step size
+        netfl.run(settings, tmp_path / "run", device="cpu")
+    for number in (1, 2, 3):
+        run = netfl.open_run(pass_folder(tmp_path / "run", number))
+        assert run.status == "done"
+        assert len(run.manifest["diverged"]) == 2 * len(run.scenario["learners"])
+    assert not pass_folder(tmp_path / "run", 4).exists()
+
+
+@pytest.mark.slow
+def test_control_has_the_effective_step_of_the_chosen_learner(tmp_path):
+    control = {**FEDAVG, "step_of": "CVaR"}
+    del control["lr"]
+    run = netfl.run(scenario(learners={"FedAvg": control, "CVaR": CVAR}), tmp_path / "run", device="cpu")
+    assert run.effective_steps["FedAvg"] == pytest.approx(run.effective_steps["CVaR"])
+    assert set(run.candidates["learner"].astype(str)) == {"CVaR"}
+    assert run.comparison.endswith("; FedAvg at the effective step of CVaR")
+
+
+@pytest.mark.slow
+def test_further_keys_are_combined_with_each_step_size(tmp_path):
+    tuning = TUNING | {"keys": {"batch_size": [4, 16]}}
+    run = netfl.run(scenario(tuning=tuning), tmp_path / "run", device="cpu")
+    assert set(run.candidates["settings"].astype(str)) == {"batch_size=4", "batch_size=16"}
+    assert run.candidates.groupby("learner", observed=True).size().nunique() == 1
+    assert set(run.manifest["tuning"]["chosen"]["CVaR"]) == {"lr", "batch_size"}
+
+
+@pytest.mark.slow
+def test_replicas_of_a_sweep_have_one_choice_and_points_their_own(tmp_path):
+    swept = scenario(sweep={"access.probability": [0.3, 0.9], "lanes": 1})
+    sweep = netfl.sweep(swept, tmp_path / "s", engine=Here())
+    assert sweep.status == "done"
+    assert len(sweep.tasks) == 2  # the passes of a point run once, for all replicas
+    for task, probability in zip(sweep.tasks["task"], (0.3, 0.9), strict=True):
+        access = {"kind": "bernoulli", "probability": probability}
+        alone = netfl.run(scenario(access=access), tmp_path / f"alone-{probability}", device="cpu")
+        assert sweep.run(task).manifest["tuning"] == alone.manifest["tuning"]
+    more = netfl.sweep(swept | {"replicas": 3}, tmp_path / "s", engine=Here())
+    assert len(more.tasks) == 4
+    for _, tasks in more.tasks.groupby("trace"):
+        assert len({json.dumps(more.run(task).manifest["tuning"]) for task in tasks["task"]}) == 1
+    assert more.comparison
+
+
+@pytest.mark.slow
+def test_workers_make_the_same_choice(whole, tmp_path):
+    run = netfl.run(scenario(), tmp_path / "run", device="cpu", workers=2)
+    assert run.manifest["tuning"]["chosen"] == whole.manifest["tuning"]["chosen"]
+    np.testing.assert_allclose(run.candidates["value"], whole.candidates["value"], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_state_of_the_comparison_is_in_every_output(whole, tmp_path):
+    state = whole.comparison
+    assert state == whole.manifest["tuning"]["state"]
+    assert state in repr(netfl.compare(whole))
+    assert f"% {state}" in netfl.compare(whole).to_latex()
+    assert netfl.plots.curves(whole.metrics).axes[0].get_title(loc="left") == state
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(app, ["report", str(whole.folder), "--out", str(page)])
+    assert result.exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count(state) > 3
+    assert "Effective step" in text
+    assert 'id="candidates"' in text or "candidates" in text
+
+
+@pytest.mark.slow
+def test_check_states_what_tuning_costs(tmp_path):
+    path = tmp_path / "tuned.yaml"
+    path.write_text(netfl.load(scenario()).to_yaml())
+    result = CliRunner().invoke(app, ["check", str(path)])
+    assert result.exit_code == 0
+    assert "tuning: 6 candidates in 2 validation replicas take " in result.output
+
+
+def comparison(seed, learners, **changes):
+    """Return a tuned comparison of two learners on digits, in which users differ in labels and participation."""
+    return {
+        "name": "planted",
+        "seed": seed,
+        "users": 10,
+        "rounds": 60,
+        "access": {"kind": "bernoulli", "probability": {"zipf": 1}},
+        "data": {"kind": "digits"},
+        "partition": {"kind": "shards", "per_user": 2},
+        "model": "logistic",
+        "learners": learners,
+        "evaluate": {"every": 5, "validation": 0.2},
+        "tuning": {"by": "accuracy"},
+        "record": "none",
+        "checkpoint": "none",
+        **changes,
+    }
+
+
+def differences(tmp_path, learners, seeds=range(20), **changes):
+    """Return the final accuracy of the second learner less that of the first, of each seed."""
+    found = []
+    for seed in seeds:
+        run = netfl.run(comparison(seed, learners, **changes), tmp_path / f"{seed}", device="cpu")
+        finals = run.final_metrics.set_index("metric")["value"]
+        first, second = (finals[f"{name}.accuracy.last_tenth"] for name in learners)
+        found.append(second - first)
+    return np.array(found)
+
+
+PLANTED = {"honest": FEDAVG | {"lr": 0.02}, "hidden": FEDAVG | {"lr": 0.02, "aggregation": "support.planted_rules:Tripled"}}
+
+
+@pytest.mark.slow
+def test_a_hidden_step_size_does_not_win_a_tuned_comparison(tmp_path):
+    equal = differences(tmp_path / "equal", PLANTED, tuning=None)
+    assert (equal > 0).sum() >= 18  # at equal settings it wins by its step alone
+    tuned = differences(tmp_path / "tuned", PLANTED)
+    wins, losses = (tuned > 0).sum(), (tuned < 0).sum()
+    assert max(wins, losses) <= 15  # of 20: beyond it, chance has 1.2 % at most
+    half = 2.093 * tuned.std(ddof=1) / np.sqrt(20)
+    assert abs(tuned.mean()) <= half
+    assert abs(tuned.mean()) < 0.2 * equal.mean()
+
+
+@pytest.mark.slow
+def test_a_better_learner_wins_a_tuned_comparison(tmp_path):
+    better = {"average": FEDAVG, "corrected": FEDAVG | {"aggregation": "known_participation"}}
+    tuned = differences(tmp_path, better)
+    assert (tuned > 0).sum() >= 18
