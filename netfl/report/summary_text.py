@@ -249,10 +249,9 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
     top = max(tops, key=lambda top: top[0]) if len(tops) > 1 else None
     ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
     state = joint_state({run.letter: run.data.run.comparison for run in members})
-    starts = [qualified(verdict_metrics()[metric], *remarks, state) for remarks in ((class_names(common),), ())]
-    if not common:
-        starts[0] = starts[1]
-    return sentences("winners", *starts, ordered, top, runs.time.scope)
+    start = qualified(verdict_metrics()[metric], class_names(common) if common else "", state)
+    top_start = qualified(verdict_metrics()[metric], state)
+    return sentences("winners", start, top_start, ordered, top, runs.time.scope)
 
 
 def sweep_summary(data: SweepData) -> list[str]:

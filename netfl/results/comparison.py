@@ -6,7 +6,7 @@ Every sentence, table and plot that ranks learners states it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from netfl.learning.tuning import CRITERIA
@@ -29,24 +29,28 @@ def comparison_state(scenario: Mapping[str, Any], manifest: Mapping[str, Any]) -
     >>> comparison_state({"learners": {"A": {"lr": 0.1}, "B": {"lr": 0.2}}}, {})
     'settings as given, not tuned'
     """
-    if len(manifest.get("learners") or ()) > 1:
-        return "settings of the app"
     learners: Mapping[str, Mapping[str, Any]] = scenario.get("learners") or {}
-    if len(learners) < 2:
+    strategies = manifest.get("learners") or ()  # of a Flower app
+    if max(len(learners), len(strategies)) < 2:
         return ""
-    tuning = manifest.get("tuning")
-    if tuning is not None:
-        return "; ".join([str(tuning["state"]), *_controls(learners)])
-    if scenario.get("tuning") is not None:
-        return "the tuning is not finished"
+    if strategies:
+        return "settings of the app"
+    if scenario.get("tuning") is None:
+        state = _untuned_state(learners, manifest.get("steps") or {})
+    else:
+        state = str((manifest.get("tuning") or {}).get("state", "the tuning is not finished"))
+    return "; ".join([state, *_controls(learners)])
+
+
+def _untuned_state(learners: Mapping[str, Mapping[str, Any]], steps: Mapping[str, float | None]) -> str:
+    """Return the state of learners without tuning, by their settings and effective steps."""
     first, *others = learners.values()
     if all(_settings(other) == _settings(first) for other in others):
         return "equal settings"
-    steps = [(manifest.get("steps") or {}).get(name) for name in learners]
-    known = [step for step in steps if step is not None]
-    if len(known) == len(steps) and all(math.isclose(step, known[0], rel_tol=1e-9) for step in known):
+    known = [step for step in map(steps.get, learners) if step is not None]
+    if len(known) == len(learners) and all(math.isclose(step, known[0], rel_tol=1e-9) for step in known):
         return "equal effective steps"
-    return "; ".join([NOT_TUNED, *_controls(learners)])
+    return NOT_TUNED
 
 
 def _settings(learner: Mapping[str, Any]) -> list[Any]:
@@ -54,7 +58,7 @@ def _settings(learner: Mapping[str, Any]) -> list[Any]:
     return [learner.get("step_of"), *(learner.get(key) for key in _SETTINGS)]
 
 
-def _controls(learners: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+def _controls(learners: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a clause for each learner with the effective step of another one."""
     return [
         f"{name} at the effective step of {learner['step_of']}"

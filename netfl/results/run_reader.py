@@ -216,7 +216,8 @@ class Run:
     def metrics(self) -> pd.DataFrame:
         """One row per evaluated value; its attribute ``attrs["comparison"]`` is the state of the comparison."""
         table = self.table("metrics")
-        table.attrs["comparison"] = self.comparison
+        with suppress(MachineError, ScenarioError):  # a scenario or a manifest that is damaged
+            table.attrs["comparison"] = self.comparison
         return table
 
     @cached_property

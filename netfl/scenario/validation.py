@@ -11,8 +11,8 @@ import numpy as np
 
 from netfl.access import Access
 from netfl.errors import Fault
-from netfl.learning.effective_steps import StepRule
 from netfl.learning.conformance import model_faults, payload_faults
+from netfl.learning.effective_steps import StepRule
 from netfl.learning.evaluation_sets import set_faults
 from netfl.learning.payload import learner_payloads, list_payloads
 from netfl.learning.tuning import TuningSpec

@@ -343,8 +343,8 @@ def _run_dry_with_tuning(scenario: Scenario, tuning: TuningSpec) -> DryRun:
     most_s = of_pass.seconds + 2 * MAX_WIDENINGS * one_side_s
     replicas = counted(tuning.replicas, "validation replica")
     sentence = (
-        f"{len(candidates.learners)} candidates in {replicas} take {clock(of_pass.seconds)} of it; where the best is at "
-        f"the edge of a grid, each wider side takes {clock(one_side_s)} more, at most {clock(most_s)} in all"
+        f"{len(candidates.learners)} candidates in {replicas} take {clock(of_pass.seconds)} of it; where a best one is "
+        f"at the edge of its grid, each wider side takes {clock(one_side_s)} more, at most {clock(most_s)} in all"
     )
     return replace(
         of_run,

@@ -31,8 +31,8 @@ from netfl.simulation.learners import decision_regions, open_learner, open_sessi
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
-from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.setup import RunSetup, access_errors, locate_faults, prepare_run, warnings
+from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
 

@@ -161,7 +161,5 @@ def is_running(folder: Path) -> bool:
 
 def _perform(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:
     replicas = range(task.first, task.scenario.replicas)
-    run = perform_scenario(
-        task.scenario, folder, reporter, device=device, learning=task.learning, replicas=replicas
-    )
+    run = perform_scenario(task.scenario, folder, reporter, device=device, learning=task.learning, replicas=replicas)
     return run.status

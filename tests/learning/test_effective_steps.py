@@ -148,7 +148,11 @@ def scenario(learners, **changes):
 
 
 def test_effective_step_is_weight_times_step_size_by_one_minus_momentum():
-    learners = {"a": learner(), "b": learner(CVAR, momentum=0.5), "c": learner(aggregation={"kind": "afl", "lr_lambda": 1})}
+    learners = {
+        "a": learner(),
+        "b": learner(CVAR, momentum=0.5),
+        "c": learner(aggregation={"kind": "afl", "lr_lambda": 1}),
+    }
     steps = netfl.load(scenario(learners)).effective_steps
     assert steps == {"a": 0.1, "b": pytest.approx(0.1 * 9.1 / 0.5), "c": None}
 

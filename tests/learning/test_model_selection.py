@@ -131,7 +131,10 @@ def test_choices_are_in_tables_and_summary(tmp_path):
             "choose.best.learners: no such learner .*did you mean 'fast'",
         ),
         ({"slow": {"learners": ["slow", "fast"], "per": "user"}}, "evaluate.choose.slow: is the name of a learner"),
-        ({"best": {"learners": ["slow", "fast"], "by": "accuracy", "per": "user"}}, "evaluate.choose.best.by: unknown value"),
+        (
+            {"best": {"learners": ["slow", "fast"], "by": "accuracy", "per": "user"}},
+            "evaluate.choose.best.by: unknown value",
+        ),
         ({"best": {"learners": ["slow", "fast"]}}, "evaluate.choose.best.per: .*use the section tuning"),
         ({"best": {"learners": ["slow", "fast"], "per": "all"}}, "evaluate.choose.best.per: .*use the section tuning"),
     ],

@@ -87,8 +87,12 @@ def test_grids_are_symmetric_and_all_have_the_same_number_of_candidates(number):
     assert len({*name_candidates(candidates)}) == len(candidates)
 
 
-def choice(bests, grid=Grid(-3, 3), widenings=0, tuning=TuningSpec(by="accuracy")):
+GRID = Grid(-3, 3)
+
+
+def choice(bests, grid=GRID, widenings=0):
     """Return the choice where the best candidate of each learner has the exponent of *bests*."""
+    tuning = TuningSpec(by="accuracy")
     candidates = candidates_of(tuning, dict.fromkeys(bests, 0.1), grid.exponents)
     values = {each: np.array([-abs(each.exponent - bests[each.learner])]) for each in candidates}
     return choose_candidates(tuning, grid, widenings, values)

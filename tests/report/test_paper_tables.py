@@ -110,7 +110,8 @@ def test_latex_has_booktabs_and_the_cells_of_reports(folders, tmp_path):
 def test_printed_table_has_units_and_intervals_in_80_columns(folders):
     table = netfl.compare(folders, ["accuracy", "rare_accuracy"])
     lines = str(table).splitlines()
-    assert len(lines) == 1 + len(table)
+    assert len(lines) == 2 + len(table)
+    assert lines[-1] == "comparison: equal settings"
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["run", "learner", "metric", "mean", "difference", "replicas"]
     gap = f"{100 * table['difference'][1]:+.1f} ± {100 * table['difference_half'][1]:.1f}"

@@ -1,5 +1,7 @@
 """Aggregations with a planted difference from the average, for tests of tuned comparisons."""
 
+from dataclasses import replace
+
 from netfl.learning.aggregation import Average
 
 
@@ -9,3 +11,14 @@ class Tripled(Average):
     def step(self, state, current, updates):
         mean, state = super().step(state, current, updates)
         return current + 3 * (mean - current), state
+
+
+class Partial(Average):
+    """The average without the users 0 to 3, whose labels the model then hardly learns: a rule that is truly worse."""
+
+    def step(self, state, current, updates):
+        kept = updates.users > 3
+        if not kept.any():
+            return current, state
+        columns = {name: getattr(updates, name)[kept] for name in ("users", "bases", "models", "samples")}
+        return super().step(state, current, replace(updates, **columns))

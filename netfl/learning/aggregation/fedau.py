@@ -55,7 +55,7 @@ class Fedau(Aggregation):
         return (total.double() / ended.clamp(min=1)).masked_fill(ended == 0, 1.0)
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
-        """Return ``None``: the weights follow the past deliveries; with a cutoff of 1 they are those of `average_all`."""
+        """Return ``None``: the weights follow past deliveries; with a cutoff of 1 they are those of `average_all`."""
         return self.server_lr * deliveries / users if self.cutoff == 1 else None
 
     def _add_round(self, state: State, delivered: Tensor) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Self
 
@@ -60,11 +61,11 @@ class KnownParticipation(Aggregation):
         return current + self.server_lr / len(weights) * change, state
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
-        """Return ``η/N Σ 1/p_k`` over the D users of smallest probability; ``None`` if the probabilities are not known."""
+        """Return ``η/N Σ 1/p_k`` over the D users of smallest p_k; ``None`` if the probabilities are not known."""
         if self.probability is None:
             return None
-        weights = sorted((1 / p for p in chances_of(self.probability, users) if p > 0), reverse=True)
-        return self.server_lr / users * sum(weights[:deliveries])
+        weights = sorted((1 / float(p) for p in chances_of(self.probability, users) if p > 0), reverse=True)
+        return self.server_lr / users * math.fsum(weights[:deliveries])
 
     def user_weights(self, state: State) -> Tensor:
         return state["weights"]
