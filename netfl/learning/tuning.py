@@ -78,7 +78,7 @@ class TuningSpec(Spec):
 
     @property
     def settings(self) -> list[tuple[tuple[str, Any], ...]]:
-        """All combinations of the further keys; a single empty one without further keys."""
+        """Combinations of the further keys; a single empty one without further keys."""
         return [tuple(zip(self.keys, values, strict=True)) for values in product(*self.keys.values())]
 
     @property
