@@ -31,7 +31,8 @@ from netfl.learning.tuning import (
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import interval
 from netfl.results.tables import MemoryTable
-from netfl.scenario.scenario import Scenario
+from netfl.scenario.scenario import Scenario, validate
+from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.types import Floats
 
 PASSES = "tuning"
@@ -86,7 +87,24 @@ def pass_scenario(scenario: Scenario, candidates: Sequence[Candidate]) -> Scenar
         "sweep": None,
         "overrides": {},
     }
-    return scenario.model_copy(update=changes)
+    of_pass = scenario.model_copy(update=changes)
+    if scenario.tuning.keys:
+        _check_pass(scenario, of_pass)
+    return of_pass
+
+
+def _check_pass(scenario: Scenario, of_pass: Scenario) -> None:
+    """Refuse candidates that cannot run together, such as those of different local work in a network.
+
+    Raises:
+        ScenarioError: with the first error of *of_pass*, located at the further keys of *scenario*.
+    """
+    try:
+        validate(ScenarioDocument(of_pass.plain()))
+    except ScenarioError as error:
+        fault = error.faults[0]
+        problem = f"the candidates cannot run together: {fault.key}: {fault.problem}"
+        raise ScenarioError(scenario.located([Fault("tuning.keys", problem, None, fault.remedy)])) from None
 
 
 def validation_seed(scenario: Scenario) -> int:

@@ -7,7 +7,7 @@ import sys
 import traceback
 
 import pytest
-from support.restarted_runs import a_scenario
+from support.restarted_runs import LEARNER, a_scenario
 
 import netfl
 from netfl.results.digests import verify_runs
@@ -132,3 +132,32 @@ def test_a_run_that_is_killed_at_any_rename_resumes_or_starts_again(tmp_path):
             shutil.rmtree(folder)
         number += 1
     assert number > 8
+
+
+def tune(folder):
+    learners = {"A": LEARNER, "B": LEARNER | {"objective": {"kind": "cvar", "alpha": 0.5, "lr_t": 0.1}}}
+    tuning = {"by": "loss", "candidates": 3, "factor": 8, "replicas": 1}
+    evaluate = {"every": 2, "validation": 0.3}
+    scenario = a_scenario(checkpoint="none", record="none", learners=learners, tuning=tuning, evaluate=evaluate)
+    return netfl.run(scenario, folder, device="cpu")
+
+
+def test_a_tuned_run_that_is_killed_in_a_pass_or_later_resumes_or_starts_again(tmp_path):
+    whole = tmp_path / "whole"
+    assert in_fork(lambda: tune(whole)) == 0
+    number = 0
+    reached = True
+    in_passes = 0
+    while reached:
+        folder = tmp_path / f"killed{number}"
+        reached = kill_at(number, lambda folder=folder: tune(folder), after=bool(number % 2))
+        in_passes += not (folder / "users.parquet").exists()
+        if not (folder / "manifest.json").exists():
+            assert in_fork(lambda folder=folder: tune(folder)) == 0
+        elif netfl.open_run(folder).status != "done":
+            assert in_fork(lambda folder=folder: netfl.resume(folder, device="cpu")) == 0
+        assert contents(folder) == contents(whole)
+        assert all(result.good for result in verify_runs(folder))
+        shutil.rmtree(folder)
+        number += 5
+    assert in_passes > 3

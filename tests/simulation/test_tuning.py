@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from support.inline_sweep_engine import Here
 from support.restarted_runs import assert_same_tables
+from support.small_network import SECTION
 from support.stop_run import StopAfter
 from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.errors import ScenarioError
 from netfl.learning.tuning import TuningSpec
 from netfl.results.digests import verify_runs
 from netfl.simulation.tuning import first_pass, pass_folder, validation_seed
@@ -208,6 +210,15 @@ def test_further_keys_are_combined_with_each_step_size(tmp_path):
     assert set(run.candidates["settings"].astype(str)) == {"batch_size=4", "batch_size=16"}
     assert run.candidates.groupby("learner", observed=True).size().nunique() == 1
     assert set(run.manifest["tuning"]["chosen"]["CVaR"]) == {"lr", "batch_size"}
+
+
+def test_candidates_that_cannot_share_a_network_are_an_error():
+    access = SECTION | {"compute": {"speed": 10.0}, "update_size": None}
+    loaded = netfl.load(scenario(access=access, tuning=TUNING | {"keys": {"local_steps": [1, 2]}}))
+    with pytest.raises(
+        ScenarioError, match=r"tuning\.keys: the candidates cannot run together: access\.compute: the lea"
+    ):
+        first_pass(loaded)
 
 
 @pytest.mark.slow
