@@ -92,6 +92,7 @@ def moves(rule, size=1.0, rounds=400, seed=2):
 @pytest.mark.parametrize(
     "rule",
     [
+        Afl(lr_lambda=0.5, normalized=True),
         Average(),
         Average(weights="equal", server_lr=0.5),
         AverageAll(server_lr=2),
@@ -102,6 +103,7 @@ def moves(rule, size=1.0, rounds=400, seed=2):
         Fedavgm(momentum=0.6, inner=Average(server_lr=3)),
         Fedbuff(server_lr=0.7),
         Fedvarp(server_lr=0.7),
+        Fedvarp(server_lr=0.7, empty_rounds="stay"),
         KnownParticipation(probability=SHARES),
         Mifa(server_lr=2),
         Qfedavg(q=0),

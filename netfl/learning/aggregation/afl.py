@@ -8,6 +8,9 @@ from pydantic import Field
 
 from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 
+_TINY = 1e-30
+"""Smallest sum of weights that is divided by."""
+
 
 class Afl(Aggregation):
     """Changes are weighted by λ, ``x + Σ_k λ_k (θ_k - base_k)``, which rises with the losses of the users.
@@ -18,7 +21,9 @@ class Afl(Aggregation):
     versions but the first, with one version for each round without deliveries; before the first round it is version 0.
 
     Source: Mohri, Sivek and Suresh, "Agnostic federated learning", ICML 2019, Fig. 3.  There all users are delivered
-    in every round, each with one step; here users without delivery add nothing.
+    in every round, each with one step; here users without delivery add nothing.  With few deliveries, Σ λ_k over them
+    is small, and so is the step: with one of 30 users in a round, the first steps have a thirtieth of the length.
+    ``normalized`` divides by this sum.
 
     Example::
 
@@ -29,13 +34,18 @@ class Afl(Aggregation):
     needs_losses: ClassVar[bool] = True
     lr_lambda: Annotated[float, Field(gt=0)]
     """Step size η_λ of the ascent on λ, in units of 1/loss."""
+    normalized: bool = False
+    """Divide the weights by Σ λ_k over the round's deliveries, so that few deliveries make no shorter step."""
 
     def open(self, users: int, current: Tensor) -> State:
         return {"weights": current.new_ones(users) / users, "mean": current.clone()}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         weights = state["weights"]
-        following = current + weights[updates.users] @ (updates.models - updates.bases)
+        delivered = weights[updates.users]
+        if self.normalized:
+            delivered = delivered / delivered.sum().clamp(min=_TINY)  # no step where all λ_k are 0
+        following = current + delivered @ (updates.models - updates.bases)
         risen = weights.index_add(0, updates.users, self.lr_lambda * cast("Tensor", updates.losses))
         return following, {"weights": _projected(risen), "mean": _averaged(state, following, updates.round)}
 
@@ -49,8 +59,8 @@ class Afl(Aggregation):
         return len(state["weights"]) * state["weights"]
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
-        """Return ``None``: Σ λ over the delivered users may be anything from 0 to 1, and follows their losses."""
-        return None
+        """Return 1 if normalized, else ``None``: Σ λ_k over the deliveries is between 0 and 1, and follows losses."""
+        return 1.0 if self.normalized else None
 
     def memory(self, users: int, parameters: int) -> int:
         return parameters + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from netfl.learning.aggregation import State, Tensor, Updates
 from netfl.learning.aggregation._per_user_state import PerUserState, store_rows
 
@@ -11,7 +13,8 @@ class Fedvarp(PerUserState):
 
     The first mean is over the round's deliveries.  Δ_k is the change, model less base; y_n is the last change of user n
     before this round, 0 before its first; N is the number of users.  A round without deliveries moves the version by
-    the mean of the y.  Each delivery of a user in a round counts in the first mean, with the y of before the round; the
+    the mean of the y; the paper has no such rounds, and code of its authors leaves the version as it is
+    (``empty_rounds: stay``).  Each delivery of a user in a round counts in the first mean, with the y of before the round; the
     last one is remembered.  Changes are stored as delivered: with a schedule, each y_n has the step size with which it
     was made.  The paper assumes a constant step size.
 
@@ -24,10 +27,15 @@ class Fedvarp(PerUserState):
         server_lr: 1
     """
 
+    empty_rounds: Literal["move", "stay"] = "move"
+    """Round without deliveries: ``move`` by the mean of the last changes, or ``stay``."""
+
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases
         move = (changes - state["last"][updates.users]).mean(0) + state["mean"]
         return current + self.server_lr * move, store_rows(state, updates.users, changes, updates.has_repeats)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
+        if self.empty_rounds == "stay":
+            return current, state
         return current + self.server_lr * state["mean"], state

@@ -180,6 +180,16 @@ def test_mifa_applies_the_step_size_of_the_round():
         assert idle_version.numpy() == pytest.approx(expected, abs=1e-14)
 
 
+def test_fedvarp_moves_or_stays_in_rounds_without_deliveries():
+    state = {"last": torch.ones(4, 3), "mean": torch.full((3,), 0.5)}
+    current = torch.zeros(3)
+    moved, _ = Fedvarp(server_lr=2).idle(state, current, 5, torch.ones(2))
+    assert moved.tolist() == [1.0] * 3
+    stayed, after = Fedvarp(server_lr=2, empty_rounds="stay").idle(state, current, 5, torch.ones(2))
+    assert stayed is current
+    assert after is state
+
+
 @pytest.mark.parametrize("newest_rates", [(0.3, 0.2), (0.0, 0.0)])
 def test_fedvarp_stores_changes_unscaled(newest_rates):
     state, current = open_state(Fedvarp())
@@ -218,6 +228,23 @@ def test_the_weights_of_afl_stay_on_the_simplex():
         assert weights == pytest.approx(nearest_on_simplex(raised), abs=1e-12)
         support_sizes.add(int((weights > 0).sum()))
     assert {1, USERS} <= support_sizes
+
+
+def test_normalized_afl_moves_by_a_mean_of_the_delivered_changes():
+    updates = random_updates(1, [0, 2])
+    changes = (updates.models - updates.bases).numpy()
+    for first, second in ((0.1, 0.3), (0.0, 0.2), (0.0, 0.0)):
+        rule = Afl(lr_lambda=0.1, normalized=True)
+        state, current = open_state(rule)
+        weights = torch.zeros(USERS, dtype=torch.float64)
+        weights[0], weights[2] = first, second
+        following, after = rule.step({**state, "weights": weights}, current, updates)
+        plain, plain_after = Afl(lr_lambda=0.1).step({**state, "weights": weights}, current, updates)
+        total = first + second
+        expected = (first * changes[0] + second * changes[1]) / (total or 1)
+        assert (following - current).numpy() == pytest.approx(expected, abs=1e-14)
+        assert (plain - current).numpy() == pytest.approx(total * expected, abs=1e-14)
+        assert torch.equal(after["weights"], plain_after["weights"])
 
 
 def test_afl_counts_idle_rounds_in_its_mean():
