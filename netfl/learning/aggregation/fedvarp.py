@@ -13,10 +13,12 @@ class Fedvarp(PerUserState):
 
     The first mean is over the round's deliveries.  Δ_k is the change, model less base; y_n is the last change of user n
     before this round, 0 before its first; N is the number of users.  A round without deliveries moves the version by
-    the mean of the y; the paper has no such rounds, and code of its authors leaves the version as it is
-    (``empty_rounds: stay``).  Each delivery of a user in a round counts in the first mean, with the y of before the round; the
-    last one is remembered.  Changes are stored as delivered: with a schedule, each y_n has the step size with which it
-    was made.  The paper assumes a constant step size.
+    the mean of the y.  The paper has no such rounds, and code of its authors leaves the version as it is:
+    ``empty_rounds: stay``.
+
+    Each delivery of a user in a round counts in the first mean, with the y of before the round; the last one is
+    remembered.  Changes are stored as delivered: with a schedule, each y_n has the step size with which it was made.
+    The paper assumes a constant step size.
 
     Source: Jhunjhunwala et al., "FedVARP: tackling the variance due to partial client participation in federated
     learning", UAI 2022, algorithm 1.
