@@ -88,6 +88,7 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
         report: write its report.
     """
     from netfl.cli.views.run_summary import show_run
+    from netfl.results.comparison import UNFINISHED
 
     if not quiet:
         show_run(done)
@@ -99,7 +100,10 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
         remedy = f"continue with: netfl resume {done.folder}"
         if "flower" in done.manifest:
             remedy = "the run of a Flower app cannot be continued"
-        exit_interrupted(remedy, f"after round {done.manifest['rounds_done']} of {done.manifest['rounds']}")
+        progress = f"after round {done.manifest['rounds_done']} of {done.manifest['rounds']}"
+        if done.comparison == UNFINISHED:
+            progress = "in the tuning before the run"
+        exit_interrupted(remedy, progress)
 
 
 def exit_interrupted(remedy: str, progress: str) -> NoReturn:

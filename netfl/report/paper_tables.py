@@ -220,8 +220,18 @@ def compare(
     compared = ComparisonTable(table[[*keys, *values]].fillna(dict.fromkeys(keys, "")))
     compared.attrs["note"] = time.sentence
     if "learner" in keys:
-        compared.attrs["comparison"] = joint_state({run.folder.name: run.comparison for run in opened})
+        compared.attrs["comparison"] = joint_state(_states(opened, read))
     return compared
+
+
+def _states(runs: Sequence[Run | Sweep], data_of: Mapping[str, RunData]) -> dict[str, str]:
+    """Return the state of the comparison of the learners of each run, by its name or, of equal names, its folder."""
+    names = [run.folder.name for run in runs]
+    states = {}
+    for run in runs:
+        name = run.folder.name if names.count(run.folder.name) == 1 else str(run.folder)
+        states[name] = run.comparison if isinstance(run, Sweep) else data_of[str(run.folder)].run.comparison
+    return states
 
 
 def known_metrics(runs: Sequence[Runs]) -> list[str]:

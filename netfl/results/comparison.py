@@ -15,6 +15,8 @@ _SETTINGS = ("lr", "schedule", "momentum", "weight_decay", "batch_size", "local_
 """Keys of learners that are equal where a comparison has equal settings."""
 NOT_TUNED = "settings as given, not tuned"
 """State of a comparison whose learners differ in their settings."""
+UNFINISHED = "the tuning is not finished"
+"""State of a run that was stopped in a pass of its tuning."""
 
 
 def comparison_state(scenario: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
@@ -38,7 +40,7 @@ def comparison_state(scenario: Mapping[str, Any], manifest: Mapping[str, Any]) -
     if scenario.get("tuning") is None:
         state = _untuned_state(learners, manifest.get("steps") or {})
     else:
-        state = str((manifest.get("tuning") or {}).get("state", "the tuning is not finished"))
+        state = str((manifest.get("tuning") or {}).get("state", UNFINISHED))
     return "; ".join([state, *_controls(learners)])
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
 from netfl.results.comparison import NOT_TUNED, comparison_state
 from netfl.results.payload import billing_kind, billing_note
@@ -140,21 +140,26 @@ class Sweep:
 
     @cached_property
     def comparison(self) -> str:
-        """State of the comparison of the learners, at all points; empty for fewer than two learners."""
-        scenario = self._scenario
+        """State of the comparison of the learners, at all points; empty for fewer than two, and if it is not known."""
+        try:
+            return self._comparison(self._scenario)
+        except NetflError:  # of a file that is damaged
+            return ""
+
+    def _comparison(self, scenario: Scenario) -> str:
         if len(scenario.learners) < 2:
             return ""
-        if scenario.tuning is not None:
-            states = {run.comparison for run in self._runs}
-            if len(states) == 1:
-                return states.pop()
-            if all((run.manifest.get("tuning") or {}).get("is_tuned") for run in self._runs):
-                return f"tuned at each point by validation {scenario.tuning.criterion.label}"
-            return "not tuned at all points"
-        paths = () if scenario.sweep is None else scenario.sweep.names
-        if any(path.startswith("learners") for path in paths):
-            return NOT_TUNED
-        return comparison_state(scenario.plain(), {})
+        if scenario.tuning is None:
+            paths = () if scenario.sweep is None else scenario.sweep.names
+            if any(path.startswith("learners") for path in paths):
+                return NOT_TUNED
+            return comparison_state(scenario.plain(), {})
+        states = {run.comparison for run in self._runs}
+        if len(states) == 1:
+            return states.pop()
+        if all((run.manifest.get("tuning") or {}).get("is_tuned") for run in self._runs):
+            return f"tuned at each point by validation {scenario.tuning.criterion.label}"
+        return "not tuned at all points"
 
     @property
     def _runs(self) -> Iterator[Run]:
