@@ -97,13 +97,14 @@ def test_readers_of_metrics_accept_test_sets(run):
     assert learner_metrics(["wide"])[-4:-1] == ["accuracy@wide", "rare_accuracy@wide", "accuracy_users_worst10@wide"]
 
 
-def test_choices_have_the_metrics_of_the_sets(tmp_path):
-    choose = {"best": {"learners": ["A", "B"], "by": "validation_accuracy"}}
-    evaluate = {**SCENARIO["evaluate"], "validation": 0.2, "choose": choose}
-    run = netfl.run(SCENARIO | {"evaluate": evaluate}, tmp_path / "run", progress=False)
-    values = {name: last_value(run, name, 0, "accuracy@wide") for name in ("A", "B", "best")}
-    chosen = last_value(run, "best", 0, "chosen")
-    assert values["best"] == values["AB"[int(chosen)]]
+def test_passes_of_a_tuned_run_leave_the_sets_out(tmp_path):
+    evaluate = {**SCENARIO["evaluate"], "validation": 0.2}
+    tuning = {"by": "loss", "candidates": 3, "factor": 4, "replicas": 1}
+    run = netfl.run(SCENARIO | {"evaluate": evaluate, "tuning": tuning}, tmp_path / "run", progress=False)
+    assert "accuracy@wide" in set(run.metrics["metric"])
+    of_pass = netfl.open_run(run.folder / "tuning" / "pass-1")
+    assert "accuracy" in set(of_pass.metrics["metric"])
+    assert "accuracy@wide" not in set(of_pass.metrics["metric"])
 
 
 @pytest.mark.parametrize(
