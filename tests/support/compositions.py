@@ -207,6 +207,8 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         value["outage"] = axes()["outage"]["renewal"]
     if levels.get("exempt") == "compute" and "compute" not in levels:
         value["compute"] = axes()["compute"]["spread"]
+    if levels.get("channel") == "underwater" and "rate" in (value["reception"] or {}):
+        value["reception"] = value["reception"] | {"rate": "4 kbps"}  # the band of sound is 4 kHz
     data = copy.deepcopy(BASE)
     access = data["access"]
     access["mac"] = value["mac"]
