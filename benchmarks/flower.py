@@ -41,7 +41,7 @@ import netfl.flower
 from netfl.simulation.setup import prepare_run
 
 USERS, EPOCHS, BATCH, RATE = 30, 2, 16, 0.05
-QUICK = {"partition.by": "distance", "record": "none"}
+QUICK = {"partition.by": "distance", "record": "none", "tuning": None, "evaluate.validation": None}
 AVERAGE = {"objective": "erm", "aggregation": "average", "local_epochs": EPOCHS, "batch_size": BATCH, "lr": RATE}
 EVERYBODY = {
     "access": {"kind": "bernoulli", "probability": 1.0}, "partition": "iid", "learners": {"FedAvg": AVERAGE},

@@ -13,7 +13,7 @@ from netfl.types import OUTCOMES
 MAIN = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
 SHORT = {
     "rounds": 40, "replicas": 2, "evaluate.every": 5, "partition.by": "distance", "record": "all",
-    "access.selection": "all",
+    "access.selection": "all", "tuning": None,
 }  # fmt: skip
 TABLES = ("rounds", "deliveries", "events", "metrics", "users", "nodes")
 

@@ -427,8 +427,9 @@ class _Driver(GridObserver, StrategyObserver):
 
 
 def _flower_scenario(scenario: Scenario) -> Scenario:
-    """Return *scenario* as a Flower app runs it: without an evaluation of netfl's learners."""
+    """Return *scenario* as a Flower app runs it: without an evaluation and a tuning of netfl's learners."""
     check_scenario(scenario)
+    scenario = scenario.model_copy(update={"tuning": None})
     if scenario.evaluate is None:
         return scenario
     unused: dict[str, object] = {"choose": {}, "targets": (), "metrics": (), "levels": (), "validation": None}

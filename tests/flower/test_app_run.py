@@ -25,7 +25,8 @@ import netfl.flower
 from netfl.errors import MachineError, ModelError, ScenarioError
 
 SHORT = {
-    "rounds": 40, "partition.by": "distance", "record": "all", "evaluate.every": 5, "access.selection": "all",
+    "rounds": 40, "partition.by": "distance", "record": "all", "evaluate": {"every": 5}, "access.selection": "all",
+    "tuning": None,
 }  # fmt: skip
 """Every user takes part, as the strategies sample all nodes."""
 TABLES = ("rounds", "deliveries", "events", "users", "nodes")

@@ -16,6 +16,7 @@ from netfl.errors import ScenarioError
 
 RURAL = {
     "rounds": None, "duration": "3 min", "partition.by": "distance", "record": "all", "access.selection": "all",
+    "evaluate": None, "tuning": None,
 }  # fmt: skip
 DIRECT = {"name": "direct", "users": 3, "access": {"kind": "bernoulli", "probability": 1.0, "round_length": "1 min"}}
 

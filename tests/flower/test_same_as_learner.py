@@ -28,7 +28,7 @@ SEVERAL = {"access.round": {"kind": "first", "m": 4}, "learners": {"FedAvg": LEA
 
 
 def scenario_of(changes, rounds):
-    common = {"rounds": rounds, "partition.by": "distance", "evaluate.every": 1, "record": "all"}
+    common = {"rounds": rounds, "partition.by": "distance", "evaluate": {"every": 1}, "tuning": None, "record": "all"}
     everyone = {"access.selection": "all"}  # as FedAvg samples all nodes
     return netfl.load("rural_outage", common | everyone | changes)
 

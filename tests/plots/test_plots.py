@@ -21,7 +21,7 @@ ROOT = "scenarios/rural_outage.yaml"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    changes = {"rounds": 60, "replicas": 2, "evaluate.every": 10, "record": "all"}
+    changes = {"rounds": 60, "replicas": 2, "evaluate.every": 10, "record": "all", "tuning": None}
     return netfl.run(netfl.load(ROOT, changes), tmp_path_factory.mktemp("runs") / "run")
 
 

@@ -37,7 +37,7 @@ def first(tmp_path_factory):
 def run(request, first, tmp_path_factory):
     """A short run of one learner scenario."""
     path = first if request.param == "first" else ROOT / "scenarios/rural_outage.yaml"
-    overrides = {"rounds": 40, "replicas": 2 if request.param == "first" else 1, "evaluate.every": 2}
+    overrides = {"rounds": 40, "replicas": 2 if request.param == "first" else 1, "evaluate.every": 2, "tuning": None}
     return netfl.run(netfl.load(path, overrides), tmp_path_factory.mktemp(request.param) / "run", device="cpu")
 
 

@@ -144,7 +144,7 @@ def test_report_command_writes_the_table(folders, tmp_path):
 
 
 def test_a_run_without_the_metric_is_an_error_rather_than_left_out(tmp_path):
-    scenario = netfl.load("rural_outage", {"rounds": 6, "data": "digits", "evaluate.every": 2})
+    scenario = netfl.load("rural_outage", {"rounds": 6, "evaluate.every": 2, "tuning": None})
     run = netfl.run(scenario, tmp_path / "run", progress=False).folder
     trace = netfl.trace(scenario, tmp_path / "trace", progress=False).folder
     with pytest.raises(ScenarioError) as raised:

@@ -218,7 +218,7 @@ from netfl.results import run_writer
 from netfl.scenario.scenario import load
 
 run_writer.FLUSH_EVERY_S = 0.2
-changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}
+changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance", "tuning": None}
 netfl.run(load(sys.argv[1], changes), sys.argv[2], device="cpu")
 """
 """A script whose run continues until it is killed."""

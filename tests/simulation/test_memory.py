@@ -199,7 +199,7 @@ def test_unknown_available_memory_refuses_nothing(monkeypatch):
 
 
 def test_learners_on_a_gpu_need_its_memory_only(monkeypatch, estimates):
-    setup = prepare_run(netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2}))
+    setup = prepare_run(netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2, "tuning": None}))
     monkeypatch.setattr(memory, "available", lambda: 0)
     monkeypatch.setattr(tensors, "device_of", lambda _: torch.device("cuda"))
     monkeypatch.setattr(tensors, "free_gpu_memory", lambda _: 8 * GB)
@@ -215,9 +215,8 @@ def test_learners_on_a_gpu_need_its_memory_only(monkeypatch, estimates):
 def test_local_ray_run_that_exceeds_the_memory_is_refused_before_ray_starts(monkeypatch, estimates):
     """Each worker has its own copy of the examples; the memory of a remote cluster is unknown."""
     monkeypatch.setitem(sys.modules, "ray", None)  # an import would fail
-    setup = prepare_run(
-        netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2, "partition.by": "distance"})
-    )
+    changes = {"rounds": 2, "replicas": 2, "partition.by": "distance", "tuning": None}
+    setup = prepare_run(netfl.load("scenarios/rural_outage.yaml", changes))
     monkeypatch.setattr(memory, "available", lambda: 0)
     with pytest.raises(ScenarioError, match=r"they need .* GB of memory, but 0 GB are available"):
         learner_module.build_learner(setup, workers=Cluster(workers=4))
