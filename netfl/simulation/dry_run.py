@@ -18,6 +18,8 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from netfl.access import OpenAccess
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError, model_errors
 from netfl.learning.evaluation_sets import thin_tests
@@ -58,7 +60,9 @@ _MAX_TESTED = 500
 _MIN_STEPS = 2
 """Local steps of the first measurement; a single step may be computed in another way."""
 _REPEATED = 5
-"""Rounds that are repeated with more local steps."""
+"""Smallest number of rounds that are repeated with more local steps."""
+_RESOLUTION_S = 0.01
+"""Resolution of the clock of processor time on systems that count ticks: shorter times may be measured as 0."""
 ENDLESS_S = 365.25 * 86400.0
 """Processor time from which a run is refused."""
 _RANGE = 2.0
@@ -409,7 +413,7 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     lengthening = expected / rounds
     round_s = _extrapolate(stopwatch.network_s, expected)
     if stopwatch.learning_s:
-        round_s += _extrapolate(stopwatch.learning_s, expected) * _stretch(setup, stopwatch)
+        round_s += _extrapolate(stopwatch.learning_s, expected) + expected * _longer_s(setup, stopwatch)
         evaluations = 2 + expected // scenario.evaluation.every  # also of version 0 and of the last round
         seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
     seconds += round_s + max(0.0, files.seconds - empty.seconds) * lengthening
@@ -529,31 +533,42 @@ def _local_steps(learner: LearnerSpec, examples: float) -> int:
     return (learner.local_epochs or 1) * batches
 
 
-def _stretch(setup: RunSetup, stopwatch: _Stopwatch) -> float:
-    """Return the factor by which learning with all local steps takes longer than with `_MIN_STEPS`.
+def _longer_s(setup: RunSetup, stopwatch: _Stopwatch) -> float:
+    """Return the processor time by which learning in a round takes longer with all local steps than with `_MIN_STEPS`.
 
     The first rounds are repeated with as many steps as take `SAMPLE_S`; the time grows linearly from there.  With the
-    times t of few, more and all local steps s of all learners, ``t_all / t_few = 1 + b (s_all - s_few) / t_few``, where
-    ``b = (t_more - t_few) / (s_more - s_few)``.
+    times t of few and of more local steps s of all learners, it is ``(t_more - t_few) (s_all - s_few) / (s_more -
+    s_few)``, divided by the number of these rounds.
     """
     needed = _steps(setup)
-    few_s = _total(stopwatch.learning_s[:_REPEATED])
-    affordable = int(_MIN_STEPS * SAMPLE_S / max(few_s, 1e-9))
+    repeated = _repeated_rounds(stopwatch.learning_s)
+    few_s = _total(stopwatch.learning_s[:repeated])
+    affordable = int(_MIN_STEPS * SAMPLE_S / max(few_s, _RESOLUTION_S))
     limit = min(max(needed), max(4 * _MIN_STEPS, affordable))
     few_steps = _limited_sum(needed, _MIN_STEPS)
     more_steps = _limited_sum(needed, limit)
     if more_steps == few_steps:
-        return 1.0
+        return 0.0
     round_s = []
     with _fast_learner(setup, limit) as learner, model_errors("learning", 0.0):
         assert learner is not None
-        for rounds in stopwatch.rounds[:_REPEATED]:
+        for rounds in stopwatch.rounds[:repeated]:
             started_s = time.process_time()
             learner.step(rounds)
             round_s.append(time.process_time() - started_s)
     more_s = _total(round_s)
-    slope_s = max(0.0, more_s - few_s) / (more_steps - few_steps)
-    return 1.0 + slope_s * (sum(needed) - few_steps) / max(few_s, 1e-9)
+    longer_s = max(0.0, more_s - few_s) * (sum(needed) - few_steps) / (more_steps - few_steps)
+    return longer_s / max(1, repeated - 1)
+
+
+def _repeated_rounds(learning_s: Sequence[float]) -> int:
+    """Return the number of first rounds whose learning, without the first one, takes measurable time; at most all.
+
+    >>> _repeated_rounds([0.1] * 50), _repeated_rounds([0.0, 0.01] * 50), _repeated_rounds([0.0] * 50)
+    (5, 20, 50)
+    """
+    sums_s = np.cumsum([0.0, *learning_s[1:]])
+    return min(len(learning_s), max(_REPEATED, int(np.searchsorted(sums_s, 10 * _RESOLUTION_S - 1e-9)) + 1))
 
 
 def _limited_sum(steps: Sequence[int], limit: int) -> int:

@@ -139,7 +139,8 @@ def test_crashed_run_resumes_exactly(complete, tmp_path, monkeypatch, interval_s
 def test_replay_reproduces_the_run_without_reports(complete, tmp_path):
     access = {"kind": "replay", "run": str(complete.folder)}
     replayed = run(tmp_path / "replayed", access=access)
-    assert_same(complete, replayed, ("rounds", "deliveries", "metrics"))
+    assert_same(complete, replayed, ("rounds", "deliveries"))
+    pd.testing.assert_frame_equal(complete.metrics, replayed.metrics, rtol=1e-5, atol=1e-5)  # to rounding
     traced = coupling.trace(scenario(access=access), tmp_path / "traced")
     assert_same(complete, traced, ("rounds", "deliveries"))
     assert_same(

@@ -236,7 +236,7 @@ class TestDryRun:
             training_method = ""
 
             def __init__(self, setup):
-                self.steps = sum(learner.local_steps or 3 for learner in setup.scenario.learners.values())
+                self.steps = sum(learner.local_steps or 4 for learner in setup.scenario.learners.values())
 
             def start(self):
                 clock[0] += 0.25
@@ -253,10 +253,45 @@ class TestDryRun:
         clock = [0.0]
         monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: clock[0])
         monkeypatch.setattr(dry_run, "open_learner", open_timed_learner)
-        steps = 50 + 3  # 20 examples in batches of 8
+        steps = 50 + 4  # 32 examples in batches of 8
         evaluations_s = (2 + 3) * 0.25
         expected_s = 150 * (1e-3 + 1e-4 * steps) + evaluations_s
         assert run_dry(make_scenario(**SPARSE)).seconds == pytest.approx(expected_s)
+
+    def test_a_clock_of_ticks_gives_the_same_order_of_time(self, monkeypatch):
+        """Rounds of 2 ms take 0 or 10 ms by a clock of ticks, and the first five take 0."""
+        seconds = []
+        for tick_s in (1e-9, 0.01):
+            clock = [0.0]
+
+            class Timed:
+                lanes = diverged = ()
+                training_method = ""
+
+                def __init__(self, setup, clock=clock):
+                    self.steps = sum(learner.local_steps or 4 for learner in setup.scenario.learners.values())
+                    self.clock = clock
+
+                def start(self):
+                    return LearnerReport(0)
+
+                def step(self, rounds):
+                    self.clock[0] += 1e-4 + 1e-5 * self.steps
+                    return LearnerReport(0)
+
+            @contextmanager
+            def open_timed_learner(setup, *arguments, learning, learner=Timed):
+                yield learner(setup)
+
+            def ticks(clock=clock, tick_s=tick_s):
+                return tick_s * (clock[0] // tick_s)
+
+            monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", ticks)
+            monkeypatch.setattr(dry_run, "open_learner", open_timed_learner)
+            seconds.append(run_dry(make_scenario(**SPARSE | {"rounds": 1000})).seconds)
+        exact_s, by_ticks_s = seconds
+        assert exact_s == pytest.approx(1000 * (1e-4 + 1e-5 * (50 + 4)), rel=1e-3)
+        assert exact_s / 2 < by_ticks_s < 2 * exact_s
 
 
 def test_training_steps_use_the_mean_number_of_samples():

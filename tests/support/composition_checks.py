@@ -13,6 +13,8 @@ from support.run_invariants import check_tables, tables_of_recorder, watched
 
 MAX_EVENTS = 8_000
 """Number of events after which a run is cut off."""
+MAX_TIME_S = 1e6
+"""Simulated time after which a run is cut off, as that of a user that drives away for ever."""
 SEEDS, BLOCKS, DRAWS = 6, 6, 2000
 """Seeds of a test of equal users, blocks of time of each run, and permutations."""
 LEVEL = 1.0 / 1000.0
@@ -24,15 +26,15 @@ tests together.
 
 
 class LongRunError(Exception):
-    """A run with more events than a small scenario has."""
+    """A run with more events, or for a longer time, than a small scenario has."""
 
 
 class BoundedMemory(Memory):
-    """A recorder that ends a run after `MAX_EVENTS`."""
+    """A recorder that ends a run after `MAX_EVENTS` and `MAX_TIME_S`."""
 
     def record(self, event):
         super().record(event)
-        if len(self.rows) > MAX_EVENTS:
+        if len(self.rows) > MAX_EVENTS or np.max(event.time_s) > MAX_TIME_S:
             raise LongRunError
 
 
