@@ -37,10 +37,22 @@ def sweep_summary(axes, metric="accuracy", learners=("A", "B"), half=0.02):
 TWO_AXES = {"lr": [0.001, 0.01, 0.1], "users": [5, 10]}
 
 
+def candidate_table():
+    """Return the table of three candidates of two learners."""
+    rows = [
+        (learner, 1, lr, lr, "", value, 0.05, 2, 0, int(lr == 0.2))
+        for learner in ("A", "B")
+        for lr, value in ((0.1, 0.5), (0.2, 0.7), (0.4, 0.6))
+    ]
+    columns = ["learner", "pass", "lr", "step", "settings", "value", "half", "replicas", "diverged", "chosen"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def plot_calls(run):
     """Return a call of each function with the tables of a run."""
     return {
         "curves": lambda **options: plots.curves(run.metrics, "accuracy", **options),
+        "candidates": lambda **options: plots.candidates(candidate_table(), **options),
         "class_accuracy": lambda **options: plots.class_accuracy(run.metrics, rare=[9], **options),
         "user_accuracy": lambda **options: plots.user_accuracy(run.metrics, **options),
         "user_scatter": lambda **options: plots.user_scatter(
