@@ -298,7 +298,7 @@ class Watch:
         now_s = simulator.env.now
         for port, count in Counter(self.place.values()).items():
             on_link = sum(self.place[message] is port for message in self.on_link)
-            assert len(port._buffer) + (port._sending is not None) + on_link == count, "a message is neither in nor out"
+            assert port.length + on_link == count, "a message is neither in nor out"
         for busy_s in simulator._links_busy_s(now_s).values():
             assert -SLACK * now_s <= busy_s <= now_s * (1 + SLACK)
         for spans_s in self.airtimes_s.values():
