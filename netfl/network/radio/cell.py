@@ -27,6 +27,8 @@ from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Users
 
+_ROUNDING = 1e-9
+"""Relative difference of airtimes that counts as none."""
 UNLIMITED_AIRTIME = Fault(
     "rate",
     "missing: rates that follow the SNR have no slowest one, so a frame has no longest airtime, which slots need",
@@ -297,6 +299,8 @@ class Cell:
             mode = self._chosen_modes(ids, start_s, share)
         if duration_s is None:
             duration_s = self._frame_airtimes_s(senders, mode, start_s, share)
+            if isinstance(duration_s, np.ndarray) and share is not None:
+                duration_s = _equal_after_rounding(duration_s)
 
         # those alike in all of this are one transmission, which the transmit path puts on the air
         end: simpy.Event | None = None
@@ -368,6 +372,25 @@ class Cell:
         bits_of_each = np.broadcast_to(bits, len(users)).tolist()
         mode_of_each = np.broadcast_to(mode, len(users)).tolist()
         return np.array([self._medium.airtime_s(*frame) for frame in zip(bits_of_each, mode_of_each, strict=True)])
+
+
+def _equal_after_rounding(durations_s: Floats) -> Floats:
+    """Return durations of which those that differ by rounding alone are equal, to the largest of them.
+
+    Shares that let all frames end together are quotients.  A draw decides the order of frames that end together, not
+    the rounding of these quotients.
+
+    >>> durations_s = _equal_after_rounding(np.array([1.0, 2.0, 1.0 + 1e-15]))
+    >>> bool(durations_s[0] == durations_s[2]), float(durations_s[1])
+    (True, 2.0)
+    """
+    order = np.argsort(durations_s)
+    ascending_s = durations_s[order]
+    is_last = np.append(ascending_s[1:] > ascending_s[:-1] * (1.0 + _ROUNDING), True)
+    last = np.flatnonzero(is_last)
+    merged_s = np.empty_like(durations_s)
+    merged_s[order] = ascending_s[last[np.searchsorted(last, np.arange(len(order)))]]
+    return merged_s
 
 
 def _select(values: ArrayLike, places: Sequence[int]) -> ArrayLike:
