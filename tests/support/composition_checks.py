@@ -30,17 +30,21 @@ class LongRunError(Exception):
 
 
 class BoundedMemory(Memory):
-    """A recorder that ends a run after `MAX_EVENTS` and `MAX_TIME_S`."""
+    """A recorder that ends a run after `MAX_EVENTS`, and after *longest_s* of simulated time."""
+
+    def __init__(self, longest_s=np.inf):
+        super().__init__()
+        self._longest_s = longest_s
 
     def record(self, event):
         super().record(event)
-        if len(self.rows) > MAX_EVENTS or np.max(event.time_s) > MAX_TIME_S:
+        if len(self.rows) > MAX_EVENTS or np.max(event.time_s) > self._longest_s:
             raise LongRunError
 
 
-def simulate(scenario, replica=0):
+def simulate(scenario, replica=0, longest_s=np.inf):
     """Return the rounds of one replica and its recorder."""
-    log = BoundedMemory()
+    log = BoundedMemory(longest_s)
     context = replace(access_context(scenario, replica), recorder=log)
     return [*scenario.access.rounds(context)], log
 
@@ -48,7 +52,7 @@ def simulate(scenario, replica=0):
 def check_run_of(scenario, replica=0):
     """Check all invariants of one replica."""
     with watched():
-        rounds, log = simulate(scenario, replica)
+        rounds, log = simulate(scenario, replica, MAX_TIME_S)
     access = scenario.access.model_dump(mode="json")
     check_tables(tables_of_recorder(rounds, log), scenario.users, scenario.steps, access)
 
