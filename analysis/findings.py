@@ -16,7 +16,6 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +147,7 @@ class Finding:
         """Return the scenario of the sweep with an override *block*."""
         return netfl.load(ROOT / self.scenario_file, {}, [block] if block else [])
 
-    @cached_property
+    @property
     def results(self) -> pd.DataFrame:
         """The stored results: one row for each block, point, learner, replica and metric; empty without any."""
         if not self.results_file.exists():
@@ -364,7 +363,6 @@ def store(finding: Finding, block: str, rows: pd.DataFrame) -> None:
     finding.results_file.parent.mkdir(parents=True, exist_ok=True)
     parts = [part for part in (kept, rows) if len(part)]
     pd.concat(parts).to_csv(finding.results_file, index=False, float_format="%.6g")
-    finding.__dict__.pop("results", None)  # read anew
 
 
 def draw(finding: Finding) -> Figure:

@@ -100,7 +100,7 @@ class Part:
 
     @property
     def is_authors(self) -> bool:
-        """Whether it is the complete experiment at the settings of its authors, so that its results test claims."""
+        """True for the complete experiment at its authors' settings, whose results test claims."""
         return self.full and self.published
 
     def has_settings(self, stored: Mapping[str, Any]) -> bool:

@@ -102,19 +102,16 @@ def test_a_sweep_is_stored_with_its_chosen_steps_and_drawn(monkeypatch, tmp_path
     monkeypatch.setattr(Finding, "load", lambda self, block: scenario)
     assert findings.place_of(sweep) == (finding, "independent")
     findings.store(finding, "independent", findings.extract(sweep, finding, "independent"))
-    try:
-        for number, point in enumerate(finding.points):
-            for learner in finding.learners:
-                summary = sweep.summary
-                own = summary[(summary["point"] == number) & (summary["learner"] == learner)]
-                mean = own[own["metric"] == "rare_accuracy.last_tenth"]["mean"].iloc[0]
-                stored = finding.values(Series("independent", point, learner))
-                assert interval(stored).mean == pytest.approx(mean, rel=1e-5)
-        run = sweep.run(sweep.tasks["task"][0])
-        chosen = run.candidates.query("chosen == 1").set_index("learner")["lr"]
-        first = finding.results[finding.results["point"] == finding.points[0]].groupby("learner")["lr"].first()
-        assert first[[*finding.learners]].tolist() == pytest.approx(chosen[[*finding.learners]].tolist(), rel=1e-5)
-        assert any("| independent | 2 % |" in line for line in findings.section(finding))
-        assert len(findings.draw(finding).axes) == 1
-    finally:
-        finding.__dict__.pop("results")  # of a shared object
+    for number, point in enumerate(finding.points):
+        for learner in finding.learners:
+            summary = sweep.summary
+            own = summary[(summary["point"] == number) & (summary["learner"] == learner)]
+            mean = own[own["metric"] == "rare_accuracy.last_tenth"]["mean"].iloc[0]
+            stored = finding.values(Series("independent", point, learner))
+            assert interval(stored).mean == pytest.approx(mean, rel=1e-5)
+    run = sweep.run(sweep.tasks["task"][0])
+    chosen = run.candidates.query("chosen == 1").set_index("learner")["lr"]
+    first = finding.results[finding.results["point"] == finding.points[0]].groupby("learner")["lr"].first()
+    assert first[[*finding.learners]].tolist() == pytest.approx(chosen[[*finding.learners]].tolist(), rel=1e-5)
+    assert any("| independent | 2 % |" in line for line in findings.section(finding))
+    assert len(findings.draw(finding).axes) == 1
