@@ -57,7 +57,7 @@ class RadioMap(Measured):
     """
 
     relative: bool = False
-    """Whether coordinates are relative to the tower's position, in place of coordinates on the map of the topology."""
+    """Coordinates count from the position of the tower, and not from the origin of the topology."""
     interpolation: Literal["bilinear", "nearest"] = "bilinear"
     """Rule between the points: ``bilinear`` or ``nearest``."""
     out_of_range: Outside = "error"
