@@ -16,6 +16,7 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +25,20 @@ from matplotlib.figure import Figure
 
 import netfl
 from netfl.errors import NetflError
+from netfl.learning.aggregation.fedau import Fedau
 from netfl.plots import style
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps.results import Sweep
+from netfl.types import Bools, Floats
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "analysis/results/findings"
 PAGE = ROOT / "docs/findings.md"
 PLOTS = ROOT / "docs/findings"
 METRICS = ("accuracy", "rare_accuracy", "jain", "energy_J")
+WEIGHT = "weight_times_rate"
+"""Metric of FedAU: the mean weight of the rarest user's updates, times its rate; 1 is unbiased."""
 _COLUMNS = ["block", "point", "learner", "lr", "replica", "metric", "value"]
 _TYPES = {"block": str, "point": str, "learner": str}
 
@@ -110,6 +115,7 @@ class Finding:
         hypotheses: statements written before the runs.
         core_hours: hours of one thread for all sweeps, by `netfl check`.
         network: metrics of the network that the table shows.
+        is_map: the plot is a map of learners and points, with the weights of FedAU, and no lines.
     """
 
     name: str
@@ -122,6 +128,7 @@ class Finding:
     hypotheses: Sequence[Hypothesis]
     core_hours: float
     network: Sequence[str] = ()
+    is_map: bool = False
 
     @property
     def scenario_file(self) -> str:
@@ -170,6 +177,8 @@ class Finding:
 FEDAVG, CVAR_3, CVAR_1 = "FedAvg", "CVaR 0.3", "CVaR 0.1"
 _RATES = ("2 %", "1 %", "0.5 %")
 _ABSENCES = ("20", "50", "100", "200", "500", "1,000")
+_LONGER_ABSENCES = ("20", "50", "200", "1,000")
+_CUTOFFS = ("K = 5", "K = 20", "K = 50", "K = 200", "no cutoff")
 _MACS = ("slotted ALOHA", "CSMA/CA", "TDMA", "round robin", "age-adaptive ALOHA")
 _POINT = 0.05
 """Smallest difference of accuracies that would change a choice between two learners: five points."""
@@ -269,6 +278,52 @@ FINDINGS = (
         core_hours=1.5,
     ),
     Finding(
+        name="cutoff",
+        title="FedAU's cutoff and the length of outages",
+        question=(
+            "FedAU weighs a user by the mean interval between its participations, and cuts an interval off at K "
+            "rounds. A short cutoff makes the weights of rare users too small, a long one waits for few long "
+            "intervals, so that weights differ from run to run. Does the best K grow with the length of absences, and "
+            "does any K do what MIFA does, which keeps the last update of a user that is away? Learners, data and "
+            "access are those of the finding above, of which four points were known when these hypotheses were written."
+        ),
+        blocks={"": ""},
+        points=_LONGER_ABSENCES,
+        axis="mean absence of the rarest user (rounds)",
+        learners=(*_CUTOFFS, "MIFA"),
+        hypotheses=[
+            Hypothesis(
+                "At absences of 20 rounds K = 50 is above K = 5 on the rare class",
+                Series("", "20", "K = 50"),
+                Series("", "20", "K = 5"),
+            ),
+            Hypothesis(
+                "At absences of 20 rounds K = 50 is within 5 points of no cutoff on the rare class",
+                Series("", "20", "K = 50"),
+                Series("", "20", "no cutoff"),
+                _POINT,
+                is_equality=True,
+            ),
+            Hypothesis(
+                "At absences of 200 rounds K = 200 is more than 5 points above K = 5 on the rare class",
+                Series("", "200", "K = 200"),
+                Series("", "200", "K = 5"),
+                _POINT,
+            ),
+            *(
+                Hypothesis(
+                    f"At absences of 200 rounds MIFA is more than 20 points above {cutoff} on the rare class",
+                    Series("", "200", "MIFA"),
+                    Series("", "200", cutoff),
+                    4 * _POINT,
+                )
+                for cutoff in _CUTOFFS
+            ),
+        ],
+        core_hours=1.0,
+        is_map=True,
+    ),
+    Finding(
         name="mac_fairness",
         title="The MAC decides fairness",
         question=(
@@ -353,8 +408,58 @@ def extract(sweep: Sweep, finding: Finding, block: str) -> pd.DataFrame:
     steps = [
         chosen.get((point, learner), np.nan) for point, learner in zip(finals["point"], finals["learner"], strict=True)
     ]
-    rows = finals.assign(block=block, lr=steps, point=[finding.points[number] for number in finals["point"]])
+    rows = finals.assign(block=block, lr=steps)
+    if finding.is_map:
+        rows = pd.concat([rows, used_weights(sweep).assign(block=block)])
+    rows["point"] = [finding.points[number] for number in rows["point"]]
     return rows[_COLUMNS].sort_values(["point", "learner", "metric", "replica"], kind="stable")
+
+
+def interval_weights(participates: Bools, cutoff: int | None) -> Floats:
+    """Return FedAU's weight of a user in each round: the mean of its intervals that ended before, 1 without any.
+
+    Args:
+        participates: whether the user participates, by round.
+        cutoff: number of rounds at which an interval ends without a participation; ``None`` is no limit.
+
+    Source: Wang and Ji, ICLR 2024, algorithm 2.
+
+    >>> interval_weights(np.array([False, True, False, False, False, True]), 3)
+    array([1. , 1. , 2. , 2. , 2. , 2.5])
+    """
+    lengths: list[int] = []
+    weights = []
+    lasting = 0
+    for is_participating in participates.tolist():
+        weights.append(float(np.mean(lengths)) if lengths else 1.0)
+        lasting += 1
+        if is_participating or lasting == cutoff:
+            lengths.append(lasting)
+            lasting = 0
+    return np.array(weights)
+
+
+def used_weights(sweep: Sweep) -> pd.DataFrame:
+    """Return the mean weight with which each FedAU counted the rarest user's updates, times that user's rate.
+
+    A replica in which the user is never delivered has no row.
+    """
+    rows = []
+    placed = sweep.deliveries.merge(sweep.points[["point", "trace"]], on="trace")
+    for (point, replica, user), deliveries in placed.groupby(["point", "replica", "user"]):
+        scenario = sweep.scenario_at(point)
+        rates = np.array(scenario.access.probability)
+        if user != np.argmin(rates):
+            continue
+        participates = np.zeros(scenario.rounds, bool)
+        participates[deliveries["round"].to_numpy() - 1] = True
+        for name, learner in scenario.learners.items():
+            if not isinstance(learner.aggregation, Fedau):
+                continue
+            weights = interval_weights(participates, learner.aggregation.cutoff)
+            used = float(weights[participates].mean() * rates[user])
+            rows.append((point, name, replica, WEIGHT, used))
+    return pd.DataFrame(rows, columns=["point", "learner", "replica", "metric", "value"])
 
 
 def store(finding: Finding, block: str, rows: pd.DataFrame) -> None:
@@ -366,6 +471,42 @@ def store(finding: Finding, block: str, rows: pd.DataFrame) -> None:
 
 
 def draw(finding: Finding) -> Figure:
+    """Draw the plot of a finding."""
+    return draw_map(finding) if finding.is_map else draw_lines(finding)
+
+
+def draw_map(finding: Finding) -> Figure:
+    """Draw maps of learners and points: the weights' bias, their spread over replicas, and the rare accuracy."""
+    panels = (
+        ("mean weight × rate (1 is unbiased)", WEIGHT, np.mean, 1.0, "{:.2f}"),
+        ("its standard deviation", WEIGHT, partial(np.std, ddof=1), 1.0, "{:.2f}"),
+        ("rare accuracy (%)", "rare_accuracy", np.mean, 100.0, "{:.0f}"),
+        ("its standard deviation (points)", "rare_accuracy", partial(np.std, ddof=1), 100.0, "{:.0f}"),
+    )
+    figure = style.PlotFigure(figsize=(12.4, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True)
+    for ax, (title, metric, statistic, scale, shape) in zip(axes, panels, strict=True):
+        values = np.full((len(finding.learners), len(finding.points)), np.nan)
+        for row, learner in enumerate(finding.learners):
+            for column, point in enumerate(finding.points):
+                found = finding.values(Series("", point, learner, metric))
+                if len(found):
+                    values[row, column] = scale * statistic(found)
+        ax.imshow(values, aspect="auto", cmap="Blues", vmin=0.0, vmax=1.25 * np.nanmax(values))
+        for row, column in np.ndindex(values.shape):
+            value = values[row, column]
+            text = "–" if np.isnan(value) else shape.format(value)
+            is_dark = value > 0.75 * np.nanmax(values)
+            ax.text(column, row, text, ha="center", va="center", color="white" if is_dark else "black")
+        ax.set_title(title, fontsize="medium")
+        ax.set_xticks(range(len(finding.points)), finding.points)
+        ax.grid(visible=False)
+    axes[0].set_yticks(range(len(finding.learners)), finding.learners)
+    figure.supxlabel(finding.axis, fontsize="medium")
+    return figure
+
+
+def draw_lines(finding: Finding) -> Figure:
     """Draw the rare accuracy of each learner over the points, a panel for each block that was run."""
     blocks = [block for block in finding.blocks if block in set(finding.results["block"])]
     figure = style.PlotFigure(figsize=(1.6 + 2.8 * max(2, len(blocks)), 3.4), layout="constrained")

@@ -4,11 +4,13 @@ import findings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from findings import FINDINGS, Finding, Hypothesis, Series
 from scipy import stats
 from support.inline_sweep_engine import Here
 
 import netfl
+from netfl.learning.aggregation.fedau import Fedau
 from netfl.results.statistics import ConfidenceInterval, interval
 
 A, B = Series("", "1", "A"), Series("", "1", "B")
@@ -88,6 +90,37 @@ def test_results_of_a_block_replace_those_before(toy):
     findings.store(toy, "", rows([("1", "A", 0, 0.75), ("2", "A", 0, 0.25)]))
     assert toy.values(A).tolist() == [0.75]
     assert len(toy.results) == 4
+
+
+@pytest.mark.parametrize("cutoff", [1, 3, 7, None])
+def test_interval_weights_are_those_of_fedau(cutoff):
+    participates = np.random.default_rng(4).random(60) < 0.2
+    aggregation = Fedau(cutoff=cutoff)
+    zero = torch.zeros(1, dtype=torch.float64)
+    state = aggregation.open(1, zero)
+    expected = []
+    for is_participating in participates.tolist():
+        expected.append(float(aggregation.user_weights(state)[0]))
+        state = aggregation._add_round(state, torch.tensor([is_participating]))
+    assert findings.interval_weights(participates, cutoff) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.slow
+def test_a_map_stores_the_weights_that_were_used(monkeypatch, tmp_path):
+    monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
+    finding = next(each for each in FINDINGS if each.is_map)
+    short = {"rounds": 150, "replicas": 2, "evaluate.every": 50, "tuning.candidates": 3, "tuning.replicas": 1}
+    short |= {"access.probability": [0.5] * 9 + [0.2], "sweep": {"access.switch_on": [0.25, 0.2, 0.1, 0.05]}}
+    scenario = netfl.load(findings.ROOT / finding.scenario_file, short)
+    sweep = netfl.sweep(scenario, tmp_path / "sweep", engine=Here())
+    findings.store(finding, "", findings.extract(sweep, finding, ""))
+    deliveries = sweep.run(sweep.tasks["task"][0]).table("deliveries").query("user == 9 and replica == 1")
+    participates = np.isin(np.arange(1, 151), deliveries["round"])
+    used = findings.interval_weights(participates, 5)[participates].mean() * 0.2
+    stored = finding.values(Series("", "20", "K = 5", findings.WEIGHT))
+    assert stored[1] == pytest.approx(used, rel=1e-5)
+    assert finding.values(Series("", "20", "MIFA", findings.WEIGHT)).empty
+    assert len(findings.draw(finding).axes) == 4
 
 
 @pytest.mark.slow
