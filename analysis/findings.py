@@ -184,13 +184,13 @@ _POINT = 0.05
 """Smallest difference of accuracies that would change a choice between two learners: five points."""
 
 
-def _gains(block: str, points: Sequence[str], *, is_equality: bool) -> list[Hypothesis]:
-    """Return that FED-CVaR-AVG gains more than five points over FedAvg, or that both are equal within them."""
+def _gains(block: str, points: Sequence[str], *, is_equality: bool, learner: str = CVAR_3) -> list[Hypothesis]:
+    """Return that a FED-CVaR-AVG gains more than five points over FedAvg, or that both are equal within them."""
     words = "is within 5 points of that of" if is_equality else "is more than 5 points above that of"
     return [
         Hypothesis(
-            f"{block}, {point}: the rare accuracy of {CVAR_3} {words} {FEDAVG}",
-            Series(block, point, CVAR_3),
+            f"{block}, {point}: the rare accuracy of {learner} {words} {FEDAVG}",
+            Series(block, point, learner),
             Series(block, point, FEDAVG),
             _POINT,
             is_equality,
@@ -227,6 +227,40 @@ FINDINGS = (
             *_gains("cycle of 200", _RATES[:2], is_equality=False),
         ],
         core_hours=2.5,
+    ),
+    Finding(
+        name="fashion",
+        title="Does a gain of CVaR remain on Fashion-MNIST?",
+        question=(
+            "In our own experiments with equal steps ([here](reproduction.md)) CVaR gains 17 to 26 points on rare "
+            "classes. A measurement on two seeds, with FedAvg at five step sizes and CVaR at three, found that 17 "
+            "points remain with Markovian access, where digits kept nothing. Here the same accesses are tuned on fresh "
+            "seeds: thirty users, one of them delivered in each round, and the three rarest hold the classes 8 and 9. "
+            "The network has three towers, fading, collisions, a storm and nights."
+        ),
+        blocks={
+            "Markov": "markov",
+            "network": "emergent",
+            "independent": "",
+            "long absences": "sticky",
+            "cycle of 100": "cyclic",
+        },
+        points=("3 users",),
+        axis="users with the rare classes",
+        learners=(FEDAVG, CVAR_3, CVAR_1),
+        hypotheses=[
+            *(
+                hypothesis
+                for block in ("Markov", "network", "independent", "long absences", "cycle of 100")
+                for hypothesis in _gains(block, ("3 users",), is_equality=False, learner=CVAR_1)
+            ),
+            Hypothesis(
+                "Markov, 3 users: the accuracy on all classes of CVaR 0.1 is above that of FedAvg",
+                Series("Markov", "3 users", CVAR_1, "accuracy"),
+                Series("Markov", "3 users", FEDAVG, "accuracy"),
+            ),
+        ],
+        core_hours=3.0,
     ),
     Finding(
         name="absence",
