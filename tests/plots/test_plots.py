@@ -9,6 +9,7 @@ import pytest
 import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import netfl
 from netfl import plots
@@ -42,7 +43,7 @@ def candidate_table():
     rows = [
         (learner, 1, lr, lr, "", value, 0.05, 2, 0, int(lr == 0.2))
         for learner in ("A", "B")
-        for lr, value in ((0.1, 0.5), (0.2, 0.7), (0.4, 0.6))
+        for lr, value in ((0.02, 0.5), (0.2, 0.7), (2.0, 0.6))
     ]
     columns = ["learner", "pass", "lr", "step", "settings", "value", "half", "replicas", "diverged", "chosen"]
     return pd.DataFrame(rows, columns=columns)
@@ -96,6 +97,16 @@ def test_all_plots_use_the_given_axes_or_a_new_figure(run):
         assert figure._repr_png_()[1:4] == b"PNG", "a notebook shows it"
         assert figure.axes[0].has_data(), name
     assert plt.get_fignums() == before
+
+
+@pytest.mark.slow
+def test_no_plot_has_mathematical_text_which_a_page_would_show_as_it_is(run):
+    for name, call in plot_calls(run).items():
+        with style.theme():
+            figure = call()
+            figure.draw_without_rendering()
+        texts = [text.get_text() for text in figure.findobj(Text)]
+        assert [text for text in texts if "$" in text] == [], name
 
 
 def test_a_curve_is_the_mean_over_replicas(run):
