@@ -78,9 +78,12 @@ def check(
             for name in scenario.overrides:
                 changes.load(path, [name])
             points = points_of(scenario) if scenario.sweep is not None else []
-            where = "points of the space to search" if isinstance(scenario.sweep, SearchSpec) else "points of its sweep"
+            where = "of the space to search" if isinstance(scenario.sweep, SearchSpec) else "of its sweep"
             dry_run = run_dry(scenario)
-            echo(f"{path}: valid" + (f", at all {len(points)} {where}" if points else ""))
+            tried = ""
+            if points:
+                tried = f", at all {len(points)} points {where}" if len(points) > 1 else f", at the only point {where}"
+            echo(f"{path}: valid{tried}")
             echo(f"  {dry_run}")
             if scenario.stop_s is not None:
                 length = f", after about {dry_run.expected:.3g} rounds" if dry_run.expected else ""
