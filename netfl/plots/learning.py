@@ -355,5 +355,10 @@ def regions(
 
 
 def _learners(metrics: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:
-    """Return the requested learners, or all in the order of the table."""
-    return [*learners] if learners is not None else metrics["learner"].astype(str).drop_duplicates().tolist()
+    """Return the requested learners, or all in the order of the table's categories, or else of its rows."""
+    if learners is not None:
+        return [*learners]
+    names = metrics["learner"].drop_duplicates()
+    if isinstance(names.dtype, pd.CategoricalDtype):
+        names = names.sort_values()
+    return names.astype(str).tolist()

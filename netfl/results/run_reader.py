@@ -285,6 +285,9 @@ class Run:
         else:
             return pd.DataFrame({column: pd.Series(dtype=DTYPES[kind]) for column, kind in OTHER_TABLES[name].items()})
         table: pd.DataFrame = rows.to_pandas(ignore_metadata=True)
+        if "learner" in table:  # groups and plots then have the order of the scenario
+            others = [name for name in table["learner"].cat.categories if name not in self.learners]
+            table["learner"] = table["learner"].cat.set_categories([*self.learners, *others])
         return table
 
     def path_of(self, name: str) -> Path:

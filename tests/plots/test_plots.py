@@ -115,6 +115,12 @@ def test_a_curve_is_the_mean_over_replicas(run):
     np.testing.assert_allclose(ax.lines[0].get_ydata(), 100 * table.groupby("round")["value"].mean())
 
 
+def test_learners_have_the_order_of_the_scenario_whatever_that_of_the_rows(run):
+    assert [*run.metrics["learner"].cat.categories] == [*run.learners]
+    ax = plots.curves(run.metrics.iloc[::-1], "accuracy").axes[0]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [*run.learners]
+
+
 def test_curves_over_bits_and_energy_need_the_rounds(run):
     with pytest.raises(ValueError, match=r"rounds=run\.rounds"):
         plots.curves(run.metrics, over="bits")
