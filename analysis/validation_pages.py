@@ -104,6 +104,12 @@ DISTRIBUTIONS: Mapping[str, Mapping[str, Any]] = {
     "uniform": {"distribution": "uniform", "width": 0.5},
     "hyperexp.": {"distribution": "hyperexponential", "cv": 2.0},
 }
+DIVISIONS = {
+    "equal, users": {"access.mac.division": "equal"},
+    "equal, backlog": {"access.mac": {"kind": "fdma", "among": "backlog"}},
+    "need": {"access.mac.division": "need"},
+    "water-filling": {"access.mac.division": "water_filling"},
+}
 DELAY, LOAD = "mean delay, ms", "load ρ"
 
 PAGES: Mapping[str, Sequence[Panel]] = {
@@ -186,5 +192,9 @@ PAGES: Mapping[str, Sequence[Panel]] = {
               "distance, m", label)
         for metric, theory, label in (
             ("snr_mean_db", "snr_theory_db", "SNR, dB"), ("delay_mean_s", "delay_theory_s", "mean delay, s"))
+    ],
+    "divided_band": [
+        Panel("access.radio.bandwidth", (0.25e6, 0.5e6, 1e6, 2e6, 4e6, 8e6), "throughput_bps",
+              "throughput_theory_bps", "band, MHz", "throughput, Mb/s", DIVISIONS, (1e-6, 1e-6), log="xy", replicas=2),
     ],
 }  # fmt: skip

@@ -12,6 +12,7 @@ from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.theory import Condition, TheoryCase
+from netfl.types import Floats
 
 ChannelT = TypeVar("ChannelT", bound=Channel)
 _ROUNDING = 1e-9
@@ -23,13 +24,18 @@ def random_channels(case: TheoryCase) -> list[Channel]:
     return [channel for channel in case.network.channel if any(law.draw or law.statistics for law in channel.laws())]
 
 
-def budget_db(case: TheoryCase) -> float:
-    """Return the SNR of every user without random gains: power and gains over the noise."""
+def budgets_db(case: TheoryCase) -> Floats:
+    """Return the SNR of each user without random gains, ``[users]``: power and gains over the noise."""
     assert case.network.radio is not None
     random = random_channels(case)
     channels = [channel for channel in case.network.channel if channel not in random]
     budget = LinkBudget(case.network.radio, channels, case.layout, case.streams)
-    return float(budget.snr_db(np.arange(1), 0.0)[0])
+    return budget.snr_db(np.arange(case.layout.users), 0.0)
+
+
+def budget_db(case: TheoryCase) -> float:
+    """Return the SNR of every user, if all have the same."""
+    return float(budgets_db(case)[0])
 
 
 def find_random_channel(case: TheoryCase, *kinds: type[ChannelT]) -> ChannelT | None:
@@ -96,16 +102,16 @@ ONE_CELL = (
 )
 """One tower without outages, and no frame survives a collision."""
 
-_NO_FADING = Condition("channel", "channels with no fading or delay", _has_no_fading)
+NO_FADING = Condition("channel", "channels with no fading or delay", _has_no_fading)
 _THRESHOLD = Condition(
     "reception",
     "snr_threshold or shannon with a rate, in which only collisions cause losses",
     lambda case: find_threshold(case) is not None,
-    given=(_NO_FADING,),
+    given=(NO_FADING,),
 )
 ONLY_COLLISIONS = (
     *EQUAL_LINKS,
-    _NO_FADING,
+    NO_FADING,
     _THRESHOLD,
     Condition("radio", "users that are all received without collisions", _receives_all, given=(_THRESHOLD,)),
     *ONE_CELL,

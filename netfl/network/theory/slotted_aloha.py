@@ -23,9 +23,10 @@ def _leaves_at_tower(case: TheoryCase) -> bool:
     return all(traffic.destination == "tower" for traffic in case.network.traffic)
 
 
+LEAVES_AT_TOWER = Condition("traffic", "packets that leave at the tower (destination: tower)", _leaves_at_tower)
 ALOHA = (
     SATURATED,
-    Condition("traffic", "packets that leave at the tower (destination: tower)", _leaves_at_tower),
+    LEAVES_AT_TOWER,
     *ONLY_COLLISIONS,
 )
 """Saturated users of one cell, where only collisions cause losses."""
