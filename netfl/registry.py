@@ -65,6 +65,7 @@ FAMILIES = (
     "network/motion",
     "network/channel",
     "network/reception",
+    "network/interference",
     "network/mac",
     "network/queue",
     "network/routing",

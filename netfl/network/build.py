@@ -220,7 +220,6 @@ def _medium(spec: NetworkSpec, context: AccessContext, layout: Layout, node_stat
             connection,
             context.streams.at("reception"),
             interference=spec.interference,
-            capture_db=spec.capture,
         )
     if spec.mac is not None and spec.mac.rate_bps is not None:
         return Medium(spec.mac.rate_bps, connection)

@@ -13,7 +13,7 @@ from netfl.types import ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"
 """Reason why a key of rounds has no effect."""
-_LINK = ("channel", "capture", "interference", "unreachable")
+_LINK = ("channel", "interference", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
     "on_new_version",
@@ -52,8 +52,8 @@ def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
     """Cells that would share one collision domain, and users that would not sense those of other cells."""
     if not spec.shared_air:
         return
-    if spec.interference == "collide" and spec.capture is None:
-        remedy = "set interference: sinr, or a capture ratio"
+    if spec.interference.loses_all:
+        remedy = "set interference: sinr, or interference: {kind: capture, margin: 6 dB}"
         yield Fault("shared_air", "all cells would share one collision domain", None, remedy)
     if spec.mac is not None and spec.mac.has_carrier_sense:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"

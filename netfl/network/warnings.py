@@ -229,7 +229,7 @@ def _fragile_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]
 
 def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
     """Cells whose users get more packets than they can send, even without collisions, outages and updates."""
-    if spec.mac is None or spec.interference == "sinr" or spec.exempt is not None:
+    if spec.mac is None or spec.interference.receives_several or spec.exempt is not None:
         return  # several frames can be received at once
     if spec.reception is not None and spec.reception.follows_snr:
         return  # no rate is the highest

@@ -165,7 +165,7 @@ def axes() -> dict[str, dict[str, Any]]:
         "channel": {"none": None} | slowed(members("network/channel"), "network/channel"),
         "reception": {"base": None, **members("network/reception"), "shannon capacity": {"kind": "shannon"}},
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
-        "interference": {"collide": {}, "capture": {"capture": "6 dB"}, "sinr": {"interference": "sinr"}},
+        "interference": {"collide": None, **members("network/interference")},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
                      **members("network/topology")},
@@ -223,7 +223,9 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     for key in ("routing", "queue", "motion", "transport", "selection", "energy", "exempt", "staleness"):
         if has[key]:
             access[key] = value[key]
-    access |= value["interference"] | value["air"]
+    access |= value["air"]
+    if value["interference"] is not None:
+        access["interference"] = value["interference"]
     access.setdefault("compute", {}).update(value["compute"])
     if value["channel"] is not None:
         access["channel"] = [*access["channel"], value["channel"]]

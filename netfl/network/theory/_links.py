@@ -12,6 +12,7 @@ from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.theory import Condition, TheoryCase
+from netfl.registry import kind_of
 
 ChannelT = TypeVar("ChannelT", bound=Channel)
 _ROUNDING = 1e-9
@@ -82,14 +83,8 @@ ONE_CELL = (
     Condition(
         "interference",
         "collisions in which all are lost",
-        lambda case: case.network.interference == "collide",
-        lambda case: case.network.interference,
-    ),
-    Condition(
-        "capture",
-        "collisions in which all are lost",
-        lambda case: case.network.capture is None,
-        lambda case: case.network.capture,
+        lambda case: case.network.interference.loses_all,
+        lambda case: kind_of(type(case.network.interference)),
     ),
     Condition("topology", "one tower", lambda case: len(case.layout.towers) == 1),
     NO_OUTAGES,
