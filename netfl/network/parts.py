@@ -18,7 +18,7 @@ from netfl.network.outage import Outage
 from netfl.network.probe import Probe
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
-from netfl.network.radio.link_budget import Radio
+from netfl.network.radio.radios import Radio
 from netfl.network.reception import Reception
 from netfl.network.routing import Routing
 from netfl.network.routing.shortest_path import ShortestPath
@@ -39,7 +39,7 @@ class NetworkParts(Spec):
     motion: Annotated[Motion, FamilyMember()] | None = None
     """Motion of users; ``null``: none.  A user stays with the tower that was nearest at the start."""
     radio: Radio | None = None
-    """Radio of the users."""
+    """Radios of users and towers."""
     channel: tuple[Annotated[Channel, FamilyMember()], ...] = ()
     """Channel models, whose gains add up in dB; an empty list is a gain of 0 dB.  With a ``motion``, ``rayleigh``,
     ``rician`` and ``nakagami`` without a key for their pace follow it."""
@@ -87,9 +87,15 @@ class NetworkParts(Spec):
 
     @property
     def air_rates_bps(self) -> tuple[float, ...]:
-        """Bit rate of each mode of a frame on the air; a single 0 if nothing states one, or if it follows the SNR."""
+        """Bit rate of each mode of a frame on the air; a single 0 if nothing states one, or if it follows the SNR.
+
+        Users of different bandwidths have the rates of both the narrowest and the widest of them.
+        """
         if self.mac is not None and self.mac.rate_bps is not None:
             return (self.mac.rate_bps,)
         if self.reception is None or self.radio is None or self.reception.follows_snr:
             return (0.0,)
-        return tuple(self.reception.rate_bps(self.radio.bandwidth, mode) for mode in range(self.reception.modes))
+        bands_hz = dict.fromkeys(self.radio.bandwidth_bounds_hz)
+        return tuple(
+            self.reception.rate_bps(band_hz, mode) for band_hz in bands_hz for mode in range(self.reception.modes)
+        )

@@ -82,6 +82,8 @@ class DisturbedFrames:
             noise, ``[n]`` or one for all; where fading is followed, the interference is constant.
         min_sir_db: minimum ratio of signal to interference for each pair of modes, of a reception that has one.
         noise: power of the noise; 1, or nearly 0 for users that are exempt from it.
+        power_in_band: where users have different bandwidths, returns the interference of some users in the bands of
+            others, for an SNR of 1; ``power_in_band(users, others)`` is ``[n, m]``.
     """
 
     users: Ints
@@ -94,6 +96,7 @@ class DisturbedFrames:
     received_over: Callable[[float | Floats], Floats]
     min_sir_db: Floats | None = None
     noise: float = 1.0
+    power_in_band: Callable[[Ints, Ints], Floats | None] | None = None
 
     @property
     def signal(self) -> Floats:
@@ -102,6 +105,9 @@ class DisturbedFrames:
 
     def interference(self, mode: int | None = None) -> Floats:
         """Return the power of all others, or of those in *mode*, at each sender's worst moment, ``[n]``."""
+        if self.power_in_band is not None:
+            return self._interference_in_bands(mode, self.power_in_band)
+
         # other transmissions: their sum is largest when one of them starts
         spans = [
             (other.start_s, other.end_s, float(other.snr.sum())) for other in self.others if mode in {None, other.mode}
@@ -115,6 +121,25 @@ class DisturbedFrames:
         if mode in {None, self.mode}:
             signals = self.signal
         return np.asarray(worst + signals.sum() - signals)
+
+    def _interference_in_bands(self, mode: int | None, power_in_band: Callable[[Ints, Ints], Floats | None]) -> Floats:
+        """Return the interference in the band of each user, as `interference` does for one band."""
+        spans = []
+        for other in self.others:
+            if mode in {None, other.mode}:
+                weights = power_in_band(self.users, other.users)
+                assert weights is not None
+                spans.append((other.start_s, other.end_s, weights @ other.snr))
+        moments_s = {max(start_s, self.start_s) for start_s, _, _ in spans}
+        worst = np.zeros(len(self.users))
+        for at_s in moments_s:
+            powers = [power for start_s, end_s, power in spans if start_s <= at_s < end_s]
+            worst = np.maximum(worst, np.sum(powers, axis=0))
+        if mode in {None, self.mode}:
+            weights = power_in_band(self.users, self.users)
+            assert weights is not None
+            worst = worst + (weights - np.diag(np.diag(weights))) @ self.signal
+        return worst
 
 
 class Interference(Spec):

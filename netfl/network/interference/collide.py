@@ -1,4 +1,4 @@
-"""Collisions: frames that overlap are lost."""
+"""Collision channel: frames that overlap are lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netfl.types import Floats, Law
 
 
 class Collide(Interference):
-    """All frames that overlap on one channel are lost, however briefly they do.
+    """Collisions: all frames that overlap on one channel are lost, however briefly they do.
 
     The collision channel of the theory of random access: N. Abramson, AFIPS 1970; D. Bertsekas and R. Gallager, "Data
     Networks", 2nd ed., 1992, §4.2.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +17,7 @@ from netfl.network.radio.connection import Connection
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium, ReceptionResult, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Signal, Transmission, share_gain_db, touch_tolerance_s
+from netfl.network.radio.user_bands import UserBands
 from netfl.network.reception import FadedFrames, Reception
 from netfl.registry import is_plugin
 from netfl.streams import Streams
@@ -69,13 +71,18 @@ class FadingMedium(Medium):
     ) -> None:
         self.follows_snr = reception.follows_snr
         self.snr_gap_db = reception.snr_gap_db
-        rate_bps = math.nan if reception.follows_snr else reception.rate_bps(air.radio.bandwidth)
+        bands = UserBands(reception, air.bandwidth_hz)
+        rate_bps = math.nan
+        if bands.common_hz is not None and not reception.follows_snr:
+            rate_bps = reception.rate_bps(bands.common_hz)
         Medium.__init__(self, rate_bps, connection)
+        self.has_one_band = bands.common_hz is not None
         self.modes = reception.modes
         self.mode_names = [reception.mode_name(mode) for mode in range(reception.modes)]
         self._link_budget = air
         self._reception = reception
-        self._bandwidth_hz = air.radio.bandwidth
+        self._bands = bands
+        self._bandwidth_hz = math.nan if bands.common_hz is None else bands.common_hz  # that of all users
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._interference = interference
         self._is_checked = is_plugin(interference)
@@ -93,35 +100,45 @@ class FadingMedium(Medium):
         self._last_snr_db.clear()
         self._link_budget.power_offset_db = offset_db
 
-    def airtime_s(self, bits: float, mode: int = 0) -> float:
-        return bits / self._reception.rate_bps(self._bandwidth_hz, mode)
+    def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
+        return bits / self._reception.rate_bps(self._bandwidth_hz if bandwidth_hz is None else bandwidth_hz, mode)
 
-    def longest_s(self, bits: float) -> float:
+    def bandwidths_hz(self, ids: Ints) -> Sequence[float | None]:
+        if self.has_one_band:
+            return Medium.bandwidths_hz(self, ids)
+        bandwidths_hz: list[float | None] = self._bands.bandwidths_hz(ids).tolist()
+        return bandwidths_hz
+
+    def longest_s(self, bits: float, ids: Ints | None = None) -> float:
         if self.follows_snr:
             return math.inf
-        return Medium.longest_s(self, bits)
+        return max(
+            self.airtime_s(bits, mode, band_hz)
+            for band_hz in self._bands.distinct_hz(ids)
+            for mode in range(self.modes)
+        )
 
     def choose(
         self,
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None = None,
+        boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
     ) -> Ints:
         snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
-        return self._reception.choose(snr_db, self._bandwidth_hz)
+        return self._bands.choose(ids, snr_db)
 
     def rates_bps(
         self,
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None = None,
+        boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
     ) -> Floats:
         snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
-        rates_bps = self._reception.expected_rate_bps(snr_db, self._bandwidth_hz)
+        rates_bps = self._bands.expected_rates_bps(ids, snr_db)
         if share is None:
             return rates_bps
         return np.asarray(share * rates_bps)
@@ -131,7 +148,7 @@ class FadingMedium(Medium):
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None,
+        boost_db: float | Floats | None,
         share: float | Floats | None,
     ) -> Floats:
         """Return the SNR of each link, as the sender knows it, ``[n]``; the arguments are those of `choose`."""
@@ -158,8 +175,12 @@ class FadingMedium(Medium):
         self._downlinks_drawn[ids] += 1
         return is_up & (draws < probability)
 
-    def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
-        return self.best_snr_db(ids) + boost_db >= self._reception.threshold_db(self._bandwidth_hz, bits)
+    def can_receive(self, ids: Ints, bits: float, boost_db: float | Floats) -> Bools:
+        return np.asarray(self.best_snr_db(ids) + boost_db >= self.threshold_db(ids, bits))
+
+    def threshold_db(self, ids: Ints, bits: float) -> float | Floats:
+        """Return the SNR at which *bits* are received with a negligible probability, one for all or ``[n]``."""
+        return self._bands.threshold_db(ids, bits)
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``.
@@ -193,9 +214,10 @@ class FadingMedium(Medium):
                 probability[place] = self._undisturbed_success(ids[place : place + 1], signal)[0]
             return probability
         for mode in np.unique(modes).tolist():
-            signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode), bits, mode)
-            is_in_mode = modes == mode
-            probability[is_in_mode] = self._undisturbed_success(ids[is_in_mode], signal)
+            for band_hz in self._bands.distinct_hz(ids):
+                signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode, band_hz), bits, mode)
+                is_alike = (modes == mode) & (self._bands.bandwidths_hz(ids) == band_hz)
+                probability[is_alike] = self._undisturbed_success(ids[is_alike], signal)
         return probability
 
     def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
@@ -244,7 +266,7 @@ class FadingMedium(Medium):
     def _lone_reception(self, transmission: Transmission, snr_db: Floats) -> str:
         """Return the cause of failure of a single frame that nothing disturbs."""
         bits = float(np.max(transmission.frames.bits))
-        probability = float(self._reception.success(snr_db, self._bandwidth_hz, bits, transmission.mode)[0])
+        probability = float(self._bands.success(transmission.ids, snr_db, bits, transmission.mode)[0])
         if probability in _CERTAIN:
             return "" if probability else "faded"
         user = int(transmission.ids[0])
@@ -257,11 +279,12 @@ class FadingMedium(Medium):
 
         One draw decides both.
         """
-        alone = self._success(frames.snr_db, frames.fades, frames.bits, frames.transmission.mode)
+        ids = frames.transmission.ids
+        alone = self._success(ids, frames.snr_db, frames.fades, frames.bits, frames.transmission.mode)
         disturbed = alone
         if frames.is_disturbed:
             disturbed = self._disturbed_success(frames, alone)
-        draws = self._draw(frames.transmission.ids, alone, disturbed)
+        draws = self._draw(ids, alone, disturbed)
         return draws < alone, draws < disturbed
 
     def _disturbed_success(self, frames: ArrivingFrames, alone: Floats, noise: float = 1.0) -> Floats:
@@ -281,6 +304,7 @@ class FadingMedium(Medium):
             received_over=partial(self._success_over, frames),
             min_sir_db=self._reception.min_sir_db,
             noise=noise,
+            power_in_band=None if self.has_one_band else self._link_budget.power_in_band,
         )
         if self._is_checked:
             return checked_success(self._interference, disturbed)
@@ -297,12 +321,13 @@ class FadingMedium(Medium):
         fades = frames.fades
         if fades is not None:
             fades = replace(fades, sinr_db=_over_db(fades.sinr_db, np.reshape(disturbance, (-1, 1))))
-        return self._success(_over_db(frames.snr_db, disturbance), fades, frames.bits, frames.transmission.mode)
+        sinr_db = _over_db(frames.snr_db, disturbance)
+        return self._success(frames.transmission.ids, sinr_db, fades, frames.bits, frames.transmission.mode)
 
     def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
         """Return the probability that each user receives *signal*, or is received, without interference, ``[n]``."""
         snr_db = self.snr_db(ids, signal.tower, signal.start_s) + signal.boost_db
-        return self._success(snr_db, self._fades(ids, signal), signal.bits, signal.mode)
+        return self._success(ids, snr_db, self._fades(ids, signal), signal.bits, signal.mode)
 
     def _fades(self, ids: Ints, signal: Signal) -> FadedFrames | None:
         """Return the SNR in parts of a time; ``None`` where the one at its start holds, and the mode gives the rate."""
@@ -331,10 +356,10 @@ class FadingMedium(Medium):
             return 0.0
         return offset_db[ids]
 
-    def _success(self, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
+    def _success(self, ids: Ints, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
         if fades is None:
-            return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
-        return self._reception.success_over(fades)
+            return self._bands.success(ids, snr_db, bits, mode)
+        return self._bands.success_over(ids, fades)
 
     def _draw(self, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
         """Return a uniform draw for each reception, by the user and its number of draws; none where all is certain."""

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,7 +42,7 @@ ALWAYS = [{"channels": 1, "duty_cycle": 1.0}]
 class ScriptedLinks:
     """Links with a constant SNR for each user."""
 
-    radio = SimpleNamespace(bandwidth=125e3)
+    bandwidth_hz = 125e3
 
     def __init__(self, snr_db):
         self._snr_db, self.users = np.asarray(snr_db, float), len(snr_db)

@@ -36,7 +36,7 @@ BITS = 1000.0
 class ConstantLinks:
     """Links with a linear SNR for each (tower, user), and the propagation delay of each user."""
 
-    radio = SimpleNamespace(bandwidth=1e5)
+    bandwidth_hz = 1e5
 
     def __init__(self, powers, delay_s=None):
         self._snr_db = {tower: 10 * np.log10(np.array(values, float)) for tower, values in powers.items()}

@@ -46,7 +46,7 @@ def outcomes(factors, snr_db, starts_s=None):
     queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log, OutstandingUpdates(users))
     updates = UserPopulation(queue, starts_s)
     links = SimpleNamespace(
-        radio=SimpleNamespace(bandwidth=125e3),
+        bandwidth_hz=125e3,
         users=users,
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
