@@ -217,7 +217,8 @@ class FadingMedium(Medium):
             for band_hz in self._bands.distinct_hz(ids):
                 signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode, band_hz), bits, mode)
                 is_alike = (modes == mode) & (self._bands.bandwidths_hz(ids) == band_hz)
-                probability[is_alike] = self._undisturbed_success(ids[is_alike], signal)
+                if is_alike.any():
+                    probability[is_alike] = self._undisturbed_success(ids[is_alike], signal)
         return probability
 
     def delay_s(self, ids: Ints, time_s: float) -> Floats | None:

@@ -94,6 +94,26 @@ def test_more_power_is_less_path_loss():
     assert plain_db == pytest.approx([14 + 2 - 120 + 174 - 10 * np.log10(125e3) - 6] * 4)
 
 
+@pytest.mark.parametrize("interference", ["sinr", {"kind": "capture", "margin": "3 dB"}], ids=["sinr", "capture"])
+def test_run_with_more_power_is_that_with_less_path_loss(interference):
+    """User 1 sends 6 dB stronger, or is nearer by the factor 10^(-6 / 30); all else is equal."""
+    far_m, near_m = 200.0, 200.0 * 10 ** (-6 / 30)
+    loss = [{"kind": "log_distance", "exponent": 3, "frequency": "868 MHz"}, {"kind": "rayleigh", "coherence": "1 s"}]
+    cells = (
+        {"radio": SETTINGS | {"power": ["0 dBm", "6 dBm", "0 dBm", "0 dBm"]}, "distances": [far_m] * 4},
+        {"radio": SETTINGS | {"power": "0 dBm"}, "distances": [far_m, near_m, far_m, far_m]},
+        {"radio": SETTINGS | {"power": "0 dBm"}, "distances": [far_m] * 4},
+    )
+    outcomes = []
+    for cell in cells:
+        star = {"kind": "star", "distances": cell["distances"], "rate": "1 Gbps", "delay": 0}
+        change = {"channel": loss, "topology": star, "radio": cell["radio"], "interference": interference}
+        rounds, _ = play(USERS, 25, **BUSY | change)
+        outcomes.append([(each.user, each.base, each.arrived_s) for round_ in rounds for each in round_.deliveries])
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0] != outcomes[2]
+
+
 def test_noise_is_that_of_the_user_s_band():
     """The noise follows the bandwidth; NF is that of the tower, which receives."""
     plain_db = snr_db(SETTINGS)
