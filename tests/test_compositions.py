@@ -171,6 +171,7 @@ def test_equal_users_are_equal_under_each_mac_and_round(mac, round_, channel):
         {"round": "duration", "traffic": "poisson", "size": "exponential"},
         {"interference": "sinr"} | FADING,
         {"interference": "capture"} | FADING,
+        {"radio": "towers"} | FADING,
         {"transport": "arq"} | FADING,
         {"downlink": "repeated", "budget": "fading"} | FADING,
         {"downlink": "unicast", "on_new_version": "finish"},

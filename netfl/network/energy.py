@@ -40,9 +40,9 @@ class EnergyCosts(Spec):
     per_sample: Annotated[Joules, Field(ge=0)] | None = None
     """Additional energy of each training sample."""
     transmit: Annotated[Watts, Field(ge=0)] | None = None
-    """Power of a user on the air, amplifier and circuits together, at the power of the radio."""
+    """Power of a user on the air, amplifier and circuits together, at the power of its radio."""
     efficiency: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Instead of ``transmit``: the radiated share of that power, which is then radio.power / efficiency."""
+    """Instead of ``transmit``: the radiated share of that power, which is then the user's radio.power / efficiency."""
     receive: Annotated[Watts, Field(ge=0)] | None = None
     """Power of a user while a version is sent to it over the air."""
     idle: Annotated[Watts, Field(ge=0)] | None = None
@@ -78,22 +78,26 @@ class Energy(EnergyCosts):
         yield "", self
         yield from ((f"devices.{name}.", costs) for name, costs in self.devices.items())
 
-    def rates(self, devices: NDArray[np.str_], power_dbm: float) -> PowerRates:
-        """Return energy and power of each user, by the name of its class in *devices*; *power_dbm* may be NaN."""
-        radiated_w = float(db_to_linear(power_dbm - 30.0))
+    def rates(self, devices: NDArray[np.str_], power_dbm: float | Floats) -> PowerRates:
+        """Return energy and power of each user, by the name of its class in *devices*.
 
-        def values(costs: EnergyCosts) -> tuple[float | None, ...]:
+        *power_dbm* is the power of all users, or of each, ``[users]``; NaN without a radio.
+        """
+        radiated_w = np.broadcast_to(db_to_linear(power_dbm - 30.0), len(devices))
+
+        def values(costs: EnergyCosts) -> tuple[float | Floats | None, ...]:
             """Return the costs in the order of `PowerRates`."""
-            transmit_w = costs.transmit
+            transmit_w: float | Floats | None = costs.transmit
             if costs.efficiency is not None:
                 transmit_w = radiated_w / costs.efficiency
             return costs.per_training, costs.per_sample, transmit_w, costs.receive, costs.idle
 
-        columns = [np.full(len(devices), value or 0.0) for value in values(self)]
+        columns = [np.full(len(devices), 0.0 if value is None else value) for value in values(self)]
         for name, costs in self.devices.items():
+            is_member = devices == name
             for column, value in zip(columns, values(costs), strict=True):
                 if value is not None:  # else as all users
-                    column[devices == name] = value
+                    column[is_member] = np.broadcast_to(value, len(devices))[is_member]
         return PowerRates(*columns)
 
 

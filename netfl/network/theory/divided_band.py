@@ -9,7 +9,7 @@ import numpy as np
 from netfl.network.mac.fdma import Fdma
 from netfl.network.reception.shannon import Shannon
 from netfl.network.theory import Condition, Theory, TheoryCase
-from netfl.network.theory._links import NO_FADING, NO_OUTAGES, SATURATED, budgets_db
+from netfl.network.theory._links import NO_FADING, NO_OUTAGES, ONE_RADIO, SATURATED, budgets_db
 from netfl.network.theory.slotted_aloha import LEAVES_AT_TOWER
 from netfl.types import Floats
 from netfl.units import db_to_linear
@@ -48,6 +48,7 @@ class DividedBand(Theory):
         SATURATED,
         LEAVES_AT_TOWER,
         Condition("motion", "users that do not move", lambda case: case.network.motion is None),
+        ONE_RADIO,
         NO_FADING,
         Condition("topology", "one tower", lambda case: len(case.layout.towers) == 1),
         NO_OUTAGES,
@@ -61,7 +62,8 @@ class DividedBand(Theory):
         assert isinstance(reception, Shannon)
         assert radio is not None
         snr = db_to_linear(budgets_db(case) - reception.gap)
-        rates_bps = radio.bandwidth * _capacity(shares_of(mac, snr), snr)
+        assert radio.common_bandwidth_hz is not None
+        rates_bps = radio.common_bandwidth_hz * _capacity(shares_of(mac, snr), snr)
         throughput_bps = rates_bps.sum() if mac.is_fixed else len(snr) * rates_bps.min()
         return {"throughput_theory_bps": float(throughput_bps)}
 
