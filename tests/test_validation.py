@@ -118,6 +118,18 @@ def test_acoustic_link(traced):
     assert metrics["snr_mean_db"] == pytest.approx(metrics["snr_theory_db"], abs=0.1)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mac", "duration_s"),
+    [({}, 1.5), ({"among": "backlog"}, 1.5), ({"division": "need"}, 1.5), ({"division": "water_filling"}, 60.0)],
+    ids=str,
+)
+def test_divided_band(traced, mac, duration_s):
+    changes = {"access.mac": {"kind": "fdma", **mac}, "duration": duration_s, "warmup": duration_s / 3}
+    metrics = traced("divided_band", changes)
+    assert metrics["throughput_bps"] == pytest.approx(metrics["throughput_theory_bps"], rel=0.02)
+
+
 def packets(name, duration_s, link_bps):
     """Return the packets that enter at the tower, as (time in s, size in bits)."""
     scenario = netfl.load(FOLDER / f"{name}.yaml")
@@ -264,6 +276,9 @@ INAPPLICABLE = [
     ("gilbert_elliott", {"access.mac.max_attempts": 2}, "access.mac", "max_attempts: 1"),
     ("availability", {"access.outages.0.start": "up"}, "access.outages", "start stationary"),
     ("availability", {"access.outages.0.nodes": [1, 2]}, "access.outages", "all users"),
+    ("divided_band", {"access.mac": {"kind": "round_robin"}}, "access.mac", "fdma"),
+    ("divided_band", {"access.reception.rate": "1 Mbps"}, "access.reception", "without rate"),
+    ("divided_band", {"access.radio.power": ["25 dBm", *["20 dBm"] * 4]}, "access.radio", "one radio"),
     ("underwater_link", {"access.traffic.every": 1.0}, "access.traffic", "do not wait for each other"),
     ("underwater_link", {"access.radio.bandwidth": 12e3}, "access.radio.bandwidth", "quarter"),
 ]

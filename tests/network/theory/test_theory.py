@@ -6,7 +6,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
-from scipy import integrate, linalg, stats
+from scipy import integrate, linalg, optimize, special, stats
 
 import netfl
 from netfl.network.event_log import EventLog
@@ -116,6 +116,44 @@ class TestQueues:
         metrics = predict("tandem", {"access.theory.packets": 1_000_000})
         assert metrics["delay_independent_s"] == pytest.approx(0.030)
         assert metrics["delay_theory_s"] == pytest.approx(0.0196, abs=0.0003)
+
+
+class TestDividedBand:
+    """A band of 1 MHz; snr are those of the five users in the whole band."""
+
+    SNR = 10 ** (np.array([32.7509224, 23.72002253, 14.68912266, 9.40638489, 5.65822279]) / 10)
+
+    def rates(self, shares):
+        return 1e6 * shares * np.log2(1 + self.SNR / shares)
+
+    def throughput(self, **mac):
+        return predict("divided_band", {"access.mac": {"kind": "fdma", **mac}})["throughput_theory_bps"]
+
+    def test_equal_shares(self):
+        rates = self.rates(np.full(5, 0.2))
+        assert self.throughput() == pytest.approx(rates.sum())
+        assert self.throughput(among="backlog") == pytest.approx(5 * rates.min())
+
+    def test_given_shares(self):
+        shares = np.array([0.05, 0.1, 0.15, 0.2, 0.3])
+        assert self.throughput(division="given", shares=shares.tolist()) == pytest.approx(self.rates(shares).sum())
+
+    def test_no_shares_have_a_larger_sum_than_those_of_water_filling(self):
+        shares = self.SNR / self.SNR.sum()
+        largest = optimize.minimize(
+            lambda logits: -self.rates(special.softmax(logits)).sum() / 1e6, np.zeros(5), tol=1e-12
+        )
+        assert -1e6 * largest.fun == pytest.approx(1e6 * np.log2(1 + self.SNR.sum()), rel=1e-6)
+        assert self.rates(shares).sum() == pytest.approx(1e6 * np.log2(1 + self.SNR.sum()))
+        assert self.throughput(division="water_filling") == pytest.approx(5 * self.rates(shares).min())
+
+    def test_shares_of_need_make_the_lowest_rate_as_high_as_it_can_be(self):
+        found = optimize.minimize(
+            lambda x: -x[5], np.array([*np.full(5, 0.2), 0.5]), method="SLSQP", bounds=[(1e-6, 1.0)] * 5 + [(0.0, 9.0)],
+            constraints=[{"type": "ineq", "fun": lambda x: self.rates(x[:5]) / 1e6 - x[5]},
+                         {"type": "eq", "fun": lambda x: x[:5].sum() - 1.0}],
+        )  # fmt: skip
+        assert self.throughput(division="need") == pytest.approx(5e6 * found.x[5], rel=1e-5)
 
 
 class TestAloha:
