@@ -171,7 +171,8 @@ class LinkBudget:
 
     def _sum_db(self, base_db: float | Floats, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:
         """Return power + offset + Σ gains - noise of each user, ``[n]``; *base_db* is what does not change."""
-        base_db = _of(base_db, users)
+        if not isinstance(base_db, float):
+            base_db = base_db[users]
         if self.power_offset_db is None and gains:  # the usual case, with one array less
             snr_db = np.add(base_db, gains[0].gain_db(users, time_s), dtype=float)
             gains = gains[1:]

@@ -73,6 +73,8 @@ class UserBands:
     def expected_rates_bps(self, ids: Ints, snr_db: Floats) -> Floats:
         """Return the rate that each user sets by its SNR or, with modes, that of the mode that it picks, ``[n]``."""
         if self._reception.follows_snr:
+            if self.common_hz is not None:
+                return self._reception.expected_rate_bps(snr_db, self.common_hz)
             return self._by_band(ids, lambda band_hz, at: self._reception.expected_rate_bps(snr_db[at], band_hz))
         modes = self.choose(ids, snr_db)
         return self._by_band(ids, lambda band_hz, at: self._mode_rates_bps(band_hz)[modes[at]])
