@@ -51,7 +51,7 @@ def test_access_example():
 
 def test_selection_example():
     selector = example("access.selection", "Shifts")(n=2).open(UserInfo(5, STREAMS))
-    selected = [selector.choose(RoundInfo(index, np.ones(5), np.ones(5))).tolist() for index in (1, 2)]
+    selected = [selector.choose(RoundInfo(5, {}, index)).tolist() for index in (1, 2)]
     assert selected == [[1, 3], [0, 2, 4]]
 
 

@@ -66,7 +66,7 @@ class Adversarial(Access):
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         if not isinstance(self.inner, DirectAccess):
             raise TypeError(f"{kind_of(type(self.inner))} is not a direct access")
-        yield from self.inner.rounds(context, _Censor(self, context.users, context.streams.at("adversary")))
+        return self.inner.rounds(context, _Censor(self, context.users, context.streams.at("adversary")))
 
     @property
     def closed_loop_parts(self) -> Mapping[str, Spec]:
