@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from netfl.access import OpenAccess
-from netfl.access.selection._base import WithSelection
 from netfl.access.selection._observation import ANSWERED, Observe
 from netfl.errors import Fault, ScenarioError, model_errors
 from netfl.registry import faults_of, kind_of, one_line
@@ -506,13 +505,8 @@ class Simulation:
             declared = Observe.model_validate(observe)
         except ValidationError as error:
             raise ScenarioError([fault.under("observe") for fault in faults_of(error)]) from None
-        access = self.scenario.access
         ages = declared.ages
-        faults: list[Fault] = []
-        if isinstance(access, WithSelection):
-            faults += access.observation_faults({**access.selection.ages, **ages})
-        else:
-            faults.append(Fault("observe", "no policy can observe this access", self._kind, "leave it out"))
+        faults = [*self.scenario.access.observation_faults(ages)]
         if not learning:
             remedy = "use learning=True"
             faults += [

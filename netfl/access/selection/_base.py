@@ -70,7 +70,10 @@ class WithSelection(Access):
         """Names of the values that a policy can observe in this access."""
         return _WITHOUT_NETWORK
 
-    def observation_faults(self, ages: Mapping[str, ObservationAge], key: str = "observe") -> Iterator[Fault]:
+    def observation_faults(self, ages: Mapping[str, ObservationAge]) -> Iterator[Fault]:
+        return self._age_faults({**self.selection.ages, **ages}, "observe")
+
+    def _age_faults(self, ages: Mapping[str, ObservationAge], key: str) -> Iterator[Fault]:
         """Yield the errors of values that this access does not have, or that come with an answer to no call."""
         for name, age in ages.items():
             if name not in OBSERVATIONS:
@@ -90,7 +93,7 @@ class WithSelection(Access):
         Errors of values that the selection observes come first.
         """
         selection = self.selection
-        yield from self.observation_faults(selection.ages, "selection.observe")
+        yield from self._age_faults(selection.ages, "selection.observe")
         used = {*selection.observes, *selection.can_observe}
         for name in selection.observe.ages:
             if name not in used:
