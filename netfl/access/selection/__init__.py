@@ -46,37 +46,6 @@ A complete selection, which sees batteries and who has checked in::
         def choose(self, moment):
             users = moment.candidates
             return users[moment.battery_j[users] >= self._least_j]
-
-Another one, in which users take part in shifts::
-
-    class Shifts(Selection):
-        """Round r selects the users whose number is congruent to r modulo n.
-
-        Example::
-
-            kind: mylab.shifts:Shifts
-            n: 2
-        """
-
-        n: Annotated[int, Field(ge=1)]
-        """Number of shifts."""
-
-        def open(self, population):
-            return _Shifts(self.n, population.size)
-
-        def max_selected(self, users):
-            return -(-users // self.n)
-
-        def laws(self):
-            return (Law.none("draws nothing"),)
-
-    class _Shifts(Selector):
-        def __init__(self, n, users):
-            self._n = n
-            self._users = np.arange(users)
-
-        def choose(self, moment):
-            return self._users[self._users % self._n == moment.round % self._n]
 '''
 
 from __future__ import annotations
