@@ -18,10 +18,10 @@ class Ranked(FixedSizeSelection):
     """The m users with the highest value of an observation, or with the lowest.
 
     Users of equal values are ordered at random.  Unknown values come first: a user is tried once before its value
-    counts.  ``by: battery_j`` gives devices that harvest energy time to recover.  ``by: snr_db`` is the policy BC (best
-    channel), and ``by: norm`` the policy BN2 (best update norm), of M. M. Amiri, D. Gündüz, S. R. Kulkarni and H. V.
-    Poor, "Convergence of update aware device scheduling for federated learning at the wireless edge", IEEE Trans.
-    Wireless Commun. 20(6), 2021.
+    counts.  With ``by: battery_j``, the ``minimum`` is the energy of a training: users with less would fail and run
+    empty.  ``by: snr_db`` is the policy BC (best channel), and ``by: norm`` the policy BN2 (best update norm), of M. M.
+    Amiri, D. Gündüz, S. R. Kulkarni and H. V. Poor, "Convergence of update aware device scheduling for federated
+    learning at the wireless edge", IEEE Trans. Wireless Commun. 20(6), 2021.
 
     Example::
 
@@ -35,6 +35,9 @@ class Ranked(FixedSizeSelection):
     """The observation that decides."""
     order: Literal["highest", "lowest"] = "highest"
     """The values that are selected."""
+    minimum: float | None = None
+    """Smallest value of a selected user, in the unit of the observation (J, dB, bit/s, m); by default there is none.
+    Fewer than m users are selected if fewer reach it."""
 
     @property
     def observes(self) -> tuple[str, ...]:
@@ -62,6 +65,10 @@ class _Ranked(Selector):
     def choose(self, moment: RoundInfo) -> Users:
         users = moment.candidates
         values = np.asarray(getattr(moment, self._spec.by)[users], float)
+        if self._spec.minimum is not None:
+            is_enough = ~(values < self._spec.minimum)  # unknown values count as enough
+            users = users[is_enough]
+            values = values[is_enough]
         if self._spec.order == "highest":
             values = -values
         values[np.isnan(values)] = -np.inf  # unknown ones first

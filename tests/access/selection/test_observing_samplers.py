@@ -99,6 +99,12 @@ class TestRanked:
         selected = Ranked(m=3, by="battery_j", order=order).open(population()).choose(moment)
         assert selected.tolist() == ([1, 3, 4] if order == "highest" else [1, 3, 5])
 
+    def test_users_below_the_minimum_are_left_out(self):
+        """An unknown value may be enough."""
+        moment = observed(1, battery_j=np.array([3.0, np.nan, 4.0, 1.0, np.inf, 2.0]))
+        selector = Ranked(m=5, by="battery_j", minimum=3.0).open(population())
+        assert selector.choose(moment).tolist() == [0, 1, 2, 4]
+
     def test_equal_values_are_drawn(self):
         selector = Ranked(m=1, by="backlog").open(population())
         counts = Counter(int(selector.choose(observed(i, backlog=np.zeros(6)))[0]) for i in range(1, 3_001))
