@@ -97,6 +97,10 @@ class Adversarial(Access):
         """The adversary acts from the first round to the last, without a budget."""
         return self.first_round == 1 and self.last_round is None and self.budget is None
 
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        for text in self.inner.warnings(context):
+            yield text.replace("access.", "access.inner.", 1)
+
     def observation_faults(self, ages: Mapping[str, ObservationAge]) -> Iterator[Fault]:
         return self.inner.observation_faults(ages)
 

@@ -10,6 +10,7 @@ from support.small_network import PLAIN
 import netfl
 from netfl.access.selection import RoundInfo
 from netfl.errors import ModelError, ScenarioError
+from netfl.simulation.setup import warnings
 from netfl.types import OBSERVATIONS
 
 USERS = 6
@@ -18,6 +19,11 @@ NETWORK = {"kind": "network", **PLAIN, "round": {"kind": "first", "m": 2, "deadl
 OUTAGES = [{"kind": "renewal", "nodes": "users", "up": {"distribution": "exponential", "mean": "20 s"},
             "down": {"distribution": "exponential", "mean": "10 s"}}]  # fmt: skip
 BATTERY = [{"kind": "battery", "capacity": 9.0, "initial": [0.5, 1.0], "per_training": 0.5, "idle": 0.01}]
+
+LEARNING = {
+    "data": "digits", "partition": "iid", "model": "logistic",
+    "learners": {"A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 16, "local_steps": 1}},
+}  # fmt: skip
 
 
 def scenario_of(access, selection=None, rounds=8, **settings):
@@ -255,10 +261,9 @@ class TestErrors:
 
 class TestWarning:
     @staticmethod
-    def warnings(access, selection):
-        scenario = scenario_of(access, selection)
-        context = netfl.Simulation(scenario)._setup.contexts[0]
-        return [text for text in scenario.access.warnings(context) if "access.selection.observe" in text]
+    def warnings(access, selection=None):
+        texts = warnings(scenario_of(access, selection))
+        return [text for text in texts if "without cost or delay" in text]
 
     def test_names_values_of_the_present(self):
         (text,) = self.warnings(NETWORK, {"kind": "ranked", "by": "snr_db", "m": 2, "observe": {"check_in": {}}})
@@ -276,6 +281,28 @@ class TestWarning:
     )  # fmt: skip
     def test_is_absent_where_values_cost_something(self, access, selection):
         assert not self.warnings(access, selection)
+
+    @pytest.mark.parametrize(
+        ("mac", "count"),
+        [
+            ({"kind": "max_snr"}, 1),
+            ({"kind": "max_snr", "poll": "1 ms"}, 0),
+            ({"kind": "proportional_fair", "window": "10 s"}, 1),
+            ({"kind": "fdma", "division": "need"}, 1),
+            ({"kind": "fdma"}, 0),
+            ({"kind": "round_robin"}, 0),
+        ],
+    )
+    def test_names_a_scheduler_that_sees_the_present(self, mac, count):
+        texts = self.warnings({**NETWORK, "mac": mac})
+        assert len(texts) == count
+        assert all(text.startswith("access.mac: ") for text in texts)
+
+    def test_names_the_selection_of_an_inner_access(self):
+        selection = {"kind": "ranked", "by": "norm", "m": 2}
+        access = {"kind": "adversarial", "inner": {**DIRECT, "selection": selection}, "users": [1]}
+        (text,) = warnings(scenario_of(access, **LEARNING))
+        assert text.startswith("access.inner.selection.observe: ")
 
 
 def test_every_observation_is_a_key_of_a_scenario():
