@@ -50,7 +50,7 @@ def test_access_example():
 
 
 def test_selection_example():
-    selection = example("access.selection", "Charged")(least=2.0, observe={"check_in": {}, "battery_j": "check_in"})
+    selection = example("access.selection", "Charged")(need=2.0, observe={"check_in": {}, "battery_j": "check_in"})
     assert selection.ages == {"check_in": "present", "battery_j": "check_in"}
     values = {"check_in": np.array([True, True, False, True]), "battery_j": np.array([1.0, 3.0, 4.0, 2.0])}
     assert selection.open(UserInfo(4, STREAMS)).choose(RoundInfo(4, values, 1)).tolist() == [1, 3]

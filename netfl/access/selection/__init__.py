@@ -25,27 +25,27 @@ A complete selection, which sees batteries and who has checked in::
         Example::
 
             kind: mylab.charged:Charged
-            least: 2 J
+            need: 2 J
             observe: {check_in: {airtime: 5 ms}, battery_j: check_in}
         """
 
         observes: ClassVar = ("check_in", "battery_j")
-        least: Joules
-        """Least charge of a selected user."""
+        need: Joules
+        """Smallest charge of a selected user."""
 
         def open(self, population):
-            return _Charged(self.least)
+            return _Charged(self.need)
 
         def laws(self):
             return (Law.none("draws nothing"),)
 
     class _Charged(Selector):
-        def __init__(self, least_j):
-            self._least_j = least_j
+        def __init__(self, need_j):
+            self._need_j = need_j
 
         def choose(self, moment):
             users = moment.candidates
-            return users[moment.battery_j[users] >= self._least_j]
+            return users[moment.battery_j[users] >= self._need_j]
 '''
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Selection(Spec):
 
     @property
     def selects_all(self) -> bool:
-        """All users are selected in every round."""
+        """``True`` if every round selects all users."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""What a selection observes: the keys of a scenario, and the values of one replica during a run."""
+"""Observations of a selection: the keys of a scenario, and the values of one replica during a run."""
 
 from __future__ import annotations
 

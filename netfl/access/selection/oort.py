@@ -27,7 +27,7 @@ class Oort(FixedSizeSelection):
         s_i = ((min(U_i, clip) - min U) / (max U - min U) + sqrt(0.1 ln R / L_i)) · (T / t_i)^α if t_i > T
 
     L_i is the round of its last delivery, t_i its duration, and ``clip`` a quantile of the utilities.  In round R, a
-    share of ``max(explore · decay^(R-1), least)`` of the m places is for users without a delivery, drawn uniformly.
+    share of ``max(explore · decay^(R-1), min_explore)`` of the m places is for users without a delivery, drawn uniformly.
     The other places are drawn in proportion to s_i, without replacement, from the candidates whose score is at least
     ``cutoff`` times that of the last place.  Places that one part cannot fill go to the other.
 
@@ -47,7 +47,7 @@ class Oort(FixedSizeSelection):
     """Share of the places for new users in round 1."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.98
     """Factor of this share from round to round."""
-    least: Probability = 0.2
+    min_explore: Probability = 0.2
     """Smallest share of the places for new users."""
     clip: Annotated[float, Field(gt=0, le=1)] = 0.95
     """Quantile of the utilities above which they do not count as larger."""
@@ -98,7 +98,7 @@ class _Oort(Selector):
         new = moment.candidates[~is_known]
 
         # places of both parts
-        share = max(spec.explore * spec.decay ** (moment.round - 1), spec.least)
+        share = max(spec.explore * spec.decay ** (moment.round - 1), spec.min_explore)
         exploring = min(round(share * spec.m), len(new))
         exploiting = min(spec.m - exploring, len(known))
         exploring = min(spec.m - exploiting, len(new))

@@ -134,7 +134,7 @@ class TestOort:
     @pytest.mark.parametrize("preferred_s", [11.0, None])
     def test_highest_scores_are_exploited(self, clip, preferred_s):
         """With a cut-off of 1 the highest scores are selected, without a draw."""
-        settings = {"clip": clip, "preferred_duration": preferred_s, "explore": 0, "least": 0, "cutoff": 1.0}
+        settings = {"clip": clip, "preferred_duration": preferred_s, "explore": 0, "min_explore": 0, "cutoff": 1.0}
         scores = oort_score(
             10, SAMPLES, self.LOSS, 10 - self.AGE, self.DURATION_S, clip, preferred_s or np.inf, penalty=2.0
         )
@@ -147,7 +147,7 @@ class TestOort:
         scores = oort_score(10, SAMPLES, self.LOSS, 10 - self.AGE, self.DURATION_S, 0.95, np.inf, 2.0)
         pool = np.flatnonzero(scores >= 0.5 * scores.max())
         moments = (observed(10, loss=self.LOSS, age=self.AGE, samples=SAMPLES) for _ in range(600))
-        selection = Oort(m=1, explore=0, least=0, cutoff=0.5)
+        selection = Oort(m=1, explore=0, min_explore=0, cutoff=0.5)
         counts = Counter(int(selection.open(population(seed)).choose(moment)[0]) for seed, moment in enumerate(moments))
         assert {*counts} <= {*pool.tolist()}
         expected = 600 * scores[pool] / scores[pool].sum()
