@@ -29,7 +29,9 @@ class NetworkObservations:
     def __init__(self, config: NetworkConfig, env: Clock, towers: Mapping[str, Tower], routes: Routes) -> None:
         self._config = config
         self._env = env
-        self._cells = [towers[name].cell for name in config.layout.towers]
+        self._cells = {  # by the number of their tower; a tower without users has none
+            number: towers[name].cell for number, name in enumerate(config.layout.towers) if name in towers
+        }
         self._routes = routes
         self._values: Mapping[str, Callable[[Users], NDArray[Any]]] = {
             "check_in": self._connected,
@@ -104,8 +106,8 @@ class NetworkObservations:
         parts = []
         places = []
         tower_of = self._config.layout.tower_of[users]
-        for index, cell in enumerate(self._cells):
-            in_cell = np.flatnonzero(tower_of == index)
+        for number, cell in self._cells.items():
+            in_cell = np.flatnonzero(tower_of == number)
             numbers = np.searchsorted(cell.ids, users[in_cell])
             parts.append(value_of(cell, numbers))
             places.append(in_cell)

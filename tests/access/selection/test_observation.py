@@ -157,6 +157,15 @@ class TestNetwork:
             assert duration_s[delivery.user] == pytest.approx(delivery.arrived_s - result.opened_s)
         assert np.isnan(duration_s).sum() == USERS - len(result.deliveries)
 
+    def test_towers_without_users_have_no_answers(self):
+        topology = {"kind": "ring", "routers": 12, "towers": [1, 3, 5, 7, 9, 11], "radius": "400 m", "rate": "1 Mbps"}
+        observe = {"check_in": {"airtime": "1 s"}, "snr_db": "check_in"}
+        with netfl.Simulation(scenario_of({**NETWORK, "topology": topology}), observe=observe) as simulation:
+            users_of = simulation.users["node"].value_counts()
+            assert len(users_of) < 6
+            assert np.array_equal(simulation.observe().snr_db, simulation.state.snr_db)
+            assert simulation.step().opened_s == pytest.approx(users_of.max())
+
     def test_speed_and_rate_follow_the_network(self):
         observe = {"speed": "present", "rate_bps": "present"}
         with netfl.Simulation(scenario_of(NETWORK), observe=observe) as simulation:
@@ -186,6 +195,21 @@ class TestNetwork:
         assert [delivery.base for delivery in second.deliveries] == [0]
         assert second.deliveries[0].arrived_s == pytest.approx(second.opened_s)
         assert second.opened_s == pytest.approx(first.closed_s + USERS)
+
+
+@pytest.mark.parametrize("access", [DIRECT, {**NETWORK, "outages": BATTERY}])
+def test_reading_changes_no_round(access):
+    """Rounds are those of a run without a reader, whose policy draws among the users that have checked in."""
+    selection = {"kind": "uniform", "m": 2, "observe": {"check_in": {"airtime": "10 ms"}}}
+    scenario = scenario_of(access, selection)
+    rounds = []
+    with netfl.Simulation(scenario, observe={"age": "present"}) as simulation:
+        while not simulation.is_done:
+            observed = simulation.observe()
+            assert len(observed.candidates) <= USERS
+            assert (observed.age == simulation.state.age).all()
+            rounds.append(simulation.step())
+    assert rounds == simulate(scenario)
 
 
 class TestDeadline:
