@@ -27,9 +27,9 @@ class Oort(FixedSizeSelection):
         s_i = ((min(U_i, clip) - min U) / (max U - min U) + sqrt(0.1 ln R / L_i)) · (T / t_i)^α if t_i > T
 
     L_i is the round of its last delivery, t_i its duration, and ``clip`` a quantile of the utilities.  In round R, a
-    share of ``max(explore · decay^(R-1), min_explore)`` of the m places is for users without a delivery, drawn uniformly.
-    The other places are drawn in proportion to s_i, without replacement, from the candidates whose score is at least
-    ``cutoff`` times that of the last place.  Places that one part cannot fill go to the other.
+    share of ``max(explore · decay^(R-1), min_explore)`` of the m places is for users without a delivery, drawn
+    uniformly.  The other places are drawn in proportion to s_i, without replacement, from the candidates whose score is
+    at least ``cutoff`` times that of the last place.  Places that one part cannot fill go to the other.
 
     After F. Lai, X. Zhu, H. V. Madhyastha and M. Chowdhury, "Oort: efficient federated learning via guided participant
     selection", OSDI 2021, equation (1) and algorithm 1, with the scaling of the published code.  Differences: the mean
