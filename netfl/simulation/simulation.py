@@ -275,7 +275,7 @@ class Simulation:
             raise ScenarioError([Fault("", problem, self._kind, "read simulation.state")])
         if self.is_done:
             self._refuse_step()
-        self._open(is_selecting=bool(self._controls.observed_ages))
+        self._open(is_selecting=False)
         assert self._controls.observe is not None
         with access_errors(self.scenario, self.time_s):
             return self._controls.observe(self._report)
@@ -478,6 +478,7 @@ class Simulation:
         cannot select later.
         """
         if self._access is None:
+            is_selecting = is_selecting or bool(self._controls.observed_ages)
             self._controls.can_select = is_selecting or (self._has_selection and not self._info.needs_early_selection)
             self._access = self._setup.open_access(self.replica)
         return self._access

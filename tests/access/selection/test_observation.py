@@ -78,6 +78,14 @@ class TestDirectAccess:
         observed = simulate(scenario_of(access, {**selection, "observe": {"check_in": {}}}))
         assert plain == observed
 
+    def test_caller_of_an_access_with_one_delivery_sees_all_that_are_there(self):
+        """The access draws the only user itself, unless its caller selects; one that observes may do so later."""
+        access = {**DIRECT, "probability": 1.0, "deliveries": 1}
+        with netfl.Simulation(scenario_of(access), observe={"check_in": {}}) as simulation:
+            simulation.step()
+            assert simulation.observe().candidates.tolist() == [*range(USERS)]
+            assert delivered_users(simulation.step([4])) == [4]
+
     def test_airtime_of_answers_leaves_the_number_of_rounds_in_a_time_open(self):
         selection = {"kind": "uniform", "m": 2, "observe": {"check_in": {"airtime": "1 ms"}}}
         with pytest.raises(ScenarioError, match="duration"):
