@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import gymnasium
@@ -49,6 +50,9 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         named: blocks of the scenario's ``overrides`` to apply first.
         rounds: rounds of an episode; ``None`` for those of the scenario.
         observe: names of `netfl.gym.observations.FEATURES`; ``None`` for all that the scenario has.
+        declare: values of the users that the agent sees, with their ages, and the cost of answers, as the key
+            ``observe`` of a selection; the features show these values then, and others of the network do not exist.
+            ``None`` shows the present state of the network, for nothing.
         observation: ``dict``, a vector for each feature; or ``flat``, one vector of all.
         reward: a name of `netfl.gym.rewards.REWARDS`, a function of a `Transition`, or a mapping of these to weights.
         learner: the learner that trains the delivered updates, for the reward ``accuracy`` and the feature ``loss``;
@@ -71,6 +75,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         named: Sequence[str] = (),
         rounds: int | None = None,
         observe: Sequence[str] | None = None,
+        declare: Mapping[str, object] | None = None,
         observation: ObservationForm = "dict",
         reward: Reward = "deliveries",
         learner: str | None = None,
@@ -88,10 +93,12 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         learns = learner is not None or self._reward.needs_learner or (observe is not None and "loss" in observe)
         if learns or loaded.access.info.is_closed_loop:
             learns, loaded = True, keep_learner(loaded, learner)
-        episodes = Episodes(loaded, learns, record)
+        episodes = Episodes(loaded, learns, record, declare)
         self._episodes = episodes if redraw_data else episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
         self._needed_db = _needed_db(loaded)
+        self._declared = declare
+        self._observed: Mapping[str, Any] | None = None
         self._state: SimulationState
         self._metrics: dict[str, float]
         self.simulation = self._episodes.open(self.scenario.seed)
@@ -218,19 +225,45 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         return np.array([self._metrics.get(f"loss/user:{user}", np.nan) for user in range(self.users)])
 
     def _view(self) -> View:
-        node_up = self._state.node_up or {}
-        towers_up = np.array([node_up[name] for name in self._towers] or [True])
+        state = self._state
+        losses = self._losses()
+        if self._declared is not None:
+            if not self.simulation.is_done:
+                self._observed = self.simulation.observe().values
+            state = _declared_state(state, self._observed or {})
+            losses = (self._observed or {}).get("loss")
+        node_up = state.node_up or {}
+        towers_up = np.ones(len(self._towers) or 1, bool)
+        if node_up:
+            towers_up = np.array([node_up[name] for name in self._towers] or [True])
         return View(
-            state=self._state,
+            state=state,
             rounds=self.scenario.steps,
             outcomes=self._outcomes,
             outcome=self.simulation.history.outcome,
             failed=self.simulation.history.failed,
-            losses=self._losses(),
+            losses=losses,
             tower_up=towers_up[self._tower_of],
             farthest_m=self._farthest_m,
             needed_db=self._needed_db,
+            observed=self._observed,
         )
+
+
+def _declared_state(state: SimulationState, observed: Mapping[str, Any]) -> SimulationState:
+    """Return *state* with the observed values in place of the present ones, and without those that nobody observes."""
+    return replace(
+        state,
+        xy_m=None,
+        distance_m=observed.get("distance_m"),
+        snr_db=observed.get("snr_db"),
+        backlog=observed.get("backlog"),
+        queues=observed.get("queues"),
+        user_up=observed.get("user_up"),
+        node_up=None,
+        energy_j=observed.get("energy_j"),
+        battery_j=observed.get("battery_j"),
+    )
 
 
 def _needed_db(scenario: Scenario) -> float:

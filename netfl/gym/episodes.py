@@ -125,9 +125,18 @@ class EpisodeSimulation(Simulation):
 
     history: EpisodeHistory
 
-    def __init__(self, scenario: Scenario, seed: int, *, learning: bool, record: bool) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        *,
+        learning: bool,
+        record: bool,
+        observe: Mapping[str, object] | None = None,
+    ) -> None:
         keeping = scenario.keeping if record else None
-        super().__init__(scenario, seed=seed, learning=learning, history=EpisodeHistory(0, scenario.users, keeping))
+        history = EpisodeHistory(0, scenario.users, keeping)
+        super().__init__(scenario, seed=seed, learning=learning, history=history, observe=observe)
 
 
 @dataclass(frozen=True)
@@ -138,11 +147,13 @@ class Episodes:
         scenario: the scenario of all episodes; only the seed changes.
         learning: whether a learner trains.
         record: whether the rounds and events of an episode are kept.
+        declared: values that the agent observes, with their ages; ``None`` for the present state.
     """
 
     scenario: Scenario
     learning: bool = False
     record: bool = False
+    declared: Mapping[str, object] | None = None
 
     def open(self, seed: int) -> EpisodeSimulation:
         """Return the simulation of the episode with this seed.
@@ -150,7 +161,7 @@ class Episodes:
         Raises:
             ScenarioError: the scenario cannot be simulated round by round.
         """
-        return EpisodeSimulation(self.scenario, seed, learning=self.learning, record=self.record)
+        return EpisodeSimulation(self.scenario, seed, learning=self.learning, record=self.record, observe=self.declared)
 
     def with_fixed_data(self) -> Episodes:
         """Return episodes in which all users hold the examples that they have with the seed of the scenario."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -47,6 +48,7 @@ class View:
         tower_up: whether the tower of each user is up, ``[users]``.
         farthest_m: largest distance of a user from its tower at the start.
         needed_db: least SNR that the reception needs.
+        observed: values that the agent has declared, by name; ``None`` if it sees the present state.
     """
 
     state: SimulationState
@@ -58,6 +60,7 @@ class View:
     tower_up: NDArray[np.bool_]
     farthest_m: float
     needed_db: float
+    observed: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,43 @@ def _link_margin(view: View) -> Floats | None:
 
 def _energy(view: View) -> Floats | None:
     energy_j = view.state.energy_j
-    return None if energy_j is None else np.asarray(energy_j / max(float(energy_j.max()), 1e-300))
+    return None if energy_j is None else _share_of_largest(energy_j)
+
+
+def _battery(view: View) -> Floats | None:
+    if view.observed is None or "battery_j" not in view.observed:
+        return None
+    charge_j = np.asarray(view.observed["battery_j"], float)
+    return np.where(np.isposinf(charge_j), 1.0, _share_of_largest(np.where(np.isposinf(charge_j), 0.0, charge_j)))
+
+
+def _share_of_largest(values: Floats) -> Floats:
+    """Return *values* as shares of the largest; 0 for unknown ones."""
+    known = np.nan_to_num(values)
+    return np.asarray(known / max(float(known.max()), 1e-300))
+
+
+def _failed(view: View) -> NDArray[np.bool_] | None:
+    """Return whether each user's update has failed, which no server sees."""
+    return None if view.observed is not None else _IS_FAILURE[view.outcome]
+
+
+def _attempts(cause: str, view: View) -> Floats | None:
+    """Return the attempts that failed by *cause*, which no server sees."""
+    return None if view.observed is not None else _saturating(view.failed[cause])
+
+
+def _outcomes(view: View) -> Floats | None:
+    if view.observed is not None:
+        return None
+    return _saturating([view.outcomes[name] for name in OUTCOMES], len(view.outcome))
+
+
+def _up(view: View) -> NDArray[np.bool_] | None:
+    user_up = view.state.user_up
+    if user_up is None:
+        return None
+    return np.nan_to_num(user_up).astype(bool) & view.tower_up
 
 
 USER_FEATURES: Mapping[str, Feature] = {
@@ -105,29 +144,30 @@ USER_FEATURES: Mapping[str, Feature] = {
     ),
     "backlog": Feature(
         "b / (b + 1), b = frames that wait or are being sent",
-        lambda v: None if v.state.backlog is None else _saturating(v.state.backlog),
+        lambda v: None if v.state.backlog is None else _saturating(np.nan_to_num(v.state.backlog)),
     ),
     "up": Feature(
         "1 if the user and its tower are up",
-        lambda v: None if v.state.user_up is None else v.state.user_up & v.tower_up,
+        _up,
     ),
     "distance": Feature(
         "distance to the tower, as a share of the largest at the start",
-        lambda v: None if v.state.distance_m is None else v.state.distance_m / v.farthest_m,
+        lambda v: None if v.state.distance_m is None else np.nan_to_num(v.state.distance_m) / v.farthest_m,
     ),
     "energy": Feature("energy that the user has spent, as a share of the largest", _energy),
+    "battery": Feature("charge of the battery, as a share of the largest; only if it is declared", _battery),
+    "check_in": Feature(
+        "1 if the user has answered the call of the server; only if it is declared",
+        lambda v: None if v.observed is None else v.observed.get("check_in"),
+    ),
     "participation": Feature(
         "share of the rounds so far in which the user was delivered",
         lambda v: np.minimum(v.state.delivered / max(v.state.round, 1), 1.0),
     ),
     "delivered": Feature("1 if the user was delivered in the last round", lambda v: v.outcome == _DELIVERED),
-    "failed": Feature("1 if its update failed in the last round, or was late", lambda v: _IS_FAILURE[v.outcome]),
-    "collided": Feature(
-        "c / (c + 1), c = attempts that collided in the last round", lambda v: _saturating(v.failed["collided"])
-    ),
-    "faded": Feature(
-        "f / (f + 1), f = attempts that faded in the last round", lambda v: _saturating(v.failed["faded"])
-    ),
+    "failed": Feature("1 if its update failed in the last round, or was late", _failed),
+    "collided": Feature("c / (c + 1), c = attempts that collided in the last round", partial(_attempts, "collided")),
+    "faded": Feature("f / (f + 1), f = attempts that faded in the last round", partial(_attempts, "faded")),
     "loss": Feature(
         "l / (l + 1), l = mean training loss of the global model at the last evaluation",
         lambda v: None if v.losses is None else _saturating(np.nan_to_num(v.losses)),
@@ -139,7 +179,7 @@ NETWORK_FEATURES: Mapping[str, Feature] = {
     "progress": Feature("share of the rounds that are over", lambda v: np.array([v.state.round / v.rounds])),
     "outcomes": Feature(
         "updates that ended in the last round, n / (n + users), for each outcome of netfl.types.OUTCOMES",
-        lambda v: _saturating([v.outcomes[name] for name in OUTCOMES], len(v.outcome)),
+        _outcomes,
     ),
     "queues": Feature(
         "q / (q + 1), q = messages in each output port towards the server, in the order of the ports",
@@ -190,7 +230,10 @@ class Observer:
         sizes = {name: None if (values := FEATURES[name].values(view)) is None else len(values) for name in names}
         missing = [name for name, size in sizes.items() if size is None]
         if missing and observe is not None:
-            remedy = "leave it out, or change the scenario: energy needs access.energy, loss needs a learner"
+            remedy = (
+                "leave it out, or change the scenario: energy needs access.energy, loss needs a learner; with "
+                "`declare`, name the value there"
+            )
             raise ScenarioError(
                 [Fault("observe", "this scenario has no such values", name, remedy) for name in missing]
             )

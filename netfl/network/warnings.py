@@ -204,6 +204,15 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
         return
     frame_bits = largest_frame_bits(spec, context)
     slowest_s = frame_bits / slowest_bps
+    if spec.radio is not None and spec.mac.observes and not spec.mac.observation_s:
+        values = " and ".join(spec.mac.observes)
+        remedy = ""
+        if "poll" in type(spec.mac).model_fields:
+            remedy = "; give poll the time that a measurement takes"
+        yield (
+            f"access.mac: {kind_of(type(spec.mac))} sees the present {values} of users without cost or delay, as no "
+            f"real tower can{remedy}"
+        )
     yield from spec.mac.warnings(frame_bits / max(spec.air_rates_bps), slowest_s)
     if spec.radio is not None:
         budget = open_budget(spec, context, layout)

@@ -1,5 +1,7 @@
 """Accesses and selections for tests that use feedback from the learners or the sample counts of users."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from netfl.access import Access, AccessInfo
@@ -64,29 +66,21 @@ class Hurried(Access):
 class Neediest(Selection):
     """Selects the user with the highest loss."""
 
+    observes: ClassVar = ("loss",)
+
     def open(self, population):
-        return _Neediest(population.size)
+        return _Neediest()
 
     def max_selected(self, users):
         return 1
-
-    @property
-    def needs_learner_metrics(self):
-        return True
 
     def laws(self):
         return (Law.none("a toy"),)
 
 
 class _Neediest(Selector):
-    def __init__(self, users):
-        self._users = users
-
     def choose(self, moment):
         return np.array([0 if np.isnan(moment.loss).any() else moment.loss.argmax()])
-
-    def queries(self, round, *args):
-        return {"loss": np.arange(self._users)}
 
 
 class Richest(Selection):

@@ -198,6 +198,16 @@ class Mac(Spec):
         return frozenset()
 
     @property
+    def observes(self) -> tuple[str, ...]:
+        """Values of users that the tower reads as they are when it decides, by names of `netfl.types.OBSERVATIONS`."""
+        return ()
+
+    @property
+    def observation_s(self) -> float:
+        """Time that a decision by such values takes; with 0, `netfl check` warns of what the tower sees for nothing."""
+        return 0.0
+
+    @property
     def needs_learner_metrics(self) -> bool:
         """True if it needs metrics that learners compute."""
         return bool(self.user_metrics & {*QUERIES})

@@ -117,6 +117,10 @@ class TowerScheduler(Mac):
     def attempt_limit(self) -> int | None:
         return self.max_attempts
 
+    @property
+    def observation_s(self) -> float:
+        return self.poll
+
     @abstractmethod
     def scheduler(self, cell: Cell) -> UserScheduler:
         """Return the order of the polls in *cell*."""

@@ -101,6 +101,12 @@ class Fdma(Mac):
         return self.max_attempts
 
     @property
+    def observes(self) -> tuple[str, ...]:
+        if self.division in {"need", "water_filling"}:
+            return ("snr_db",)
+        return ()
+
+    @property
     def divides_band(self) -> bool:
         return True
 

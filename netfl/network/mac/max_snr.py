@@ -32,6 +32,10 @@ class MaxSnr(TowerScheduler):
         max_attempts: 20
     """
 
+    @property
+    def observes(self) -> tuple[str, ...]:
+        return ("snr_db",)
+
     def scheduler(self, cell: Cell) -> UserScheduler:
         return _BestSnr(cell, TieBreaker(cell))
 

@@ -52,6 +52,10 @@ class ProportionalFair(TowerScheduler):
     rate: Literal["capacity", "airtime"] = "capacity"
     """The quantity that counts as rate."""
 
+    @property
+    def observes(self) -> tuple[str, ...]:
+        return ("snr_db",) if self.rate == "capacity" else ("rate_bps",)
+
     def scheduler(self, cell: Cell) -> UserScheduler:
         return _Averages(cell, self, TieBreaker(cell))
 

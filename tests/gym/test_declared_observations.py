@@ -1,0 +1,56 @@
+"""Environments whose agents see declared values only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.gym_environments import make
+from support.small_network import PLAIN
+
+from netfl.errors import ScenarioError
+
+SCENARIO = {
+    "name": "x", "seed": 3, "users": 5, "rounds": 4,
+    "access": {
+        "kind": "network", **PLAIN, "round": {"kind": "first", "m": 2, "deadline": "30 s"},
+        "outages": [{"kind": "battery", "capacity": 9.0, "initial": [0.5, 1.0], "per_training": 0.5, "idle": 0.01}],
+    },
+}  # fmt: skip
+DECLARED = {"check_in": {"airtime": "100 ms"}, "battery_j": "last_delivery", "snr_db": "present"}
+
+
+@pytest.fixture
+def environment():
+    with_declared = make(scenario=SCENARIO, declare=DECLARED)
+    yield with_declared
+    with_declared.close()
+
+
+def test_only_declared_values_are_features(environment):
+    names = {*environment.observation_space.spaces}
+    assert names == {"age", "link_margin", "battery", "check_in", "participation", "delivered", "progress"}
+
+
+def test_features_have_the_declared_age(environment):
+    """The battery is known of delivered users alone; the round opens after the answers."""
+    first, _ = environment.reset(seed=1)
+    assert not first["battery"].any()
+    assert first["check_in"].all()
+    known = np.zeros(5, bool)
+    while True:
+        seen, _, _, is_over, info = environment.step(np.ones(5, int))
+        if is_over:
+            break
+        known |= info["deliveries"] > 0
+        assert ((seen["battery"] > 0) == known).all()
+        assert info["round"].opened_s > 0
+
+
+def test_value_that_is_not_declared_is_an_error():
+    with pytest.raises(ScenarioError, match=r"observe: this scenario has no such values .*up.*declare"):
+        make(scenario=SCENARIO, observe=["up"], declare=DECLARED)
+
+
+def test_declared_value_that_does_not_exist_is_an_error():
+    with pytest.raises(ScenarioError, match=r"observe\.energy_j"):
+        make(scenario=SCENARIO, declare={"energy_j": "present"})
