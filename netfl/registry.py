@@ -78,6 +78,7 @@ FAMILIES = (
     "learning/objective",
     "learning/schedule",
     "learning/aggregation",
+    "learning/codec",
     "tracker",
 )
 """All families, as paths of their packages below ``netfl``."""

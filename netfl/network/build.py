@@ -246,7 +246,7 @@ def _service(spec: NetworkSpec, context: AccessContext) -> RoundServiceConfig:
     if spec.radio is not None and spec.downlink is not None and spec.downlink.power is not None:
         boost_db = spec.downlink.power - spec.radio.power
     return RoundServiceConfig(
-        update_bits=update_bits / transport.compression,
+        update_bits=update_bits / transport.assumed_compression,
         samples=spec.compute.work(context.samples),
         compute_s=compute_s,
         jitter=spec.compute.training_jitter(compute_streams(context)),

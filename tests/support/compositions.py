@@ -182,7 +182,7 @@ def axes() -> dict[str, dict[str, Any]]:
                      "repeated": {"mode": "multicast", "max_attempts": 3}},
         "transport": {"message": None, "packet": {"grain": "packet", "mtu": None, "header": 16},
                       "arq": {"grain": "packet", "mtu": None, "arq": {"timeout": "300 ms", "retries": 3}},
-                      "compressed": {"compression": 3, "compression_down": 2, "header": 16}},
+                      "compressed": {"assumed_compression": 3, "assumed_compression_down": 2, "header": 16}},
         "deadline": {"none": None, "tight": "0.75 s", "long": "3 s"},
         "on_new_version": {word: word for word in ("restart", "finish", "ignore")},
         "staleness": {"default": None, "0": 0, "1": 1},

@@ -252,7 +252,7 @@ def check_batteries(events, access):
     """
     exemptions = access["exempt"] or {}
     exempt = {*exemptions.get("outage", ()), *exemptions.get("airtime", ())}  # the latter send hardly any bits
-    frame_bits = (access["update_size"] or 0.0) / (access["transport"] or {}).get("compression", 1.0)
+    frame_bits = (access["update_size"] or 0.0) / (access["transport"] or {}).get("assumed_compression", 1.0)
     for battery in (outage for outage in access["outages"] if outage["kind"] == "battery"):
         source = battery["charger"] or battery["solar"] or {}
         supply_w = source.get("power", source.get("peak", 0.0))

@@ -91,10 +91,11 @@ class Transport(Spec):
     """Header of each packet, or of the whole message: 40 B for IPv4 and TCP (RFC 791, RFC 9293)."""
     arq: Annotated[Arq | None, OnlyWith("grain", "packet")] = None
     """Repetition of packets; ``null`` is none."""
-    compression: Annotated[float, Field(ge=1)] = 1.0
-    """Compression factor of updates, without headers, whether their size is given or that of the model."""
-    compression_down: Annotated[float, Field(ge=1)] = 1.0
-    """Compression factor of broadcasts."""
+    assumed_compression: Annotated[float, Field(ge=1)] = 1.0
+    """Factor by which updates are assumed to be smaller, without headers, whether their size is given or that of the
+    model.  It changes nothing in learning; a ``codec`` of the scenario compresses updates and loses what it drops."""
+    assumed_compression_down: Annotated[float, Field(ge=1)] = 1.0
+    """Factor by which broadcasts are assumed to be smaller."""
 
     @model_validator(mode="after")
     def _check_header(self) -> Self:

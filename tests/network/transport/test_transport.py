@@ -70,7 +70,7 @@ class TestSegmentation:
             ({"mtu": "1500 B"}, "mtu\n  has no effect"),
             ({"arq": {"timeout": 1}}, "arq\n  has no effect"),
             ({"grain": "packet", "mtu": "40 B", "header": "40 B"}, "leaves no payload"),
-            ({"compression": 0.5}, "greater than or equal to 1"),
+            ({"assumed_compression": 0.5}, "greater than or equal to 1"),
             ({"grain": "packet", "arq": {"retries": 1}}, "timeout"),
             ({"grain": "packet", "arq": {"timeout": 1, "retries": -1}}, "greater than or equal to 0"),
         ],
@@ -437,8 +437,8 @@ def test_csma_ca_sends_packets():
 
 def test_updates_and_broadcasts_are_compressed_separately():
     plain = run_rounds({})
-    assert run_rounds({"update_size": "40 kbit", "transport": {"compression": 4, "compression_down": 4}})[0] == plain[0]
-    first_round = run_rounds({"update_size": None, "transport": {"compression": 5}})[0][0]
+    assert run_rounds({"update_size": "40 kbit", "transport": {"assumed_compression": 4, "assumed_compression_down": 4}})[0] == plain[0]
+    first_round = run_rounds({"update_size": None, "transport": {"assumed_compression": 5}})[0][0]
     assert first_round.uplink_bits % 2000.0 == 0.0, "the model's 10 kbit"
     assert first_round.downlink_bits == plain[0][0].downlink_bits
 

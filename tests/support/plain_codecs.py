@@ -1,0 +1,100 @@
+"""Codecs in NumPy, independent of netfl: what the receiver reads of one change, given the random words of its update."""
+
+import numpy as np
+
+from netfl.streams import Streams
+
+
+def words(field, user, base, repeat, count):
+    """Return the random words of an update, by the stream of its replica: four for each block of four numbers."""
+    blocks = np.arange(-(-count // 4))
+    return np.stack(field.words(user, (base << 32) | repeat, blocks), axis=1).ravel()[:count]
+
+
+def whole(change, drawn):
+    return change
+
+
+def half(change, drawn):
+    return change.astype(np.float16).astype(float)
+
+
+def brain(change, drawn):
+    """Round the bits of single precision to the 16 upper ones, halves to even."""
+    bits = change.astype(np.float32).view(np.uint32).astype(np.uint64)
+    rounded = bits + 0x7FFF + ((bits >> 16) & 1)
+    return (rounded >> 16 << 16).astype(np.uint32).view(np.float32).astype(float)
+
+
+def uniform(bits):
+    def code(change, drawn):
+        step = (change.max() - change.min()) / (2**bits - 1)
+        if step == 0:
+            return change
+        return np.round((change - change.min()) / step) * step + change.min()
+
+    return code
+
+
+def qsgd(bits, bucket=None):
+    levels = 2 ** (bits - 1) - 1
+
+    def code(change, drawn):
+        read = np.zeros(len(change))
+        chances = np.floor(drawn / 2**8) / 2**24
+        for start in range(0, len(change), bucket or len(change)):
+            part = slice(start, start + (bucket or len(change)))
+            norm = np.sqrt((change[part] ** 2).sum())
+            if norm == 0:
+                continue
+            scaled = np.abs(change[part]) / norm * levels
+            level = np.floor(scaled) + (chances[part] < scaled - np.floor(scaled))
+            read[part] = np.sign(change[part]) * level * norm / levels
+        return read
+
+    return code
+
+
+def sign(change, drawn):
+    return np.where(change < 0, -1, 1) * np.abs(change).sum() / len(change)
+
+
+def top(count):
+    def code(change, drawn):
+        read = np.zeros(len(change))
+        for place in sorted(range(len(change)), key=lambda place: (-abs(change[place]), place))[:count]:
+            read[place] = change[place]
+        return read
+
+    return code
+
+
+def random_places(count, scale):
+    def code(change, drawn):
+        read = np.zeros(len(change))
+        for place in sorted(range(len(change)), key=lambda place: (drawn[place], place))[:count]:
+            read[place] = scale * change[place]
+        return read
+
+    return code
+
+
+class PlainCoder:
+    """Codes the updates of a lane one by one, with an error feedback if *has_memory*."""
+
+    def __init__(self, code, streams, *, has_memory):
+        self.code, self.field, self.has_memory = code, streams.field("codec"), has_memory
+        self.left = {}
+
+    def __call__(self, change, user, base, repeat):
+        change = change + self.left.get(user, 0.0)
+        read = self.code(change, words(self.field, user, base, repeat, len(change)))
+        if self.has_memory:
+            self.left[user] = change - read
+        return read
+
+
+def plain_sender(code, streams):
+    """Return a function that codes θ of a version, given its number."""
+    field = Streams(streams.seed, streams.path).field("codec_down")
+    return lambda theta, number: code(theta, words(field, 0, number, 0, len(theta)))
