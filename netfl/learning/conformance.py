@@ -1,4 +1,4 @@
-"""Checks of models, objectives, aggregations and codecs from outside netfl: whether they return what their contracts state.
+"""Checks of models, objectives, aggregations and codecs from outside netfl against the contracts of their families.
 
 When a scenario is read, `model_faults` and `payload_faults` check what decides the size of an update.  Before learning
 starts, in ``netfl check`` as in a run, `check_plugins` tries all parts on made-up values (`plugin_trials`).  Only the

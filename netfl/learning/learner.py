@@ -20,8 +20,8 @@ from torch import Tensor
 from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import Updates
 from netfl.learning.batch_limits import evaluation_slices
-from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.centralized import CentralizedBaseline
+from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.cohort import Cohort, RepeatCounter
 from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation_examples, user_losses
 from netfl.learning.local_training import LearnerGroup, group_learners

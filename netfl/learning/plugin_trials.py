@@ -90,9 +90,8 @@ def _faults(part: object, learner: LearnerSpec, users: int, max_deliveries: int)
 def _codec_faults(part: Codec) -> Iterator[Fault]:
     """Try the changes of two updates in three lanes."""
     change = torch.linspace(-1.0, 1.0, 6 * _VERSION_SIZE).view(2, 3, _VERSION_SIZE)
-    users = torch.arange(2)
-    zeros = torch.zeros_like(users)
-    draws = CodecDraws(torch.ones(2, 2, dtype=torch.int64), users, zeros, zeros, change.dtype)
+    zeros = np.zeros(2, np.int64)
+    draws = CodecDraws(np.ones((2, 2), np.int64), np.arange(2), zeros, zeros, change)
     given = "changes, [updates, lanes, parameters], and draws; it returns Encoded(values)"
     encoded = yield from _try(part, "encode", {"change": change, "draws": draws}, "", given)
     if encoded is None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.device_draws import philox
-from netfl.learning.tensors import upload
+from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.types import Ints
 
 if TYPE_CHECKING:
@@ -25,44 +25,41 @@ if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.streams import Streams
 
-_NUMBERS_AT_ONCE = 1 << 22
-"""Numbers of θ that are coded at once, in all lanes together."""
-_WORDS = 4
-"""Random words of one call of Philox."""
-_SIGN, _HALF, _LOW = 1 << 31, 32, 0xFFFFFFFF
+_NUMBERS_AT_ONCE = 1 << 18
+"""Numbers of θ that are coded at once, in all lanes together: they fit into the cache of a processor."""
+_GPU_NUMBERS_AT_ONCE = 1 << 24
+"""The same on a GPU."""
 
 
-@dataclass(frozen=True, slots=True)
 class CodecDraws:
-    """Random numbers of updates: functions of (replica, user, base version, repeat, place), the same in all lanes.
+    """Random numbers of updates: functions of (replica, user, base version, repeat), the same in all lanes.
 
-    They are the words of Philox4x32 for the stream ``codec`` of a replica, counted by user, block of four places,
-    repeat and base, as those of mini-batches are.
+    An update has the words of Philox4x64 for the stream ``codec`` of its replica, counted by user, repeat and base, as
+    mini-batches are.  The host draws them, on any device, so that they are the same on all.
 
     Args:
-        keys: of the streams, ``[updates, 2]``, int64.
-        users: ``[updates]``, int64.
-        bases: the versions from which the updates started, ``[updates]``, int64.
-        repeats: earlier deliveries of the same user from the same base, ``[updates]``, int64.
-        dtype: type of the numbers of `uniform`.
+        keys: of the streams, ``[updates, 2]``.
+        users: ``[updates]``.
+        bases: the versions from which the updates started, ``[updates]``.
+        repeats: earlier deliveries of the same user from the same base, ``[updates]``.
+        like: tensor of the type and on the device of the numbers.
     """
 
-    keys: Tensor
-    users: Tensor
-    bases: Tensor
-    repeats: Tensor
-    dtype: torch.dtype
-
-    def words(self, count: int) -> Tensor:
-        """Return independent whole numbers below 2³², ``[updates, 1, count]``, int64."""
-        blocks = torch.arange(-(-count // _WORDS), device=self.users.device)
-        columns = self.users[:, None], blocks, self.repeats[:, None], self.bases[:, None]
-        words = philox(columns, (self.keys[:, :1], self.keys[:, 1:]))
-        return torch.stack(words, dim=2).flatten(1)[:, None, :count]
+    def __init__(self, keys: Ints, users: Ints, bases: Ints, repeats: Ints, like: Tensor) -> None:
+        self._columns = keys.tolist(), users.tolist(), repeats.tolist(), bases.tolist()
+        self._dtype = like.dtype
+        self._device = like.device
+        self._uniform = like.new_empty(len(users), 1, 0)  # of the last call: lanes that are coded in turn share it
 
     def uniform(self, count: int) -> Tensor:
-        """Return independent uniform numbers from [0, 1), with 24 random bits, ``[updates, 1, count]``."""
-        return (self.words(count) >> 8).to(self.dtype).mul_(2.0**-24)
+        """Return independent uniform numbers from [0, 1), with 24 random bits; not to be written into.
+
+        The result is ``[updates, 1, count]``.
+        """
+        if self._uniform.shape[-1] != count:
+            shares = (self._words(count) >> np.uint32(8)) * np.float32(2.0**-24)
+            self._uniform = upload(shares, self._device, self._dtype)[:, None]
+        return self._uniform
 
     def choose(self, places: int, count: int) -> Tensor:
         """Return *count* different numbers below *places* in rising order, all sets equally likely.
@@ -70,8 +67,41 @@ class CodecDraws:
         These are the places with the smallest words; among equal words the first.  The result is ``[updates, 1,
         count]``, int64.
         """
-        ranked = self.words(places) - _SIGN << _HALF | torch.arange(places, device=self.users.device)
-        return (ranked.topk(count, largest=False, sorted=False).values & _LOW).sort().values
+        chosen = np.empty((len(self._columns[0]), count), np.int64)
+        for words, row in zip(self._words(places), chosen, strict=True):
+            largest = np.partition(words, count - 1)[count - 1]
+            smaller = np.flatnonzero(words < largest)
+            tied = np.flatnonzero(words == largest)[: count - len(smaller)]
+            row[:] = np.sort(np.concatenate([smaller, tied]))
+        return upload(chosen, self._device)[:, None]
+
+    def _words(self, count: int) -> NDArray[np.uint32]:
+        """Return independent whole numbers below 2³², ``[updates, count]``."""
+        words = np.empty((len(self._columns[0]), -(-count // 2)), "<u8")
+        for row, (key, user, repeat, base) in enumerate(zip(*self._columns, strict=True)):
+            words[row] = np.random.Philox(key=key, counter=[0, user, repeat, base]).random_raw(words.shape[1])
+        return words.view("<u4")[:, :count]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some updates of a cohort.
+
+    Args:
+        index: of them in the cohort, as an index of tensors.
+        bases: from which the users trained, ``[rows, members, size + 1]``.
+        models: after training, in the same shape.
+        users: ``[rows]``.
+        lanes: of each user and member, ``[rows, members]``.
+        draws: random numbers of the updates.
+    """
+
+    index: Any
+    bases: Tensor
+    models: Tensor
+    users: Ints
+    lanes: Ints
+    draws: CodecDraws
 
 
 class UpdateCoder:
@@ -100,16 +130,23 @@ class UpdateCoder:
             cohort: the users.
             lanes: of each user and member, ``[users, members]``.
         """
-        coded = models.clone()
-        members = models.shape[1]
-        at_once = max(1, _NUMBERS_AT_ONCE // (members * self._parameters))
+        coded = torch.empty_like(models)
+        coded[..., self._parameters :] = models[..., self._parameters :]
+        numbers = _GPU_NUMBERS_AT_ONCE if runs_on_gpu(models.device) else _NUMBERS_AT_ONCE
+        jobs = max(1, numbers // self._parameters)  # that are coded at once
+        repeats = np.zeros_like(cohort.users) if cohort.repeats is None else cohort.repeats
         for wave in self._waves(cohort):
-            for start in range(0, len(wave), at_once):
-                rows = wave[start : start + at_once]
+            step = max(1, jobs // models.shape[1])
+            for start in range(0, len(wave), step):
+                rows = wave[start : start + step]
                 index: Any = upload(rows, models.device)
                 if len(rows) == len(models):
                     index = slice(None)
-                coded[index, :, : self._parameters] = self._read(bases[index], models[index], cohort, lanes, rows)
+                draws = CodecDraws(
+                    self._keys[cohort.replicas[rows]], cohort.users[rows], cohort.bases[rows], repeats[rows], models
+                )
+                part = _Part(index, bases[index], models[index], cohort.users[rows], lanes[rows], draws)
+                self._code_rows(part, coded, max(1, jobs // len(rows)))
         return coded
 
     def state(self) -> dict[int, dict[int, Tensor]]:
@@ -136,35 +173,30 @@ class UpdateCoder:
         for number in range(numbers.max() + 1):
             yield np.flatnonzero(numbers == number)
 
-    def _read(self, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints, rows: Ints) -> Tensor:
-        """Return θ as the server reads it of the updates in *rows*, ``[rows, members, parameters]``."""
+    def _code_rows(self, part: _Part, coded: Tensor, members: int) -> None:
+        """Write θ as the server reads it of some updates into *coded*, so many *members* at once."""
         of_theta = slice(0, self._parameters)
-        base = bases[..., of_theta]
-        change = models[..., of_theta] - base
-        users = cohort.users[rows].tolist()
-        lanes_of = lanes[rows].tolist()
-        if self._codec.has_error_feedback:
-            self._add_memory(change, users, lanes_of)
-        decoded = self._codec.decode(self._codec.encode(change, self._draws(cohort, rows, change)))
-        if self._codec.has_error_feedback:
-            self._keep(change - decoded, users, lanes_of)
-        return base + decoded
+        for start in range(0, coded.shape[1], members):
+            some = slice(start, start + members)
+            base = part.bases[:, some, of_theta]
+            change = part.models[:, some, of_theta] - base
+            if self._codec.has_error_feedback:
+                self._add_memory(change, part.users, part.lanes[:, some])
+            decoded = self._codec.decode(self._codec.encode(change, part.draws))
+            if self._codec.has_error_feedback:
+                self._keep(change.sub_(decoded), part.users, part.lanes[:, some])
+            coded[part.index, some, of_theta] = decoded + base
 
-    def _draws(self, cohort: Cohort, rows: Ints, like: Tensor) -> CodecDraws:
-        repeats = np.zeros_like(cohort.users) if cohort.repeats is None else cohort.repeats
-        columns = (self._keys[cohort.replicas[rows]], cohort.users[rows], cohort.bases[rows], repeats[rows])
-        return CodecDraws(*(upload(column, like.device) for column in columns), dtype=like.dtype)
-
-    def _add_memory(self, change: Tensor, users: Sequence[int], lanes: Sequence[Sequence[int]]) -> None:
-        for row, user in enumerate(users):
-            for member, lane in enumerate(lanes[row]):
+    def _add_memory(self, change: Tensor, users: Ints, lanes: Ints) -> None:
+        for row, user in enumerate(users.tolist()):
+            for member, lane in enumerate(lanes[row].tolist()):
                 left = self._memory[lane].get(user)
                 if left is not None:
                     change[row, member] += left
 
-    def _keep(self, left: Tensor, users: Sequence[int], lanes: Sequence[Sequence[int]]) -> None:
-        for row, user in enumerate(users):
-            for member, lane in enumerate(lanes[row]):
+    def _keep(self, left: Tensor, users: Ints, lanes: Ints) -> None:
+        for row, user in enumerate(users.tolist()):
+            for member, lane in enumerate(lanes[row].tolist()):
                 self._memory[lane][user] = left[row, member].clone()  # a view would keep the whole batch
 
 
@@ -185,10 +217,9 @@ class VersionCoder:
     def code(self, versions: Tensor, number: int) -> Tensor:
         """Return the versions with this *number* as users read them, ``[lanes, size + 1]``; lanes by learner."""
         replicas = len(self._keys)
-        theta = versions[:, : self._parameters].unflatten(0, (-1, replicas)).transpose(0, 1)
+        theta = versions[:, : self._parameters].reshape(-1, replicas, self._parameters).transpose(0, 1)
         zeros = np.zeros(replicas, np.int64)
-        columns = (self._keys, zeros, np.full(replicas, number), zeros)
-        draws = CodecDraws(*(upload(column, versions.device) for column in columns), dtype=versions.dtype)
+        draws = CodecDraws(self._keys, zeros, np.full(replicas, number), zeros, versions)
         sent = versions.clone()
         read = self._codec.decode(self._codec.encode(theta, draws))
         sent[:, : self._parameters] = read.transpose(0, 1).flatten(0, 1)

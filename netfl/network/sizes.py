@@ -18,7 +18,7 @@ def design_payload(spec: NetworkSpec, context: AccessContext) -> Payload:
 
 
 def transport_of(spec: NetworkSpec, bits: float) -> Transport:
-    """Return the transport of an update of *bits* before compression."""
+    """Return the transport of an update of *bits* before an assumed compression."""
     transport = spec.transport or Transport()
     frame_bits = None
     if spec.mac is not None:

@@ -1,4 +1,4 @@
-"""Codecs in NumPy, independent of netfl: what the receiver reads of one change, given the random words of its update."""
+"""Codecs in NumPy, independent of netfl: what the receiver reads of one change, given the random words of an update."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from netfl.streams import Streams
 
 
 def words(field, user, base, repeat, count):
-    """Return the random words of an update, by the stream of its replica: four for each block of four numbers."""
-    blocks = np.arange(-(-count // 4))
-    return np.stack(field.words(user, (base << 32) | repeat, blocks), axis=1).ravel()[:count]
+    """Return the random words of an update, by the stream of its replica: the halves of 64 bits, the lower first."""
+    drawn = np.random.Philox(key=field.key, counter=[0, user, repeat, base]).random_raw(count)
+    return np.stack([drawn & 0xFFFFFFFF, drawn >> 32], axis=1).ravel()[:count]
 
 
 def whole(change, drawn):
@@ -48,7 +48,7 @@ def qsgd(bits, bucket=None):
             if norm == 0:
                 continue
             scaled = np.abs(change[part]) / norm * levels
-            level = np.floor(scaled) + (chances[part] < scaled - np.floor(scaled))
+            level = np.minimum(np.floor(scaled + chances[part]), levels)
             read[part] = np.sign(change[part]) * level * norm / levels
         return read
 

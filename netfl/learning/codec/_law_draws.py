@@ -22,9 +22,9 @@ def decoded_draws(codec: Codec, vector: Floats, streams: Streams, size: int) -> 
 
     from netfl.learning.update_coding import CodecDraws
 
-    users = torch.arange(size)
-    zeros = torch.zeros(size, dtype=torch.int64)
-    keys = torch.tensor(streams.field("codec").key).expand(size, 2)
+    zeros = np.zeros(size, np.int64)
+    keys = np.broadcast_to(np.array(streams.field("codec").key, np.int64), (size, 2))
     change = torch.from_numpy(vector).expand(size, 1, -1)
-    decoded = codec.decode(codec.encode(change, CodecDraws(keys, users, zeros, zeros, change.dtype)))
+    draws = CodecDraws(keys, np.arange(size), zeros, zeros, change)
+    decoded = codec.decode(codec.encode(change, draws))
     return np.asarray(decoded[:, 0].numpy())

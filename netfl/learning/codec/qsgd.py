@@ -42,7 +42,7 @@ class Qsgd(Codec):
     @property
     def levels(self) -> int:
         """S, the number of levels without 0."""
-        return 2 ** (self.bits_per_parameter - 1) - 1
+        return (1 << self.bits_per_parameter - 1) - 1
 
     def bits(self, parameters: int) -> float:
         buckets = 1
@@ -51,13 +51,14 @@ class Qsgd(Codec):
         return float(self.bits_per_parameter * parameters + NUMBER_BITS * buckets)
 
     def encode(self, change: Tensor, draws: CodecDraws) -> Encoded:
-        norms = self._norms(change)
-        is_zero = norms == 0
-        scaled = (change.abs() * (self.levels / norms.masked_fill(is_zero, 1.0))).clamp_(max=self.levels)
-        levels = scaled.floor()
-        fraction = scaled.sub_(levels)
-        levels += draws.uniform(change.shape[-1]) < fraction
-        return Encoded(levels.mul_(norms / self.levels).copysign_(change))
+        parameters = change.shape[-1]
+        buckets = self._buckets(change)
+        chances = self._buckets(draws.uniform(parameters))
+        norms = buckets.square().sum(dim=-1, keepdim=True).sqrt_()
+        scale = self.levels / norms.masked_fill(norms == 0, 1.0)
+        levels = buckets.abs().mul_(scale).add_(chances).floor_().clamp_(max=self.levels)
+        read = levels.mul_(norms / self.levels).copysign_(buckets)
+        return Encoded(read.flatten(-2)[..., :parameters])
 
     def laws(self) -> tuple[Law, ...]:
         v = LAW_VECTOR
@@ -73,13 +74,13 @@ class Qsgd(Codec):
             ),
         )
 
-    def _norms(self, change: Tensor) -> Tensor:
-        """Return the norm of the bucket of each number, in a shape that broadcasts against *change*."""
+    def _buckets(self, values: Tensor) -> Tensor:
+        """Return *values*, ``[…, parameters]``, as ``[…, buckets, bucket]``, the last one filled up with zeros."""
         from torch.nn.functional import pad
 
-        parameters = change.shape[-1]
-        if self.bucket is None or self.bucket >= parameters:
-            return change.norm(dim=-1, keepdim=True)
-        whole_buckets = pad(change, (0, -parameters % self.bucket)).unflatten(-1, (-1, self.bucket))
-        norms = whole_buckets.norm(dim=-1, keepdim=True).expand_as(whole_buckets)
-        return norms.flatten(-2)[..., :parameters]
+        if self.bucket is None or self.bucket >= values.shape[-1]:
+            return values[..., None, :]
+        missing = -values.shape[-1] % self.bucket
+        if missing:
+            values = pad(values, (0, missing))
+        return values.reshape(*values.shape[:-1], -1, self.bucket)

@@ -34,4 +34,4 @@ class Sign(Codec):
 
     def encode(self, change: Tensor, draws: CodecDraws) -> Encoded:
         size = change.abs().mean(dim=-1, keepdim=True)
-        return Encoded(size.where(change >= 0, -size))
+        return Encoded(size.expand_as(change).copysign(change))

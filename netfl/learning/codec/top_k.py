@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, inf, log2
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from netfl.learning.codec import NUMBER_BITS, Codec, CodecDraws, Encoded, Tensor
@@ -48,14 +49,32 @@ class TopK(Codec):
         parameters = change.shape[-1]
         count = self.count(parameters)
         sizes = change.abs().nan_to_num_(nan=inf, posinf=inf)  # training that diverges sends what is not finite
-        smallest = sizes.topk(count, dim=-1, sorted=False).values.amin(dim=-1, keepdim=True)
-
-        # all that are larger than the smallest that is sent, and the first of those that equal it
-        is_sent = sizes > smallest
-        is_tied = sizes == smallest
-        room = count - is_sent.sum(dim=-1, keepdim=True)
-        if bool((is_tied.sum(dim=-1, keepdim=True) > room).any()):
-            is_tied &= is_tied.cumsum(dim=-1) <= room
-        is_sent |= is_tied
-        positions = is_sent.nonzero()[:, -1].view(*change.shape[:-1], count)
+        if sizes.device.type == "cpu":
+            positions = _largest_on_host(sizes, count)
+        else:
+            positions = _largest(sizes, count)
         return Encoded(change.gather(-1, positions), positions, parameters)
+
+
+def _largest(sizes: Tensor, count: int) -> Tensor:
+    """Return the places of the *count* largest of *sizes* in rising order, ``[…, count]``; the first of equal ones."""
+    smallest = sizes.topk(count, dim=-1, sorted=False).values.amin(dim=-1, keepdim=True)
+    is_sent = sizes > smallest
+    is_tied = sizes == smallest
+    room = count - is_sent.sum(dim=-1, keepdim=True)
+    is_sent |= is_tied & (is_tied.cumsum(dim=-1) <= room)
+    return is_sent.nonzero()[:, -1].view(*sizes.shape[:-1], count)
+
+
+def _largest_on_host(sizes: Tensor, count: int) -> Tensor:
+    """Return the places of `_largest`, row by row, which a processor finds in a fraction of the time."""
+    import torch
+
+    rows = sizes.reshape(-1, sizes.shape[-1]).numpy()
+    positions = np.empty((len(rows), count), np.int64)
+    for row, places in zip(rows, positions, strict=True):
+        smallest = np.partition(row, len(row) - count)[len(row) - count]
+        larger = np.flatnonzero(row > smallest)
+        tied = np.flatnonzero(row == smallest)[: count - len(larger)]
+        places[:] = np.sort(np.concatenate([larger, tied]))
+    return torch.from_numpy(positions).view(*sizes.shape[:-1], count)

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support import plain_codecs
 from support.error_messages import assert_messages
 
 import netfl
 from netfl.errors import ScenarioError
 from netfl.learning import codec as family
-from netfl.learning.codec import Codec
+from netfl.learning.codec import Codec, top_k
 from netfl.learning.codec.bfloat16 import Bfloat16
 from netfl.learning.codec.float16 import Float16
 from netfl.learning.codec.none import Whole
@@ -26,9 +27,9 @@ from netfl.streams import Streams
 
 
 def draws_of(updates, seed=1, base=0, dtype=torch.float64):
-    keys = torch.tensor(Streams(seed).field("codec").key).expand(updates, 2)
-    zeros = torch.zeros(updates, dtype=torch.int64)
-    return CodecDraws(keys, torch.arange(updates), zeros + base, zeros, dtype)
+    keys = np.tile(Streams(seed).field("codec").key, (updates, 1))
+    zeros = np.zeros(updates, np.int64)
+    return CodecDraws(keys, np.arange(updates), zeros + base, zeros, torch.empty(0, dtype=dtype))
 
 
 def read(codec, change):
@@ -136,6 +137,12 @@ def test_codecs_with_feedback_are_contractions(codec, delta):
     assert ((read(codec, v) - v).square().sum(1) <= (1 - delta) * v.square().sum(1) + 1e-12).all()
 
 
+def test_a_gpu_finds_the_same_places():
+    sizes = torch.tensor(np.random.default_rng(0).integers(5, size=(3, 2, 30))).float()
+    for count in (1, 7, 30):
+        assert torch.equal(top_k._largest(sizes, count), top_k._largest_on_host(sizes, count))
+
+
 def test_equal_numbers_are_sent_from_the_first_on():
     v = torch.tensor([[1.0, -2.0, 2.0, 2.0, 0.5]])
     assert read(TopK(share=0.4), v).tolist() == [[0.0, -2.0, 2.0, 0.0, 0.0]]
@@ -151,11 +158,11 @@ def test_a_change_that_is_not_finite_stays_so(codec):
 
 def test_draws_are_those_of_the_stream():
     draws = draws_of(3, base=7)
-    words = Streams(1).field("codec").words(2, 7 << 32, np.arange(3))
-    assert draws.words(10)[2, 0].tolist() == np.stack(words, 1).ravel()[:10].tolist()
+    expected = plain_codecs.words(Streams(1).field("codec"), 2, 7, 0, 11)
+    assert draws.uniform(11)[2, 0].tolist() == [(word >> 8) / 2**24 for word in expected.tolist()]
     numbers = draws.uniform(1000)
     assert 0 <= float(numbers.min()) < float(numbers.max()) < 1
-    assert (draws.uniform(1000).float() < 1).all()
+    assert torch.equal(numbers.float(), draws_of(3, base=7, dtype=torch.float32).uniform(1000))
 
 
 def test_all_sets_are_equally_likely():

@@ -437,7 +437,12 @@ def test_csma_ca_sends_packets():
 
 def test_updates_and_broadcasts_are_compressed_separately():
     plain = run_rounds({})
-    assert run_rounds({"update_size": "40 kbit", "transport": {"assumed_compression": 4, "assumed_compression_down": 4}})[0] == plain[0]
+    assert (
+        run_rounds({"update_size": "40 kbit", "transport": {"assumed_compression": 4, "assumed_compression_down": 4}})[
+            0
+        ]
+        == plain[0]
+    )
     first_round = run_rounds({"update_size": None, "transport": {"assumed_compression": 5}})[0][0]
     assert first_round.uplink_bits % 2000.0 == 0.0, "the model's 10 kbit"
     assert first_round.downlink_bits == plain[0][0].downlink_bits
