@@ -100,7 +100,7 @@ class _ModelSize:
 
     @property
     def numbers(self) -> int:
-        """All numbers."""
+        """Length of the model and of t."""
         return self.parameters + self.has_t
 
     @property
