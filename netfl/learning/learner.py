@@ -22,6 +22,7 @@ from netfl.learning.aggregation import Updates
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.codec import WHOLE, Codecs
+from netfl.learning.codec.none import Whole
 from netfl.learning.cohort import Cohort, RepeatCounter
 from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation_examples, user_losses
 from netfl.learning.local_training import LearnerGroup, group_learners
@@ -60,6 +61,7 @@ class LearningTask:
         products: ``tf32`` or ``bf16``, to which the factors of products are rounded in training; ``None`` for *dtype*.
         all_learners: all learners of the run, if these lanes are only a part of it.
         codecs: of updates and of broadcasts.
+        loses_parts: whether deliveries may lack parts.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -75,6 +77,7 @@ class LearningTask:
     products: str | None = None
     all_learners: Sequence[LearnerSpec] = ()
     codecs: Codecs = WHOLE
+    loses_parts: bool = False
 
     @property
     def lanes(self) -> tuple[tuple[str, int], ...]:
@@ -85,6 +88,12 @@ class LearningTask:
     def may_diverge(self) -> bool:
         """True if all lanes may diverge without an error: where candidates are compared, those that diverge lose."""
         return self.evaluate.on == "validation"
+
+    @property
+    def sent_beside_theta(self) -> int:
+        """How many numbers an update holds beside θ and its buffers: t, if a learner of the run has it."""
+        specs = (*self.learners.values(), *self.all_learners)
+        return int(any(spec.objective.t_rate > 0 for spec in specs))
 
     @property
     def cvar_levels(self) -> list[float]:
@@ -129,8 +138,9 @@ class BatchedLearner:
         )
         streams, parameters = [data.streams for data in task.replicas], self._architecture.trained
         self._coder: UpdateCoder | None = None
-        if task.codecs.up is not None:
-            self._coder = UpdateCoder(task.codecs.up, streams, parameters)
+        if task.codecs.up is not None or task.loses_parts:
+            whole_numbers = self._architecture.buffers + task.sent_beside_theta
+            self._coder = UpdateCoder(task.codecs.up or Whole(), streams, parameters, whole_numbers)
         version_coder = None
         if task.codecs.down is not None:
             version_coder = VersionCoder(task.codecs.down, streams, parameters)
@@ -308,8 +318,10 @@ class BatchedLearner:
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         bases = self._versions.of(cohort.bases, lanes)
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
+        received = None
         if self._coder is not None:
             result = replace(result, models=self._coder.code(bases, result.models, cohort, lanes))
+            received = self._coder.received(cohort, result.models)
         if self._baseline is not None:
             self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
         users_of_all = upload(cohort.users, device)
@@ -340,6 +352,7 @@ class BatchedLearner:
                     losses=losses.get(lane),
                     messages=self._versions.messages(cohort.bases[part], lane),
                     has_repeats=has_repeats,
+                    received=None if received is None or not self._servers.reads_parts(lane) else received[part],
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
         self._servers.check_updates(lanes, cohort, users_of_all, result.models)

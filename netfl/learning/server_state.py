@@ -85,6 +85,10 @@ class LaneServers:
         """Return whether the aggregation of *lane* needs the losses of the users' bases."""
         return lane not in self._diverged and self._rules[lane].needs_losses
 
+    def reads_parts(self, lane: int) -> bool:
+        """Return whether the aggregation of *lane* needs to know which numbers arrived."""
+        return self._rules[lane].reads_parts
+
     def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
         """Return the `Aggregation.drift` of *users*, ``[users, size + 1]``; it is 0 for buffers."""
         drift = self._rules[lane].drift(self._states[lane], users, messages)
@@ -106,7 +110,12 @@ class LaneServers:
                 following, self._states[lane] = rule.step(self._states[lane], current, updates)
             else:
                 of_parameters, of_buffers = (
-                    replace(updates, bases=select(updates.bases), models=select(updates.models))
+                    replace(
+                        updates,
+                        bases=select(updates.bases),
+                        models=select(updates.models),
+                        received=None if updates.received is None else select(updates.received),
+                    )
                     for select in (self._without_buffers, self._only_buffers)
                 )
                 after, self._states[lane] = rule.step(self._states[lane], self._without_buffers(current), of_parameters)

@@ -17,8 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from netfl.learning.codec import NUMBER_BITS
+from netfl.learning.codec.none import Whole
 from netfl.learning.tensors import runs_on_gpu, upload
-from netfl.types import Ints
+from netfl.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.learning.codec import Codec
@@ -27,8 +29,14 @@ if TYPE_CHECKING:
 
 _NUMBERS_AT_ONCE = 1 << 18
 """Numbers of θ that are coded at once, in all lanes together: they fit into the cache of a processor."""
+_ROUNDING = 1e-6
+"""Share of a part by which an entry may reach into the next one and still lie in this one."""
 _GPU_NUMBERS_AT_ONCE = 1 << 24
 """The same on a GPU."""
+
+
+Received = Sequence[tuple[bool, ...] | None]
+"""``Delivery.received`` of several updates."""
 
 
 class CodecDraws:
@@ -94,6 +102,7 @@ class _Part:
         users: ``[rows]``.
         lanes: of each user and member, ``[rows, members]``.
         draws: random numbers of the updates.
+        received: ``Delivery.received`` of each; ``None`` if all are whole.
     """
 
     index: Any
@@ -102,6 +111,7 @@ class _Part:
     users: Ints
     lanes: Ints
     draws: CodecDraws
+    received: Received | None
 
 
 class UpdateCoder:
@@ -111,11 +121,14 @@ class UpdateCoder:
         codec: of all updates.
         streams: of each replica.
         parameters: length of θ without buffers.
+        whole_numbers: how many numbers an update holds after θ: its buffers, and t if it is sent.
     """
 
-    def __init__(self, codec: Codec, streams: Sequence[Streams], parameters: int) -> None:
+    def __init__(self, codec: Codec, streams: Sequence[Streams], parameters: int, whole_numbers: int = 0) -> None:
         self._codec = codec
         self._parameters = parameters
+        self._theta_bits = codec.bits(parameters)
+        self._whole_numbers = whole_numbers
         self._keys = np.array([stream.field("codec").key for stream in streams], np.int64)
         self._memory: defaultdict[int, dict[int, Tensor]] = defaultdict(dict)  # by lane and user, [parameters] each
 
@@ -130,8 +143,10 @@ class UpdateCoder:
             cohort: the users.
             lanes: of each user and member, ``[users, members]``.
         """
+        if cohort.received is None and isinstance(self._codec, Whole):
+            return models
         coded = torch.empty_like(models)
-        coded[..., self._parameters :] = models[..., self._parameters :]
+        coded[..., self._parameters :] = self._read_rest(bases, models, cohort)
         numbers = _GPU_NUMBERS_AT_ONCE if runs_on_gpu(models.device) else _NUMBERS_AT_ONCE
         jobs = max(1, numbers // self._parameters)  # that are coded at once
         repeats = np.zeros_like(cohort.users) if cohort.repeats is None else cohort.repeats
@@ -145,9 +160,22 @@ class UpdateCoder:
                 draws = CodecDraws(
                     self._keys[cohort.replicas[rows]], cohort.users[rows], cohort.bases[rows], repeats[rows], models
                 )
-                part = _Part(index, bases[index], models[index], cohort.users[rows], lanes[rows], draws)
+                received = None
+                if cohort.received is not None:
+                    received = [cohort.received[row] for row in rows.tolist()]
+                part = _Part(index, bases[index], models[index], cohort.users[rows], lanes[rows], draws, received)
                 self._code_rows(part, coded, max(1, jobs // len(rows)))
         return coded
+
+    def received(self, cohort: Cohort, like: Tensor) -> Tensor | None:
+        """Return whether each number of the updates of *cohort* arrived, ``[users, size + 1]``; ``None`` for all.
+
+        θ has an entry for each parameter, which codecs that send only some of them do not have.
+        """
+        if cohort.received is None or self._codec.is_sparse:
+            return None
+        theta = self._received_theta(cohort.received, self._parameters, like.device)
+        return torch.cat([theta, self._received_rest(cohort.received, like)], dim=1)
 
     def state(self) -> dict[int, dict[int, Tensor]]:
         """Return the memory of the devices, by lane and user."""
@@ -182,10 +210,42 @@ class UpdateCoder:
             change = part.models[:, some, of_theta] - base
             if self._codec.has_error_feedback:
                 self._add_memory(change, part.users, part.lanes[:, some])
-            decoded = self._codec.decode(self._codec.encode(change, part.draws))
+            encoded = self._codec.encode(change, part.draws)
+            received = None
+            if part.received is not None:
+                received = self._received_theta(part.received, encoded.values.shape[-1], change.device)[:, None]
+            decoded = self._codec.decode(encoded, received)
             if self._codec.has_error_feedback:
                 self._keep(change.sub_(decoded), part.users, part.lanes[:, some])
             coded[part.index, some, of_theta] = decoded + base
+
+    def _received_theta(self, received: Received, entries: int, device: torch.device) -> Tensor:
+        """Return whether each entry of θ arrived, ``[updates, entries]``; θ is at the front of an update."""
+        edges = np.linspace(0.0, self._theta_bits, entries + 1) / self._bits
+        return upload(_arrived(received, edges), device)
+
+    def _received_rest(self, received: Received, like: Tensor) -> Tensor:
+        """Return whether each number after θ arrived, ``[updates, size + 1 - parameters]``.
+
+        A t that is not sent is constant, and counts as received.
+        """
+        missing = like.shape[-1] - self._parameters - self._whole_numbers
+        edges = np.linspace(self._theta_bits, self._bits, self._whole_numbers + 1) / self._bits
+        arrived = _arrived(received, edges)
+        return upload(np.pad(arrived, ((0, 0), (0, missing)), constant_values=True), like.device)
+
+    @property
+    def _bits(self) -> float:
+        """Size of an update."""
+        return self._theta_bits + NUMBER_BITS * self._whole_numbers
+
+    def _read_rest(self, bases: Tensor, models: Tensor, cohort: Cohort) -> Tensor:
+        """Return buffers and t as the server reads them: those of the base where they are lost."""
+        rest = slice(self._parameters, None)
+        if cohort.received is None:
+            return models[..., rest]
+        received = self._received_rest(cohort.received, models)[:, None]
+        return models[..., rest].where(received, bases[..., rest])
 
     def _add_memory(self, change: Tensor, users: Ints, lanes: Ints) -> None:
         for row, user in enumerate(users.tolist()):
@@ -198,6 +258,24 @@ class UpdateCoder:
         for row, user in enumerate(users.tolist()):
             for member, lane in enumerate(lanes[row].tolist()):
                 self._memory[lane][user] = left[row, member].clone()  # a view would keep the whole batch
+
+
+def _arrived(received: Received, edges: Floats) -> Bools:
+    """Return whether each entry arrived, ``[updates, entries]``: all parts in which it has bits did.
+
+    Args:
+        received: whether each part of an update arrived; parts have equal sizes.
+        edges: where the entries begin and end, in shares of the update, ``[entries + 1]``.
+    """
+    arrived = np.ones((len(received), len(edges) - 1), np.bool_)
+    for row, parts in zip(arrived, received, strict=True):
+        if parts is None:
+            continue
+        first = np.floor(edges[:-1] * len(parts) + _ROUNDING).astype(np.int64)
+        last = np.ceil(edges[1:] * len(parts) - _ROUNDING).astype(np.int64)  # the part after it
+        lost_before = np.concatenate([[0], np.cumsum(~np.array(parts))])
+        row[:] = lost_before[last] == lost_before[first]
+    return arrived
 
 
 class VersionCoder:

@@ -64,6 +64,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         return
     facts = facts_of(parts)
     yield from _codec_faults(parts)
+    yield from _erasure_faults(parts)
     if any(learner.step_of for learner in (parts["learners"] or {}).values()):
         rule = step_rule(parts["access"], facts.users, facts.rounds)
         yield from (fault.under("learners") for fault in rule.faults(parts["learners"]))
@@ -292,6 +293,23 @@ def _codec_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if codecs.named and update_bits is not None:
         problem = f"replaces the size that the {' and '.join(codecs.named)} of this scenario states"
         yield Fault("access.update_size", problem, update_bits, "leave it out, or leave the codec out")
+
+
+def _erasure_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of learners that cannot take updates of which parts are lost."""
+    if not parts["access"].info.can_erase:
+        return
+    codec = Codecs.of(parts["codec"], None).up
+    for name, learner in (parts["learners"] or {}).items():
+        rule = learner.aggregation
+        key = f"learners.{name}.aggregation"
+        if not rule.accepts_parts:
+            problem = "cannot take updates of which the access erases parts"
+            remedy = "use average_received or average_all, or an access that loses whole updates (loss: drop)"
+            yield Fault(key, problem, kind_of(type(rule)), remedy)
+        elif rule.reads_parts and codec is not None and codec.is_sparse:
+            problem = f"needs the place of each parameter, but the codec '{kind_of(type(codec))}' sends only some"
+            yield Fault(key, problem, kind_of(type(rule)), "use average_all, or another codec")
 
 
 def _record_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:

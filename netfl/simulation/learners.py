@@ -95,6 +95,7 @@ def _learning_task(setup: RunSetup, device: str) -> LearningTask:
         model=scenario.model,
         replicas=replicas,
         codecs=scenario.codecs,
+        loses_parts=scenario.access.info.can_erase,
         evaluate=scenario.evaluation,
         rounds=scenario.steps,
         rare_classes=scenario.rare_classes,

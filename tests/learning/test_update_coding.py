@@ -1,5 +1,6 @@
 """Coded updates and versions in the whole learner, compared with NumPy, with single lanes and with restored states."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,9 +18,12 @@ from support.learner_factory import (
     network,
     spec,
 )
+from support.plain_loops import learners_of, module
 
 from netfl.learning import update_coding
 from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.average_all import AverageAll
+from netfl.learning.aggregation.average_received import AverageReceived
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.codec import Codecs
@@ -38,6 +42,7 @@ from netfl.learning.sharding import merge_states, shard_lanes, split_state
 from netfl.learning.spec import LocalWork
 from netfl.learning.update_coding import UpdateCoder
 from netfl.streams import Streams
+from netfl.types import Delivery
 
 STREAMS = Streams(5).at(0)
 EXAMPLES = [(DATA.train_x[rows].astype(float), DATA.train_y[rows]) for rows in SPLIT]
@@ -183,6 +188,91 @@ def test_the_memory_is_that_of_delivered_updates_alone():
     devices = made.state()["devices"][0]
     assert set(devices) == {0, 1}
     assert torch.equal(devices[0], after_first)
+
+
+LOST = {(0, 0): (True, False, True), (1, 2): (False, True), (3, 2): (False, False, True, True, False)}
+"""Whether the parts of updates arrived, by user and base; the other updates are whole."""
+
+
+class PlainRule:
+    """The rule of `average_received`, or of `average_all`, for models with the base in lost places, in NumPy."""
+
+    def __init__(self, received, *, reads_parts):
+        self.received, self.reads_parts = received, reads_parts
+
+    def step(self, x, updates):
+        moves, weights = np.zeros_like(x), np.zeros_like(x)
+        for update in updates:
+            received = self.received(update.user, update.since)
+            model = np.where(received, update.model, update.base)
+            if self.reads_parts:
+                moves += update.samples * np.where(received, model - x, 0.0)
+                weights += update.samples * received
+            else:
+                moves += (model - update.base) / 4
+        if self.reads_parts:
+            moves /= np.where(weights > 0, weights, 1)
+        return x + moves
+
+
+def lossy_rounds():
+    for index, deliveries in enumerate(TRACE, start=1):
+        current = a_round(index, *deliveries)
+        lossy = [replace(each, received=LOST.get((each.user, each.base))) for each in current.deliveries]
+        yield replace(current, deliveries=tuple(lossy))
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize("name", ["whole", "float16", "qsgd in buckets", "sign"])
+def test_erased_parts_equal_numpy(name):
+    """Entries of θ and t are lost if they have a bit in a lost part; the error feedback keeps what is lost."""
+    codec, code = CODECS.get(name, (None, plain.whole))
+    theta_bits = (codec or Whole()).bits(PARAMETERS)
+    rules = {"received": AverageReceived(), "all": AverageAll()}
+    objective = Cvar(alpha=0.3, gamma=0.1, lr_t=0.2)
+    specs = {rule_name: spec(objective, rule, lr=0.3) for rule_name, rule in rules.items()}
+    made = learner(specs, codecs=Codecs(codec), loses_parts=True)
+    versions = [[made.version(lane) for lane in range(2)]]
+    for current in lossy_rounds():
+        made.step([current])
+        versions.append([made.version(lane) for lane in range(2)])
+
+    def received(user, base):
+        return plain.arrived(LOST.get((user, base), (True,)), theta_bits, PARAMETERS, 1)
+
+    local = papers.Local(papers.cvar(0.3, 0.1), 0.3, 0.2)
+    for lane, reads_parts in enumerate((True, False)):
+        has_memory = codec is not None and codec.has_error_feedback
+        coder = plain.PlainCoder(
+            code, STREAMS, has_memory=has_memory, received=lambda user, base: received(user, base)[:-1]
+        )
+        rule = PlainRule(received, reads_parts=reads_parts)
+        of_lane = np.array(versions)[:, lane]
+        expected = papers.play(rule, local, of_lane[0], TRACE, data=EXAMPLES, batches=batches, code=coder)
+        assert of_lane == pytest.approx(expected, rel=1e-10, abs=1e-12)
+
+
+def test_rounds_without_losses_are_those_of_average():
+    specs = {"average": spec(), "received": spec(aggregation=AverageReceived())}
+    made = learner(specs, loses_parts=True)
+    plain_learner = learner(specs)
+    for index, deliveries in enumerate(TRACE, start=1):
+        made.step([a_round(index, *deliveries)])
+        plain_learner.step([a_round(index, *deliveries)])
+        assert (made.version(0) == made.version(1)).all()
+        assert (made.version(0) == plain_learner.version(0)).all()
+
+
+def test_buffers_in_lost_parts_are_those_of_the_base():
+    """The module has 63 parameters and, after them, 12 buffers."""
+    model = module("Normed")
+    made = learners_of(model, {"A": spec(aggregation=AverageReceived(), batch_size=6)}, loses_parts=True)
+    before = made.version(0)
+    parts = (True,) * 7 + (False,)  # the last ten of 75 numbers have bits in it
+    made.step([replace(a_round(1), deliveries=(Delivery(0, 0, 0.0, 1.0, 1, parts),))])
+    moved = made.version(0)[:-1] != before[:-1]
+    assert not moved[-10:].any()
+    assert moved[63:65].all()
 
 
 DIMENSIONS = 12

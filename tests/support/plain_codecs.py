@@ -1,5 +1,8 @@
 """Codecs in NumPy, independent of netfl: what the receiver reads of one change, given the random words of an update."""
 
+import itertools
+from fractions import Fraction
+
 import numpy as np
 
 from netfl.streams import Streams
@@ -79,16 +82,32 @@ def random_places(count, scale):
     return code
 
 
-class PlainCoder:
-    """Codes the updates of a lane one by one, with an error feedback if *has_memory*."""
+def arrived(parts, theta_bits, entries, rest):
+    """Return which entries of θ and which numbers of 32 bits after them lie in parts that arrived alone."""
+    width = Fraction(int(theta_bits), entries)
+    edges = [width * entry for entry in range(entries)] + [theta_bits + 32 * number for number in range(rest + 1)]
+    size = Fraction(edges[-1]) / len(parts)
+    lost = [(size * part, size * (part + 1)) for part, is_received in enumerate(parts) if not is_received]
+    return np.array(
+        [all(end <= first or begin >= last for first, last in lost) for begin, end in itertools.pairwise(edges)]
+    )
 
-    def __init__(self, code, streams, *, has_memory):
+
+class PlainCoder:
+    """Codes the updates of a lane one by one, with an error feedback if *has_memory*.
+
+    *received* returns which entries of an update arrive, given its user and base.
+    """
+
+    def __init__(self, code, streams, *, has_memory, received=lambda user, base: True):
+        self.received = received
         self.code, self.field, self.has_memory = code, streams.field("codec"), has_memory
         self.left = {}
 
     def __call__(self, change, user, base, repeat):
         change = change + self.left.get(user, 0.0)
         read = self.code(change, words(self.field, user, base, repeat, len(change)))
+        read = np.where(self.received(user, base), read, 0.0)
         if self.has_memory:
             self.left[user] = change - read
         return read

@@ -19,6 +19,8 @@ To add one, derive a class from `Codec` in a file of this package, or in a modul
   parameters is encoded by itself.  It returns the numbers that the receiver reads, in the type of the change.
 - `bits` is the exact size of one encoded row, which networks bill.  A file of this package imports no torch at its
   head, because networks ask for sizes without learning.
+- An access may erase parts of an update.  The entries of an update share its bits in their order; those in a lost part
+  are read as 0.  Numbers that are sent once, such as a norm, are taken as received.
 - Random draws come from `CodecDraws`, which are keyed by replica, user, base version and repeat, as mini-batches are.
   All lanes of a replica have the same draws, so that learners are compared in pairs.
 - A codec that loses information systematically has an error feedback: what an update did not carry is added to the
@@ -66,6 +68,8 @@ class Encoded:
 class Codec(Spec):
     """Base class of all codecs."""
 
+    is_sparse: ClassVar[bool] = False
+    """True if it sends only some parameters, so that nobody can tell a lost one from one that was not sent."""
     codes_versions: ClassVar[bool] = False
     """True if the codec can encode a whole version for the downlink; false if it keeps only parts of a change."""
 
@@ -82,11 +86,18 @@ class Codec(Spec):
             draws: random numbers of each update.
         """
 
-    def decode(self, encoded: Encoded) -> Tensor:
-        """Return the changes that the receiver reads, ``[updates, lanes, parameters]``; 0 without an entry."""
-        if encoded.positions is None:
-            return encoded.values
+    def decode(self, encoded: Encoded, received: Tensor | None = None) -> Tensor:
+        """Return the changes that the receiver reads, ``[updates, lanes, parameters]``; 0 without an entry.
+
+        Args:
+            encoded: as `encode` has returned it.
+            received: whether the receiver has each entry, ``[updates, 1, entries]``; ``None`` for all.
+        """
         values = encoded.values
+        if received is not None:
+            values = values.where(received, 0.0)
+        if encoded.positions is None:
+            return values
         change = values.new_zeros(*values.shape[:-1], encoded.parameters)
         return change.scatter_(-1, encoded.positions.expand_as(values), values)
 

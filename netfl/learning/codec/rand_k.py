@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -30,6 +30,7 @@ class RandK(Codec):
         share: 0.05
     """
 
+    is_sparse: ClassVar[bool] = True
     share: Annotated[float, Field(gt=0, le=1)]
     """Share of the parameters that are sent."""
     error_feedback: bool = False

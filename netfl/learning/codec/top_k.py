@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import ceil, inf, log2
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -28,6 +28,7 @@ class TopK(Codec):
         share: 0.01
     """
 
+    is_sparse: ClassVar[bool] = True
     share: Annotated[float, Field(gt=0, le=1)]
     """Share of the parameters that are sent."""
     error_feedback: bool = True

@@ -180,6 +180,7 @@ SCENARIO = {
     "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 60}, "partition": "iid", "model": "logistic",
     "learners": {"plain": LEARNER},
 }  # fmt: skip
+ERASING = {"grain": "packet", "mtu": "60 bit", "loss": "erase"}
 NETWORK = {
     "kind": "network", "topology": {"kind": "star", "radius": "100 m"},
     "radio": {"power": "20 dBm", "bandwidth": "1 MHz"},
@@ -221,6 +222,18 @@ def errors_of(**changes):
         (
             {"codec": "sign", "learners": {}, "data": None, "partition": None, "model": None},
             ["codec: has no effect without learners"],
+        ),
+        (
+            {"access": NETWORK | {"transport": ERASING}},
+            ["learners.plain.aggregation: cannot take updates … 'average' … average_received"],
+        ),
+        (
+            {
+                "access": NETWORK | {"transport": ERASING},
+                "learners": {"plain": LEARNER | {"aggregation": "average_received"}},
+                "codec": {"kind": "rand_k", "share": 0.5},
+            },
+            ["learners.plain.aggregation: needs the place of each parameter … 'rand_k' … 'average_received'"],
         ),
         (
             {"codec": "support.plugin_codecs:Unsized"},
@@ -275,6 +288,28 @@ def test_a_replay_learns_as_the_network_did(tmp_path):
     access = {"kind": "replay", "run": str(tmp_path / "live")}
     replayed = netfl.run(netfl.load(coded | {"access": access}), tmp_path / "replay", device="cpu")
     assert live.metrics["value"].equals(replayed.metrics["value"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["average_received", "average_all"])
+def test_a_replay_of_erasures_learns_as_the_network_did(tmp_path, rule):
+    channel = [*NETWORK["channel"], {"kind": "rayleigh", "coherence": "1 ms"}]
+    radio = {"power": "0 dBm", "bandwidth": "1 MHz"}
+    access = NETWORK | {"transport": ERASING, "channel": channel, "radio": radio}
+    access |= {"mac": {"kind": "round_robin", "max_attempts": 1}, "topology": {"kind": "star", "radius": "1.5 km"}}
+    learners = {"plain": LEARNER | {"aggregation": rule}}
+    coded = SCENARIO | {"codec": "float16", "rounds": 30, "learners": learners}
+    live = netfl.run(netfl.load(coded | {"access": access}), tmp_path / "live", device="cpu")
+    erasures = live.table("erasures")
+    assert len(erasures) > 5
+    assert (erasures["part"] < erasures["parts"]).all()
+    replay = coded | {"access": {"kind": "replay", "run": str(tmp_path / "live")}}
+    replayed = netfl.run(netfl.load(replay), tmp_path / "replay", device="cpu")
+    assert live.metrics["value"].equals(replayed.metrics["value"])
+    assert erasures.equals(replayed.table("erasures"))
+    whole = SCENARIO | {"rounds": 30, "learners": {"plain": LEARNER}, "access": replay["access"]}
+    with pytest.raises(ScenarioError, match="cannot take updates"):
+        netfl.load(whole)
 
 
 def test_every_codec_is_a_codec():
