@@ -91,7 +91,7 @@ class LearningTask:
 
     @property
     def sent_beside_theta(self) -> int:
-        """How many numbers an update holds beside θ and its buffers: t, if a learner of the run has it."""
+        """Numbers that an update holds beside θ and its buffers: 1 for t, if a learner of the run has it."""
         specs = (*self.learners.values(), *self.all_learners)
         return int(any(spec.objective.t_rate > 0 for spec in specs))
 

@@ -162,7 +162,7 @@ class Transfer:
 
     @property
     def arrived(self) -> list[bool] | None:
-        """Whether each packet has arrived; ``None`` while some are neither at the server nor lost for good."""
+        """True for each packet that has arrived; ``None`` while some are neither at the server nor lost for good."""
         if len(self._at_server) + len(self._erased) < self._count:
             return None
         return [part in self._at_server for part in range(self._count)]
