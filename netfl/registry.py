@@ -79,6 +79,7 @@ FAMILIES = (
     "learning/objective",
     "learning/schedule",
     "learning/aggregation",
+    "learning/codec",
     "tracker",
 )
 """All families, as paths of their packages below ``netfl``."""

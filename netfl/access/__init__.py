@@ -85,6 +85,7 @@ class AccessInfo:
         billing: sizes where the payloads of the learners differ, and `update_bits` does not replace them.  ``own``: an
             error, as the sizes decide the rounds.  ``largest``: all learners are billed the largest payload.
             ``recorded``: the costs are those of a recording, whatever the learners send.
+        can_erase: deliveries may lack parts (``Delivery.received``).
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
             ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
     """
@@ -105,6 +106,7 @@ class AccessInfo:
     needs_early_selection: bool = False
     update_bits: float | None = None
     billing: Literal["own", "largest", "recorded"] = "largest"
+    can_erase: bool = False
     process: str | None = None
 
     @property

@@ -35,7 +35,9 @@ from netfl.types import (
 )
 
 _RANK = Column("rank", "int64", "place of the user in the ranking, from 0")
-_LOWEST = {"round": 1, "attempts": 1}
+_ERASURES = "erasures"
+"""Table of the parts of deliveries that are lost, which some runs have."""
+_LOWEST = {"round": 1, "attempts": 1, "parts": 1}
 """Lowest values of columns; those of the others are 0."""
 
 
@@ -46,7 +48,7 @@ class Replay(Access):
     can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered and oldest, and perhaps
     uplink_bits, downlink_bits and energy_J; ``deliveries`` holds replica, round, user, base, sent_s and arrived_s, and
     perhaps attempts, in the order of arrival.  The defaults of columns that are missing are those of `Round` and
-    `Delivery`.
+    `Delivery`.  If there is a table ``erasures``, it holds the parts of deliveries that were lost.
 
     A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
     update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the
@@ -67,6 +69,7 @@ class Replay(Access):
         if faults:
             raise ScenarioError(faults)
         rounds, deliveries = recording.replica(context.replica)
+        erasures = _read_erasures(self.run, context.replica) if self._has_erasures else {}
         if context.stop_s is not None:
             rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
         updates = _rows(deliveries, columns_of(Delivery))
@@ -76,6 +79,11 @@ class Replay(Access):
             values = {column.field: value for column, value in zip(columns_of(Round), row, strict=True)}
             delivered = values["deliveries"]  # the column holds their number
             values["deliveries"] = tuple(Delivery(*update) for update in islice(updates, delivered))
+            if erasures:
+                values["deliveries"] = tuple(
+                    replace(delivery, received=erasures.get((values["index"], delivery.user, delivery.base)))
+                    for delivery in values["deliveries"]
+                )
             if math.isnan(values["energy_j"]):
                 values["energy_j"] = None
             index = values["index"]
@@ -96,7 +104,13 @@ class Replay(Access):
 
     @property
     def info(self) -> AccessInfo:
-        return replace(super().info, has_ranking=self._has_ranking, billing="recorded", can_stop=True)
+        return replace(
+            super().info, has_ranking=self._has_ranking, billing="recorded", can_stop=True, can_erase=self._has_erasures
+        )
+
+    @property
+    def _has_erasures(self) -> bool:
+        return (self.run / f"{_ERASURES}.parquet").is_file()
 
     @property
     def _has_ranking(self) -> bool:
@@ -146,6 +160,26 @@ class Replay(Access):
 def _rows(table: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
     """Yield the values of *columns* in each row, as Python objects."""
     return zip(*(table[column.name].tolist() for column in columns), strict=True)
+
+
+def _read_erasures(folder: Path, replica: int) -> dict[tuple[int, int, int], tuple[bool, ...]]:
+    """Return ``Delivery.received`` of the deliveries of a replica that lack parts, by round, user and base.
+
+    Raises:
+        ScenarioError: the table cannot be read, or a part is not one of its update.
+    """
+    whole_numbers = [Column(name, "int64", "") for name in ("base", "part", "parts")]
+    table, read = _read_columns(folder, _ERASURES, (REPLICA, ROUND, USER, *whole_numbers))
+    is_wrong = table["part"] >= table["parts"]
+    _Rows(read, table).refuse(is_wrong.to_numpy(), "no such part", "part")
+    with prefix_faults("run"):
+        read.check()
+    received: dict[tuple[int, int, int], list[bool]] = {}
+    of_replica = table[table["replica"] == replica]
+    columns = (of_replica[name].tolist() for name in ("round", "user", "base", "part", "parts"))
+    for index, user, base, part, parts in zip(*columns, strict=True):
+        received.setdefault((index, user, base), [True] * parts)[part] = False
+    return {key: tuple(parts) for key, parts in received.items()}
 
 
 class _Recording:

@@ -708,9 +708,12 @@ def check_scenario(scenario: Scenario) -> None:
     """Check that Flower can drive *scenario*.
 
     Raises:
-        ScenarioError: it has no rounds, or its access needs the reports of netfl's learners.
+        ScenarioError: it has no rounds, or its access needs the reports of netfl's learners or erases parts of updates.
     """
     faults = []
+    if scenario.access.info.can_erase:
+        problem = "the access erases parts of updates, but messages of Flower arrive whole or not at all"
+        faults.append(Fault("access", problem, kind_of(type(scenario.access)), "lose whole updates: loss: drop"))
     if not scenario.has_rounds:
         faults.append(Fault("duration", "Flower needs rounds", scenario.duration, "add access.round"))
     if scenario.access.info.is_closed_loop:

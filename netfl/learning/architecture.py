@@ -127,6 +127,11 @@ class Architecture(ABC):
         return 0
 
     @property
+    def trained(self) -> int:
+        """Length of θ without buffers, which come after it in the flat vector."""
+        return self.size - self.buffers
+
+    @property
     @abstractmethod
     def layout(self) -> Mapping[str, tuple[int, ...]]:
         """Names and shapes of the parameters and buffers, in the order of the flat vector."""

@@ -23,6 +23,7 @@ class Cohort:
         bases: the version from which each update started, ``[deliveries]``.
         parts: the slice of each replica that has deliveries.
         repeats: earlier deliveries of the same user from the same base, ``[deliveries]``; ``None`` if there are none.
+        received: ``Delivery.received`` of each delivery; ``None`` if all are whole.
     """
 
     replicas: Ints
@@ -30,6 +31,7 @@ class Cohort:
     bases: Ints
     parts: tuple[slice, ...]
     repeats: Ints | None = None
+    received: tuple[tuple[bool, ...] | None, ...] | None = None
 
     @classmethod
     def of(cls, rounds: Sequence[Round | None]) -> Cohort:
@@ -43,7 +45,10 @@ class Cohort:
         replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()  # contiguous, as uploads need it
         ends = accumulate(map(len, deliveries), initial=0)
         parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
-        return cls(replicas, users, bases, parts)
+        received = tuple(delivery.received for of_replica in deliveries for delivery in of_replica)
+        if all(parts_of is None for parts_of in received):
+            return cls(replicas, users, bases, parts)
+        return cls(replicas, users, bases, parts, received=received)
 
     def split_by_replica(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
         """Cut *columns*, ``[deliveries, …]``, into `parts`; return the rows of all columns for each part."""
@@ -56,7 +61,8 @@ class Cohort:
         """Return the deliveries in *rows*."""
         repeats = None if self.repeats is None else self.repeats[rows]
         parts = tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows))
-        return Cohort(self.replicas[rows], self.users[rows], self.bases[rows], parts, repeats)
+        received = None if self.received is None else self.received[rows]
+        return Cohort(self.replicas[rows], self.users[rows], self.bases[rows], parts, repeats, received)
 
     def parts_within(self, rows: slice) -> Iterator[slice]:
         """Intersect `parts` with *rows*."""

@@ -1,4 +1,4 @@
-"""Checks of models, objectives and aggregations from outside netfl: whether they return what their contracts state.
+"""Checks of models, objectives, aggregations and codecs from outside netfl against the contracts of their families.
 
 When a scenario is read, `model_faults` and `payload_faults` check what decides the size of an update.  Before learning
 starts, in ``netfl check`` as in a run, `check_plugins` tries all parts on made-up values (`plugin_trials`).  Only the
@@ -13,6 +13,7 @@ import numpy as np
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation
+from netfl.learning.codec import WHOLE, Codec, Codecs
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.payload import learner_payloads
@@ -51,7 +52,9 @@ def model_faults(
         yield Fault("", problem, kind, "return the number of parameters, a whole number")
 
 
-def payload_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
+def payload_faults(
+    learners: Mapping[str, LearnerSpec], model: Model, data: Data, codecs: Codecs = WHOLE
+) -> Iterator[Fault]:
     """Yield the errors of parts from outside netfl whose payloads cannot be computed."""
     faults = [
         fault.under(f"learners.{name}.aggregation")
@@ -59,17 +62,25 @@ def payload_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data
         if any(find_plugins(learner.aggregation))
         for fault in _extra_faults(learner.aggregation)
     ]
+    for key, codec in codecs.named.items():
+        if is_plugin(codec):
+            faults += [fault.under(key) for fault in _bits_faults(codec)]
     yield from faults
     if faults or not any(find_plugins(model)):
         return
-    _, failure = try_call(model, lambda: learner_payloads(learners, model, data))
+    _, failure = try_call(model, lambda: learner_payloads(learners, model, data, codecs))
     if failure:
         remedy = "correct its method 'open', or override 'buffers'"
         yield Fault("model", f"its buffers cannot be counted: {failure}", kind_of(type(model)), remedy)
 
 
 def check_plugins(
-    learners: Mapping[str, LearnerSpec], model: Model | None, data: Data | None, users: int, max_deliveries: int
+    learners: Mapping[str, LearnerSpec],
+    model: Model | None,
+    data: Data | None,
+    users: int,
+    max_deliveries: int,
+    codecs: Codecs = WHOLE,
 ) -> None:
     """Try the parts from outside netfl on made-up examples and small tensors.
 
@@ -79,17 +90,32 @@ def check_plugins(
         data: the examples that they train with.
         users: number of users.
         max_deliveries: largest number of deliveries in a round of a replica.
+        codecs: of updates and of broadcasts.
 
     Raises:
         ScenarioError: one of them violates the contract of its family.
     """
-    if not any(any(find_plugins(part)) for part in (model, *learners.values())):
+    if not any(any(find_plugins(part)) for part in (model, *learners.values(), *codecs.named.values())):
         return
     from netfl.learning import plugin_trials
 
     plugin_trials.try_learners(learners, users, max_deliveries)
+    plugin_trials.try_codecs(codecs)
     if model is not None and data is not None and any(find_plugins(model)):
         plugin_trials.try_model(model, data)
+
+
+def _bits_faults(codec: Codec) -> Iterator[Fault]:
+    """Yield the error of a codec that cannot state the size of what it sends."""
+    kind = kind_of(type(codec))
+    bits, failure = try_call(codec, lambda: codec.bits(_TRIED))
+    if failure:
+        problem = f"its method 'bits' fails for {_TRIED} parameters: {failure}"
+    elif not (isinstance(bits, int | float | np.number) and 0 < bits < np.inf):
+        problem = f"its method 'bits' gives {bits!r} for {_TRIED} parameters"
+    else:
+        return
+    yield Fault("", problem, kind, "return the size of an encoded change in bits, a positive number")
 
 
 def _extra_faults(rule: Aggregation) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import Updates
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.centralized import CentralizedBaseline
+from netfl.learning.codec import WHOLE, Codecs
+from netfl.learning.codec.none import Whole
 from netfl.learning.cohort import Cohort, RepeatCounter
 from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation_examples, user_losses
 from netfl.learning.local_training import LearnerGroup, group_learners
@@ -31,6 +33,7 @@ from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.step_graphs import open_graphs
 from netfl.learning.tensors import device_of, gpu_arithmetic, read_together, runs_on_gpu, tensor, upload
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
+from netfl.learning.update_coding import UpdateCoder, VersionCoder
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
 
@@ -57,6 +60,8 @@ class LearningTask:
         dtype: of all arithmetic.
         products: ``tf32`` or ``bf16``, to which the factors of products are rounded in training; ``None`` for *dtype*.
         all_learners: all learners of the run, if these lanes are only a part of it.
+        codecs: of updates and of broadcasts.
+        loses_parts: whether deliveries may lack parts.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -71,6 +76,8 @@ class LearningTask:
     dtype: torch.dtype = torch.float32
     products: str | None = None
     all_learners: Sequence[LearnerSpec] = ()
+    codecs: Codecs = WHOLE
+    loses_parts: bool = False
 
     @property
     def lanes(self) -> tuple[tuple[str, int], ...]:
@@ -81,6 +88,12 @@ class LearningTask:
     def may_diverge(self) -> bool:
         """True if all lanes may diverge without an error: where candidates are compared, those that diverge lose."""
         return self.evaluate.on == "validation"
+
+    @property
+    def sent_beside_theta(self) -> int:
+        """Numbers that an update holds beside θ and its buffers: 1 for t, if a learner of the run has it."""
+        specs = (*self.learners.values(), *self.all_learners)
+        return int(any(spec.objective.t_rate > 0 for spec in specs))
 
     @property
     def cvar_levels(self) -> list[float]:
@@ -123,7 +136,15 @@ class BatchedLearner:
             model=task.model,
             buffers=self._architecture.buffers,
         )
-        self._versions = ModelVersions(origins, self._servers.messages())
+        streams, parameters = [data.streams for data in task.replicas], self._architecture.trained
+        self._coder: UpdateCoder | None = None
+        if task.codecs.up is not None or task.loses_parts:
+            whole_numbers = self._architecture.buffers + task.sent_beside_theta
+            self._coder = UpdateCoder(task.codecs.up or Whole(), streams, parameters, whole_numbers)
+        version_coder = None
+        if task.codecs.down is not None:
+            version_coder = VersionCoder(task.codecs.down, streams, parameters)
+        self._versions = ModelVersions(origins, self._servers.messages(), version_coder)
         self._baseline: CentralizedBaseline | None = None
         if "weight_divergence" in task.evaluate.metrics:
             specs = self._specs[:: self._replica_count]
@@ -188,7 +209,8 @@ class BatchedLearner:
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`.  Its tensors are not copies: copy or write them before the next step."""
         self._servers.find_diverged()
-        return {
+        devices = {} if self._coder is None else {"devices": self._coder.state()}
+        return devices | {
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,
             "versions": self._versions.state(),
@@ -211,6 +233,8 @@ class BatchedLearner:
         self._metrics.restore(state["metrics"])
         self._repeats.restore(state["turns"])
         self._servers.restore(state["servers"], self._data.x.device)
+        if self._coder is not None:
+            self._coder.restore(state["devices"], self._data.x.device)
         if self._is_working and state.get("threads"):  # of this machine or another; sums depend on it in the last bits
             self._threads = ThreadChoice(state["threads"])
             torch.set_num_threads(self._threads.threads)
@@ -294,6 +318,10 @@ class BatchedLearner:
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         bases = self._versions.of(cohort.bases, lanes)
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
+        received = None
+        if self._coder is not None:
+            result = replace(result, models=self._coder.code(bases, result.models, cohort, lanes))
+            received = self._coder.received(cohort, result.models)
         if self._baseline is not None:
             self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
         users_of_all = upload(cohort.users, device)
@@ -324,6 +352,7 @@ class BatchedLearner:
                     losses=losses.get(lane),
                     messages=self._versions.messages(cohort.bases[part], lane),
                     has_repeats=has_repeats,
+                    received=None if received is None or not self._servers.reads_parts(lane) else received[part],
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
         self._servers.check_updates(lanes, cohort, users_of_all, result.models)
@@ -399,7 +428,7 @@ class BatchedLearner:
 
     def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Tensor:
         """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
-        replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest[lane]
+        replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest_sent[lane]
         if not users.size:
             return version.new_empty(0)
         if query == "loss":
@@ -410,7 +439,7 @@ class BatchedLearner:
             rows = slice(start, min(start + max_jobs, len(users)))
             bases = version.expand(rows.stop - start, 1, -1)
             models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
-            parameters = self._architecture.size - self._architecture.buffers
+            parameters = self._architecture.trained
             change = (models[:, 0, :parameters] - version[:parameters]).double()
             norms.append(change.square().sum(1).sqrt())
         return torch.cat(norms)

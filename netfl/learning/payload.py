@@ -1,44 +1,47 @@
-"""Payloads: what an update and a broadcast of each learner hold, in bits before compression and without headers.
+"""Payloads: what an update and a broadcast of each learner hold, in bits without headers.
 
 An update holds θ, with its buffers, and what the aggregation sends beside it (`Aggregation.uplink_extra`).  A broadcast
 holds θ and `Aggregation.downlink_extra`.  Both hold t if any learner of the trace has it, so that t makes no payload
-unequal.  This module does not import torch.
+unequal.  A codec gives the size of θ without its buffers; all else has 32 bits a number.  This module does not import
+torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from netfl.learning.aggregation import Aggregation
+from netfl.learning.codec import NUMBER_BITS, WHOLE, Codecs, coded_bits
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.spec import LearnerSpec
 from netfl.types import Payload
 
-_NUMBER_BITS = 32
-"""Bits that carry one number."""
 _MAX_NAMES = 4
 """Names of learners with equal payloads that are listed."""
 
 
-def model_payload(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Payload:
+def model_payload(learners: Mapping[str, LearnerSpec], model: Model, data: Data, codecs: Codecs = WHOLE) -> Payload:
     """Return the payload of a learner that sends only its model, and t if one of *learners* has it."""
-    bits = float(_NUMBER_BITS * _count_numbers(learners, model, data))
-    return Payload(bits, bits)
+    return _ModelSize.of(learners, model, data, needs_buffers=bool(codecs.named)).payload(codecs)
 
 
-def learner_payloads(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> dict[str, Payload]:
+def learner_payloads(
+    learners: Mapping[str, LearnerSpec], model: Model, data: Data, codecs: Codecs = WHOLE
+) -> dict[str, Payload]:
     """Return the payload of each of *learners*, by name."""
     if not learners:
         return {}
-    numbers = trained = _count_numbers(learners, model, data)
-    if any(_sends_more(learner.aggregation, numbers) for learner in learners.values()):
-        trained -= model.buffers(data.shape, data.classes, data.tokens)  # imports torch, which others do not need
+    numbers = _ModelSize.of(learners, model, data, needs_buffers=False).numbers
+    sends_more = any(_sends_more(learner.aggregation, numbers) for learner in learners.values())
+    size = _ModelSize.of(learners, model, data, needs_buffers=sends_more or bool(codecs.named))
+    payload = size.payload(codecs)
     payloads = {}
     for name, learner in learners.items():
-        uplink = numbers + learner.aggregation.uplink_extra(trained)
-        downlink = numbers + learner.aggregation.downlink_extra(trained)
-        payloads[name] = Payload(float(_NUMBER_BITS * uplink), float(_NUMBER_BITS * downlink))
+        uplink = NUMBER_BITS * learner.aggregation.uplink_extra(size.trained)
+        downlink = NUMBER_BITS * learner.aggregation.downlink_extra(size.trained)
+        payloads[name] = Payload(payload.uplink_bits + uplink, payload.downlink_bits + downlink)
     return payloads
 
 
@@ -73,10 +76,43 @@ def list_payloads(payloads: Mapping[str, Payload]) -> str:
     return ", ".join(parts)
 
 
-def _count_numbers(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> int:
-    """Return the length of θ with its buffers, and of t."""
-    has_t = any(learner.objective.t_rate > 0 for learner in learners.values())
-    return model.parameters(data.shape, data.classes, data.tokens) + has_t
+@dataclass(frozen=True, slots=True)
+class _ModelSize:
+    """Numbers of a model and of t.
+
+    Args:
+        parameters: length of θ with its buffers.
+        buffers: of them, without gradient; 0 where nobody asks.
+        has_t: whether t is sent, 1 or 0.
+    """
+
+    parameters: int
+    buffers: int
+    has_t: int
+
+    @classmethod
+    def of(cls, learners: Mapping[str, LearnerSpec], model: Model, data: Data, *, needs_buffers: bool) -> _ModelSize:
+        """Return the size of *model*; buffers are counted where they are needed, because that may import torch."""
+        has_t = any(learner.objective.t_rate > 0 for learner in learners.values())
+        examples = (data.shape, data.classes, data.tokens)
+        buffers = model.buffers(*examples) if needs_buffers else 0
+        return cls(model.parameters(*examples), buffers, int(has_t))
+
+    @property
+    def numbers(self) -> int:
+        """Length of the model and of t."""
+        return self.parameters + self.has_t
+
+    @property
+    def trained(self) -> int:
+        """Parameters and t, without buffers."""
+        return self.numbers - self.buffers
+
+    def payload(self, codecs: Codecs) -> Payload:
+        """Return the size of an update and of a broadcast of these numbers."""
+        theta = self.parameters - self.buffers
+        whole_bits = NUMBER_BITS * (self.numbers - theta)
+        return Payload(coded_bits(codecs.up, theta) + whole_bits, coded_bits(codecs.down, theta) + whole_bits)
 
 
 def _sends_more(rule: Aggregation, parameters: int) -> bool:

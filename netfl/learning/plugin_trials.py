@@ -1,4 +1,4 @@
-"""Trials of user-written models, objectives and aggregations on made-up values before a run.
+"""Trials of user-written models, objectives, aggregations and codecs on made-up values before a run.
 
 The results must have the shapes of the contract: broadcasting would stretch a wrong shape silently.  No method may
 write into its arguments, which other learners and later rounds read, too.
@@ -18,12 +18,14 @@ from torch import Tensor
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.aggregation import Aggregation, Updates
 from netfl.learning.architecture import Architecture
+from netfl.learning.codec import Codec, Codecs, Encoded
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import Spec, find_plugins, kind_of, try_call
+from netfl.learning.update_coding import CodecDraws
+from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
 from netfl.types import Floats
 
 _VERSION_SIZE = 7
@@ -38,6 +40,19 @@ def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries
             for name, learner in learners.items()
             for key, part in find_plugins(learner)
             for fault in _faults(part, learner, users, max_deliveries)
+        ]
+    if faults:
+        raise ScenarioError(faults)
+
+
+def try_codecs(codecs: Codecs) -> None:
+    """Try user-written *codecs*; raise a ScenarioError."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        faults = [
+            fault.under(key)
+            for key, codec in codecs.named.items()
+            if is_plugin(codec)
+            for fault in _codec_faults(codec)
         ]
     if faults:
         raise ScenarioError(faults)
@@ -70,6 +85,23 @@ def _faults(part: object, learner: LearnerSpec, users: int, max_deliveries: int)
         yield from _objective_faults(part)
     elif isinstance(part, Aggregation):
         yield from _aggregation_faults(part, learner, users, min(_MAX_DELIVERIES, users, max(1, max_deliveries)))
+
+
+def _codec_faults(part: Codec) -> Iterator[Fault]:
+    """Try the changes of two updates in three lanes."""
+    change = torch.linspace(-1.0, 1.0, 6 * _VERSION_SIZE).view(2, 3, _VERSION_SIZE)
+    zeros = np.zeros(2, np.int64)
+    draws = CodecDraws(np.ones((2, 2), np.int64), np.arange(2), zeros, zeros, change)
+    given = "changes, [updates, lanes, parameters], and draws; it returns Encoded(values)"
+    encoded = yield from _try(part, "encode", {"change": change, "draws": draws}, "", given)
+    if encoded is None:
+        return
+    if not isinstance(encoded, Encoded):
+        problem = f"its method 'encode' gives {_describe(encoded)}, not an Encoded"
+        yield Fault("", problem, kind_of(type(part)), "return Encoded(values), from netfl.learning.codec")
+        return
+    given = "what 'encode' has returned; it returns the changes that the receiver reads"
+    yield from _try(part, "decode", {"encoded": encoded}, _describe(change), given)
 
 
 def _objective_faults(part: Objective) -> Iterator[Fault]:

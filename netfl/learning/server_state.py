@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.model import Model
     from netfl.learning.spec import LearnerSpec
+    from netfl.learning.update_coding import VersionCoder
 
 
 class LaneServers:
@@ -84,6 +85,10 @@ class LaneServers:
         """Return whether the aggregation of *lane* needs the losses of the users' bases."""
         return lane not in self._diverged and self._rules[lane].needs_losses
 
+    def reads_parts(self, lane: int) -> bool:
+        """Return whether the aggregation of *lane* needs to know which numbers arrived."""
+        return self._rules[lane].reads_parts
+
     def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
         """Return the `Aggregation.drift` of *users*, ``[users, size + 1]``; it is 0 for buffers."""
         drift = self._rules[lane].drift(self._states[lane], users, messages)
@@ -105,7 +110,12 @@ class LaneServers:
                 following, self._states[lane] = rule.step(self._states[lane], current, updates)
             else:
                 of_parameters, of_buffers = (
-                    replace(updates, bases=select(updates.bases), models=select(updates.models))
+                    replace(
+                        updates,
+                        bases=select(updates.bases),
+                        models=select(updates.models),
+                        received=None if updates.received is None else select(updates.received),
+                    )
                     for select in (self._without_buffers, self._only_buffers)
                 )
                 after, self._states[lane] = rule.step(self._states[lane], self._without_buffers(current), of_parameters)
@@ -317,21 +327,30 @@ class DeviceCheck:
 class ModelVersions:
     """Versions by number, ``[lanes, size + 1]`` each: θ with its buffers and, last, t.
 
-    Messages are kept as long as versions.
+    Messages are kept as long as versions.  With a codec of broadcasts, the versions that are kept are those that users
+    read, from which they train; the server itself knows its newest version as it has made it.
 
     Args:
         origin: version 0.
         messages: the `Aggregation.message` of each lane that sends one with version 0.
+        coder: codes the versions that are sent; ``None`` if they travel whole.
     """
 
-    def __init__(self, origin: Tensor, messages: Mapping[int, Tensor]) -> None:
+    def __init__(self, origin: Tensor, messages: Mapping[int, Tensor], coder: VersionCoder | None = None) -> None:
         self.number = 0
-        self._versions = {0: origin}
+        self._coder = coder
+        self._newest = origin
+        self._versions = {0: self._sent(origin)}
         self._messages = {0: messages}
 
     @property
     def newest(self) -> Tensor:
-        """The newest version, ``[lanes, size + 1]``."""
+        """The newest version, as the server has made it, ``[lanes, size + 1]``."""
+        return self._newest
+
+    @property
+    def newest_sent(self) -> Tensor:
+        """The newest version, as users read it, ``[lanes, size + 1]``."""
         return self._versions[self.number]
 
     @property
@@ -349,7 +368,8 @@ class ModelVersions:
             needed.update(later if round_.needed is None else round_.needed)
         self.number += 1
         self._versions = {old: kept for old, kept in self._versions.items() if old in needed}
-        self._versions[self.number] = version
+        self._newest = version
+        self._versions[self.number] = self._sent(version)
         self._messages = {old: kept for old, kept in self._messages.items() if old in needed}
         self._messages[self.number] = messages
 
@@ -381,17 +401,29 @@ class ModelVersions:
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`."""
         messages = {number: dict(sent) for number, sent in self._messages.items()}
-        return {"kept": dict(self._versions), "messages": messages}
+        state = {"kept": dict(self._versions), "messages": messages}
+        if self._coder is not None:
+            state["newest"] = self._newest
+        return state
 
     def restore(self, number: int, state: Mapping[str, Any]) -> None:
         """Restore a `state` with version *number* as the newest."""
         device = self.newest.device
         self.number = number
         self._versions = {int(old): version.to(device) for old, version in state["kept"].items()}
+        self._newest = self._versions[number]
+        if self._coder is not None:
+            self._newest = state["newest"].to(device)
         self._messages = {
             int(old): {int(lane): message.to(device) for lane, message in sent.items()}
             for old, sent in state["messages"].items()
         }
+
+    def _sent(self, version: Tensor) -> Tensor:
+        """Return a newest *version* as users read it."""
+        if self._coder is None:
+            return version
+        return self._coder.code(version, self.number)
 
 
 def _select_lanes(version: Tensor, lanes: Ints) -> Tensor:

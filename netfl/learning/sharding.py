@@ -52,10 +52,15 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
     shard_metrics = {"deliveries": metrics["deliveries"][rows], "ages": metrics["ages"][:, rows]}
     if "twins" in metrics:
         shard_metrics["twins"] = {"models": metrics["twins"]["models"][lanes]}
-    return {
+    optional: dict[str, Any] = {}
+    if "devices" in state:
+        optional["devices"] = {position[lane]: rows for lane, rows in state["devices"].items() if lane in position}
+    newest = {"newest": versions["newest"][lanes]} if "newest" in versions else {}
+    return optional | {
         "lanes": [state["lanes"][lane] for lane in lanes],
         "round": state["round"],
-        "versions": {
+        "versions": newest
+        | {
             "kept": {number: version[lanes] for number, version in versions["kept"].items()},
             "messages": {
                 number: {position[lane]: sent[lane] for lane in lanes if lane in sent}
@@ -84,11 +89,13 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
     lost: dict[int, Any] = {}
     kept: dict[int, Any] = {}
     messages: dict[int, dict[int, Any]] = {}
+    devices: dict[int, Any] = {}
     for state, lanes in zip(states, lanes_of, strict=True):
         for position, lane in enumerate(lanes):
             names[lane] = state["lanes"][position]
             aggregations[lane] = state["servers"]["aggregations"][position]
         lost |= {lanes[position]: entry for position, entry in state["servers"]["lost"].items()}
+        devices |= {lanes[position]: rows for position, rows in state.get("devices", {}).items()}
         for number, version in state["versions"]["kept"].items():
             if number not in kept:
                 kept[number] = torch.full((count, version.shape[1]), torch.nan, dtype=version.dtype)
@@ -104,10 +111,15 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
         order = np.argsort([lane for lanes in lanes_of for lane in lanes])
         models = torch.cat([state["metrics"]["twins"]["models"] for state in states])[order]
         metrics["twins"] = {"models": models}
-    return {
+    optional = {"devices": devices} if "devices" in states[0] else {}
+    newest = {}
+    if "newest" in states[0]["versions"]:
+        rows = torch.cat([state["versions"]["newest"] for state in states])
+        newest["newest"] = rows[np.argsort([lane for lanes in lanes_of for lane in lanes])]
+    return optional | {
         "lanes": names,
         "round": states[0]["round"],
-        "versions": {"kept": kept, "messages": messages},
+        "versions": {"kept": kept, "messages": messages} | newest,
         "servers": {"aggregations": aggregations, "lost": lost},
         "metrics": metrics,
         "turns": [[turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state["turns"]],

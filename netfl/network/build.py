@@ -281,7 +281,7 @@ def _service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget | Non
     if budget is not None and spec.downlink is not None:
         boost_db = budget.downlink_gain_db(spec.downlink.power)
     return RoundServiceConfig(
-        update_bits=update_bits / transport.compression,
+        update_bits=update_bits / transport.assumed_compression,
         samples=spec.compute.work(context.samples),
         compute_s=compute_s,
         jitter=spec.compute.training_jitter(compute_streams(context)),

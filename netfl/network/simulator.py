@@ -407,13 +407,13 @@ class NetworkSimulator:
         """Let the settings of *controls* take effect."""
         transport = service.transport
         if controls.broadcast_bits is not None:
-            downlink.bits = controls.broadcast_bits / transport.compression_down
+            downlink.bits = controls.broadcast_bits / transport.assumed_compression_down
             if self._config.energy is not None and service.downlink is None:
                 self._config.energy.broadcast_s = downlink.bits / service.broadcast_bps
 
         if controls.update_bits is not None:
             update_bits = controls.update_bits.tolist()
-            cut_of = {bits: transport.cut(bits / transport.compression) for bits in set(update_bits)}
+            cut_of = {bits: transport.cut(bits / transport.assumed_compression) for bits in set(update_bits)}
             for tower in self._towers.values():
                 tower.set_update_cuts([cut_of[update_bits[user]] for user in tower.cell.ids.tolist()])
 

@@ -18,26 +18,26 @@ def design_payload(spec: NetworkSpec, context: AccessContext) -> Payload:
 
 
 def transport_of(spec: NetworkSpec, bits: float) -> Transport:
-    """Return the transport of an update of *bits* before compression."""
+    """Return the transport of an update of *bits* before an assumed compression."""
     transport = spec.transport or Transport()
     frame_bits = None
     if spec.mac is not None:
         frame_bits = spec.mac.max_payload_bits
-    return transport.settled(bits / transport.compression, frame_bits)
+    return transport.settled(bits / transport.assumed_compression, frame_bits)
 
 
 def broadcast_bits(spec: NetworkSpec, context: AccessContext) -> float:
     """Return the size of a version as sent."""
     payload = design_payload(spec, context)
     transport = transport_of(spec, payload.uplink_bits)
-    return payload.downlink_bits / transport.compression_down
+    return payload.downlink_bits / transport.assumed_compression_down
 
 
 def update_cut(spec: NetworkSpec, context: AccessContext) -> Segmentation:
     """Return the frames that an update is sent in."""
     update_bits = design_payload(spec, context).uplink_bits
     transport = transport_of(spec, update_bits)
-    return transport.cut(update_bits / transport.compression)
+    return transport.cut(update_bits / transport.assumed_compression)
 
 
 def largest_frame_bits(spec: NetworkSpec, context: AccessContext) -> float:

@@ -280,7 +280,15 @@ def _build_population(
     )
     if service.transport.grain == "packet":
         queue: UpdateQueue = SegmentedUpdateQueue(
-            ids, service.segmentation, tower, env, log, outstanding, service.transport.arq, ack_delay_s
+            ids,
+            service.segmentation,
+            tower,
+            env,
+            log,
+            outstanding,
+            service.transport.arq,
+            service.transport.loss_rule,
+            ack_delay_s,
         )
     else:
         queue = UpdateQueue(ids, service.segmentation.max_bits, tower, log, outstanding)

@@ -105,12 +105,14 @@ class Update(UpdateCarrier):
         sent_s: start of its first attempt.
         attempts: number of attempts over the air.
         outstanding: updates that the server expects, this one among them.
+        received: whether the server has each of its parts; ``None`` for all.
     """
 
     base: int
     sent_s: float
     attempts: int
     outstanding: OutstandingUpdates
+    received: tuple[bool, ...] | None = None
 
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
         del self.outstanding.in_flight[self]

@@ -118,6 +118,11 @@ def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool)
     yield from _downlink_faults(spec)
     if spec.transport is not None and spec.mac is not None:
         yield from (fault.under("transport") for fault in spec.transport.misfits(spec.mac.max_payload_bits))
+    if spec.transport is not None:
+        assumed = {"codec": "assumed_compression", "codec_down": "assumed_compression_down"}
+        for codec in facts.coded:
+            reason = f"because the {codec} of the scenario states the size"
+            yield from no_effect(spec.transport, [assumed[codec]], reason, prefix="transport.")
     if spec.round is not None and spec.round.is_continuous:
         reason = "with this rule of a round: no version is sent to a user with an outstanding update"
         yield from no_effect(spec, ["on_new_version"], reason)

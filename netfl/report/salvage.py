@@ -10,7 +10,14 @@ from netfl.results.tables import SCHEMAS
 
 _DOCUMENTS = {"manifest": "manifest.json", "summary": "summary.json", "scenario": "scenario.yaml"}
 """File of each document, by the attribute of the run."""
-_TABLES = (*(name for name in SCHEMAS if name != "attempts"), "users", "nodes", "energy", "regions", "points")
+_TABLES = (
+    *(name for name in SCHEMAS if name not in {"attempts", "erasures"}),
+    "users",
+    "nodes",
+    "energy",
+    "regions",
+    "points",
+)
 _EFFECTS = {
     "manifest.json": "the status, the seed and the warnings of the run are unknown",
     "summary.json": "the metrics of the access are missing",

@@ -61,7 +61,7 @@ def billing_of(scenario: Scenario) -> Billing | None:
     if scenario.model is None or scenario.data is None or not scenario.learners:
         return None
     payloads, info = scenario.payloads, scenario.access.info
-    plain = model_payload(scenario.learners, scenario.model, scenario.data)
+    plain = model_payload(scenario.learners, scenario.model, scenario.data, scenario.codecs)
     sends_more = any(payload != plain for payload in payloads.values())
     if info.billing == "recorded":
         return Billing("recorded", payloads, None) if sends_more else None

@@ -22,6 +22,7 @@ TIMES: Mapping[str, str] = {
     "deliveries": "arrived_s",
     "events": "time_s",
     "attempts": "start_s",
+    "erasures": "arrived_s",
     "metrics": "time_s",
 }
 """Column of each growing table that is its time."""

@@ -30,6 +30,7 @@ from netfl.results.tables import (
     EventRecorder,
     MemoryTable,
     TableWriter,
+    erasure_columns,
     metric_columns,
     write_parquet,
 )
@@ -140,7 +141,11 @@ class RunWriter(RunObserver):
         self._replicas = replicas
         self._lanes = tuple(lanes)
         keeping = scenario.keeping
-        optional = {"metrics": bool(lanes), "attempts": keeping.attempts}
+        optional = {
+            "metrics": bool(lanes),
+            "attempts": keeping.attempts,
+            "erasures": scenario.access.info.can_erase,
+        }
         names = [name for name in GROWING if optional.get(name, True)]
         self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
         tables = self.tables["events"], self.tables.get("attempts")
@@ -256,6 +261,9 @@ class RunWriter(RunObserver):
         if self._waiting:
             of_replicas = [[each for each in rounds if each is not None] for rounds in zip(*self._waiting, strict=True)]
             self._add_batches([RoundBatch.of(rounds) if rounds else None for rounds in of_replicas])
+            if "erasures" in self.tables:
+                for replica, rounds in zip(self._replicas, of_replicas, strict=True):
+                    self.tables["erasures"].append(erasure_columns(replica, rounds))
             self._waiting = []
 
     def _add_batches(self, batches: Sequence[RoundBatch | None]) -> None:

@@ -50,6 +50,15 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("traffic", "word", "class of traffic of a packet; empty for an update", default=""),
     ),
     "attempts": (REPLICA, *columns_of(Attempt)),
+    "erasures": (
+        REPLICA,
+        ROUND,
+        USER,
+        Column("base", "int64", "version from which the delivered update started"),
+        Column("arrived_s", "double", "arrival of the update"),
+        Column("part", "int64", "number of a part of it that did not arrive, from 0"),
+        Column("parts", "int64", "number of its parts"),
+    ),
     "metrics": (
         Column("learner", "word", "the learner, or the choice among learners"),
         REPLICA,
@@ -87,7 +96,7 @@ SCHEMAS = {
 }
 """Arrow schemas of the tables."""
 
-GROWING = ("rounds", "deliveries", "events", "attempts", "metrics")
+GROWING = ("rounds", "deliveries", "erasures", "events", "attempts", "metrics")
 """Tables that grow during a run; the others are written at once."""
 
 CHUNK = 1 << 16
@@ -319,6 +328,21 @@ def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = 
         return encoded
     codes = np.repeat(encoded.indices.to_numpy(zero_copy_only=False), counts)
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), encoded.dictionary)
+
+
+def erasure_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``erasures`` for *rounds* of a replica: a row for each part that is lost."""
+    rows = [
+        (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s, part, len(delivery.received))
+        for round_ in rounds
+        for delivery in round_.deliveries
+        if delivery.received is not None
+        for part, is_received in enumerate(delivery.received)
+        if not is_received
+    ]
+    if not rows:
+        return [[] for _ in TABLES["erasures"]]
+    return [*zip(*rows, strict=True)]
 
 
 def metric_columns(

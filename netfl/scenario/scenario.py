@@ -13,6 +13,7 @@ from netfl.access import Access
 from netfl.errors import CONTROLS, Fault, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.formats import FORMAT
+from netfl.learning.codec import Codec, Codecs
 from netfl.learning.data import Data
 from netfl.learning.effective_steps import StepRule
 from netfl.learning.model import Model
@@ -89,10 +90,14 @@ class Scenario(Spec):
     """The model that is trained."""
     learners: dict[Name, LearnerSpec] = Field(default_factory=dict)
     """Learners by name. All share the trace, so that comparisons are paired."""
+    codec: Annotated[Codec, FamilyMember()] | None = None
+    """The codec of all updates: what they keep of the change of θ, and their size; by default numbers travel whole."""
+    codec_down: Annotated[Codec, FamilyMember()] | None = None
+    """The codec of θ in the versions that the server sends; by default numbers travel whole."""
     precision: Literal["float32", "float64", "tf32", "bf16"] | None = None
     """Precision of the learners' arithmetic, ``float32`` by default.  ``tf32`` and ``bf16`` are ``float32`` with
     products of less precise factors in training: ``tf32`` on a GPU only, with 10 bits of the mantissa; ``bf16`` with 7
-    bits.  An update has 32 bits per number in all cases."""
+    bits.  Without a codec, an update has 32 bits per number in all cases."""
     tuning: TuningSpec | None = None
     """Tuning of every learner by validation, with the same number of candidates and by the same rule."""
     evaluate: EvaluateSpec | None = None
@@ -153,17 +158,23 @@ class Scenario(Spec):
         return MOST_ROUNDS if planned is None else planned
 
     @property
+    def codecs(self) -> Codecs:
+        """The codecs of updates and of broadcasts that change something."""
+        return Codecs.of(self.codec, self.codec_down)
+
+    @property
     def payloads(self) -> Mapping[str, Payload]:
         """Sizes of an update and of a broadcast of each learner; empty without learners."""
         if self.model is None or self.data is None:
             return {}
-        return learner_payloads(self.learners, self.model, self.data)
+        return learner_payloads(self.learners, self.model, self.data, self.codecs)
 
     @property
     def largest_payload(self) -> Payload:
         """Sizes that the access bills: of the learners the largest update and the largest broadcast; 0 if unknown.
 
-        They hold the model's parameters, t if a learner has one, and what the aggregations send beside the model.
+        They hold the model's parameters, as the codecs send them, t if a learner has one, and what the aggregations
+        send beside the model.
         """
         if self.model is None or self.data is None:
             return Payload(0.0, 0.0)

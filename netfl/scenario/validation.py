@@ -11,6 +11,7 @@ import numpy as np
 
 from netfl.access import Access
 from netfl.errors import Fault
+from netfl.learning.codec import Codecs
 from netfl.learning.conformance import model_faults, payload_faults
 from netfl.learning.effective_steps import StepRule
 from netfl.learning.evaluation_sets import set_faults
@@ -22,7 +23,7 @@ from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 from netfl.units import clock_problem, find_unit
 
-_OPTIONAL = ("evaluate", "tuning", "checkpoint", "precision")
+_OPTIONAL = ("codec", "codec_down", "evaluate", "tuning", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
 """Number of equal windows of a ``duration``.  Each counts as a round, for progress and for stopping a run."""
@@ -62,6 +63,8 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
     facts = facts_of(parts)
+    yield from _codec_faults(parts)
+    yield from _erasure_faults(parts)
     if any(learner.step_of for learner in (parts["learners"] or {}).values()):
         rule = step_rule(parts["access"], facts.users, facts.rounds)
         yield from (fault.under("learners") for fault in rule.faults(parts["learners"]))
@@ -111,6 +114,7 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         replicas=parts["replicas"] or 1,
         learners=tuple(parts["learners"] or ()),
         networked=access.info.is_networked,
+        coded=tuple(Codecs.of(parts["codec"], parts["codec_down"]).named),
         weighed=any(learner.aggregation.has_user_weights for learner in (parts["learners"] or {}).values()),
     )
 
@@ -264,17 +268,48 @@ def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
 def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the errors of learners that send different numbers of bits, where these decide the rounds."""
     access, learners = parts["access"], parts["learners"] or {}
-    faults = [*payload_faults(learners, parts["model"], parts["data"])]
+    codecs = Codecs.of(parts["codec"], parts["codec_down"])
+    faults = [*payload_faults(learners, parts["model"], parts["data"], codecs)]
     yield from faults
     if faults or access is None or access.info.billing != "own" or access.info.update_bits is not None:
         return
-    payloads = learner_payloads(learners, parts["model"], parts["data"])
+    payloads = learner_payloads(learners, parts["model"], parts["data"], codecs)
     if len({*payloads.values()}) > 1:
         problem = f"the learners share one network, but their payloads differ: {list_payloads(payloads)}"
         remedy = (
             "set payload: largest, which bills all of them the largest; or give update_size; or run them one by one"
         )
         yield Fault("access.payload", problem, None, remedy)
+
+
+def _codec_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of codecs that cannot code a version, and of sizes that replace those of codecs."""
+    codecs = Codecs.of(parts["codec"], parts["codec_down"])
+    if codecs.down is not None and not codecs.down.codes_versions:
+        problem = "keeps only parts of a change, but a broadcast holds a whole version"
+        remedy = "use float16, bfloat16, uniform or qsgd"
+        yield Fault("codec_down", problem, kind_of(type(codecs.down)), remedy)
+    update_bits = parts["access"].info.update_bits
+    if codecs.named and update_bits is not None:
+        problem = f"replaces the size that the {' and '.join(codecs.named)} of this scenario states"
+        yield Fault("access.update_size", problem, update_bits, "leave it out, or leave the codec out")
+
+
+def _erasure_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of learners that cannot take updates of which parts are lost."""
+    if not parts["access"].info.can_erase:
+        return
+    codec = Codecs.of(parts["codec"], None).up
+    for name, learner in (parts["learners"] or {}).items():
+        rule = learner.aggregation
+        key = f"learners.{name}.aggregation"
+        if not rule.accepts_parts:
+            problem = "cannot take updates of which the access erases parts"
+            remedy = "use average_received or average_all, or an access that loses whole updates (loss: drop)"
+            yield Fault(key, problem, kind_of(type(rule)), remedy)
+        elif rule.reads_parts and codec is not None and codec.is_sparse:
+            problem = f"needs the place of each parameter, but the codec '{kind_of(type(codec))}' sends only some"
+            yield Fault(key, problem, kind_of(type(rule)), "use average_all, or another codec")
 
 
 def _record_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:

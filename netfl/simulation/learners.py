@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from netfl.learning.learner import LearningTask
     from netfl.simulation.learning_session import Learner
 
-_LEARNT = {"seed", "users", "replicas", "data", "partition", "model", "learners", "evaluate", "precision"}
+_LEARNT = {
+    "seed", "users", "replicas", "data", "partition", "model", "learners", "codec", "codec_down", "evaluate",
+    "precision",
+}  # fmt: skip
 """Sections of a scenario that learning depends on, besides its rounds."""
 _GRID = 160
 """Points of the grid of `decision_regions` on each axis."""
@@ -91,6 +94,8 @@ def _learning_task(setup: RunSetup, device: str) -> LearningTask:
         learners=scenario.learners,
         model=scenario.model,
         replicas=replicas,
+        codecs=scenario.codecs,
+        loses_parts=scenario.access.info.can_erase,
         evaluate=scenario.evaluation,
         rounds=scenario.steps,
         rare_classes=scenario.rare_classes,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.codec import WHOLE, Codecs
 from netfl.results.formatting import format_disk
 from netfl.results.tables import CHUNK, STREAM_BYTES
 
@@ -46,12 +47,16 @@ _LANE_MODELS = 6
 """Models of a lane beside the state of its aggregation: two versions, their messages, and a copy of each."""
 _BASELINE_MODELS = 2
 """Models of a lane with a centralized baseline: the baseline and its result."""
+_SENT_MODELS = 2
+"""Models of a lane with a codec of broadcasts: the newest version as the server has it, and a copy."""
 _UPDATE_MODELS = 3
 """Models of each delivered user of a lane: its own, its base, its change."""
 _STATE_MODELS = 2
 """Two more if the aggregation keeps a state of users: the old and the new entry."""
 _TRAINING_COPIES = 6
 """Copies of the models that train at once: at the start, during training, before a step, and so on."""
+_CODING_COPIES = 6
+"""Further copies of the models that train at once with a codec: change, draws and their words, result."""
 _WORKER_BYTES = 300 << 20
 """Memory of an idle worker; a run in one process needs no further process."""
 
@@ -106,10 +111,11 @@ class MemoryEstimate:
     With b bytes for a number, n = parameters + 1 numbers in a model, L lanes, W workers and at most D deliveries in a
     round of a replica, these are
 
-    - versions: b · n · L · 6, or 8 with a baseline;
+    - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts;
     - states: what the aggregations keep of users, in all lanes;
+    - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
-    - training: b · n · W · 6 · J, where J ≤ L · D models train at once;
+    - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
     - examples, where they are copied, and worker processes.
 
     It does not count the activations of a step, older versions from which users still train, and, in one process,
@@ -126,6 +132,7 @@ class MemoryEstimate:
         example_bytes: size of copies of the examples.
         number_bytes: size of a parameter.
         gpu_bytes: free memory of the GPU that trains, which trains more models at once; ``None`` for a CPU.
+        codecs: of updates and of broadcasts.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -138,6 +145,7 @@ class MemoryEstimate:
     example_bytes: int = 0
     number_bytes: int = 4
     gpu_bytes: int | None = None
+    codecs: Codecs = WHOLE
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -155,12 +163,14 @@ class MemoryEstimate:
             replicas=replicas,
             has_baseline="weight_divergence" in scenario.evaluation.metrics,
             number_bytes=number_bytes,
+            codecs=scenario.codecs,
         )
 
     @property
     def total_bytes(self) -> int:
         """Sum of the bytes of all holders."""
         learning_bytes = self.version_bytes + self.state_bytes + self.update_bytes + self.training_bytes
+        learning_bytes += self.device_bytes
         return learning_bytes + self.example_bytes + self.process_bytes
 
     @property
@@ -169,6 +179,8 @@ class MemoryEstimate:
         models = _LANE_MODELS  # of each lane
         if self.has_baseline:
             models += _BASELINE_MODELS
+        if self.codecs.down is not None:
+            models += _SENT_MODELS
         return self._model_bytes * self._lanes * models
 
     @property
@@ -176,6 +188,13 @@ class MemoryEstimate:
         """Bytes of the aggregations' states of users."""
         sizes = (spec.aggregation.memory(self.users, self.parameters) for spec in self.learners.values())
         return self.number_bytes * self.replicas * sum(sizes)
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes of what the devices remember of their last updates, once all users have delivered one."""
+        if self.codecs.up is None or not self.codecs.up.has_error_feedback:
+            return 0
+        return self.number_bytes * self._lanes * self.users * self.parameters
 
     @property
     def update_bytes(self) -> int:
@@ -194,7 +213,10 @@ class MemoryEstimate:
         if self.gpu_bytes is not None:
             numbers = gpu_numbers_at_once(self.gpu_bytes, self.number_bytes)
         jobs = min(self._lanes * self.max_deliveries, max_jobs_at_once(self.parameters + 1, numbers))  # J
-        return self._model_bytes * self.workers * _TRAINING_COPIES * jobs
+        copies = _TRAINING_COPIES
+        if self.codecs.up is not None:
+            copies += _CODING_COPIES
+        return self._model_bytes * self.workers * copies * jobs
 
     @property
     def process_bytes(self) -> int:
@@ -354,6 +376,8 @@ def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster 
             f"{format_memory(needed.state_bytes)} for users, and the updates of up to {needed.max_deliveries} users in "
             f"one round take {format_memory(needed.update_bytes)}"
         )
+        if needed.device_bytes:
+            problem += f"; the error feedback of the codec keeps {format_memory(needed.device_bytes)} for users"
         remedy = "use fewer workers, replicas, learners or users, a smaller model, or fewer deliveries in a round"
         raise ScenarioError(scenario.located([Fault("learners", problem, None, remedy)]))
 

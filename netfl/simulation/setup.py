@@ -131,7 +131,9 @@ def prepare_run(
             check_packages(scenario.track)
         with locate_faults(scenario, ""):
             max_deliveries = access.max_deliveries(scenario.users, scenario.steps)
-            check_plugins(scenario.learners, scenario.model, scenario.data, scenario.users, max_deliveries)
+            check_plugins(
+                scenario.learners, scenario.model, scenario.data, scenario.users, max_deliveries, scenario.codecs
+            )
     if access.info.is_closed_loop:
         _check_followed_learner(scenario, learning=learning)
 

@@ -214,7 +214,7 @@ def _settings_of(scenario: Scenario) -> dict[str, Any]:
     not with tuning, which chooses it.
     """
     settings = scenario.plain()
-    for key in ("tuning", "replica_seed"):
+    for key in ("tuning", "replica_seed", "codec", "codec_down"):
         if settings[key] is None:
             del settings[key]
     if settings["evaluate"] is not None and settings["evaluate"]["on"] == "test":

@@ -17,7 +17,7 @@ from netfl.types.rounds import RoundProgress, ignore_progress
 class RoundControls:
     """Settings that the caller of an open access may change before each round.
 
-    Sizes are those of values before compression, without headers.
+    Sizes are those of values before an assumed compression, without headers.
 
     Args:
         design_bits: size of the largest update and of a broadcast, for which the access is designed; ``None`` for that

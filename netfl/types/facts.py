@@ -28,6 +28,7 @@ class ScenarioFacts:
         replicas: the number of replicas.
         learners: the learners' names.
         networked: whether participation emerges from a network.
+        coded: the keys of the codecs that give the sizes of messages: ``codec``, ``codec_down``.
         weighed: whether a learner's aggregation states the weights of users.
     """
 
@@ -46,6 +47,7 @@ class ScenarioFacts:
     replicas: int = 1
     learners: tuple[str, ...] = ()
     networked: bool = False
+    coded: tuple[str, ...] = ()
     weighed: bool = False
 
     def unknown_users(self, key: str, nodes: Iterable[int | str]) -> Iterator[Fault]:

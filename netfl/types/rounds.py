@@ -25,6 +25,7 @@ class Delivery:
         sent_s: start of its first attempt, in seconds; with packets, of the first packet.
         arrived_s: arrival at the server, in seconds; with packets, of the last packet.
         attempts: number of attempts that it took; with packets, of all packets.
+        received: whether the server has each part of it, all of the same size; ``None`` for all.
     """
 
     user: int
@@ -32,6 +33,7 @@ class Delivery:
     sent_s: float
     arrived_s: float
     attempts: Int32 = 1
+    received: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,9 @@ def test_rows_are_sorted_by_all_columns(seed, is_one_round):
 
 
 def test_rows_are_sorted_in_every_growing_table(undisturbed):
-    assert set(TIMES) <= contents(undisturbed.folder).keys()
-    for name, time in TIMES.items():
+    growing = {name: time for name, time in TIMES.items() if name != "erasures"}  # of lossy transports alone
+    assert set(growing) <= contents(undisturbed.folder).keys()
+    for name, time in growing.items():
         table = pd.read_parquet(undisturbed.folder / f"{name}.parquet")
         words = [column for column in table if isinstance(table[column].dtype, pd.CategoricalDtype)]
         table = table.astype(dict.fromkeys(words, str))

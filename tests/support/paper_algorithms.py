@@ -105,7 +105,12 @@ def trained(base, local, version, batches, drift):
     return np.append(theta, t), lr, lr_t
 
 
-def play(rule, local, start, trace, *, data, batches):
+def unchanged(values, *_):
+    """Return the numbers of an update or of a version that travels whole."""
+    return values
+
+
+def play(rule, local, start, trace, *, data, batches, code=unchanged, send=unchanged):
     """Return all versions, ``[rounds + 1, parameters + 1]``.
 
     Args:
@@ -115,15 +120,21 @@ def play(rule, local, start, trace, *, data, batches):
         trace: pairs of user and base version for each round.
         data: x and y of each user.
         batches: returns the mini-batches of a user, given its base version and the number of earlier repetitions.
+        code: returns what the server reads of a change of θ, given its user, base version and repetitions.
+        send: returns what users read of θ in a version, given its number.
     """
-    versions, repeats = [start], {}
-    for round_ in trace:
+    versions, repeats, sent = [start], {}, []
+    for number, round_ in enumerate(trace):
+        newest = versions[-1]
+        sent.append(np.append(send(newest[:-1], number), newest[-1]))
         updates = []
         for user, since in round_:
             repeat = repeats[user, since] = repeats.get((user, since), -1) + 1
-            base, mini_batches = versions[since], batches(user, since, repeat)
+            base, mini_batches = sent[since], batches(user, since, repeat)
             drift = rule.drift(user, since) if hasattr(rule, "drift") else np.zeros(len(start))
             model, lr, lr_t = trained(base, local, since, mini_batches, drift)
+            read = base[:-1] + code(model[:-1] - base[:-1], user, since, repeat)
+            model = np.append(read, model[-1])
             loss = backward(base[:-1], *data[user])[0].mean()
             updates.append(
                 DeliveredUpdate(user, since, base, model, len(data[user][1]), len(mini_batches), lr, lr_t, loss)

@@ -2,14 +2,15 @@
 
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from dataclasses import astuple
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from netfl.columns import columns_of
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import OutputPort
 from netfl.network.counterfactual.port import BypassPort
@@ -20,7 +21,7 @@ from netfl.network.radio.transmit_path import TransmitPath
 from netfl.network.simulator import NetworkSimulator
 from netfl.registry import kind_of
 from netfl.results.tables import SCHEMAS
-from netfl.types import OUTCOMES
+from netfl.types import OUTCOMES, Delivery
 
 SLACK = 1e-9
 """Relative tolerance of times and sums."""
@@ -44,7 +45,8 @@ def tables_of_recorder(rounds, log):
     """Build the tables from rounds and a `recorders.Memory` of all events."""
     rows = [(round_.index, round_.opened_s, round_.closed_s, len(round_.deliveries), round_.oldest, round_.uplink_bits,
                 round_.downlink_bits, round_.energy_j) for round_ in rounds]  # fmt: skip
-    deliveries = [(round_.index, *astuple(delivery)) for round_ in rounds for delivery in round_.deliveries]
+    fields = attrgetter(*(column.field for column in columns_of(Delivery)))
+    deliveries = [(round_.index, *fields(delivery)) for round_ in rounds for delivery in round_.deliveries]
     columns = ["kind", "time_s", "round", "user", "node", "value", "detail", "traffic"]
     return Tables(
         pd.DataFrame(rows, columns=[name for name in SCHEMAS["rounds"].names if name != "replica"]),
@@ -256,7 +258,7 @@ def check_batteries(events, access):
     """
     exemptions = access["exempt"] or {}
     exempt = {*exemptions.get("outage", ()), *exemptions.get("airtime", ())}  # the latter send hardly any bits
-    frame_bits = (access["update_size"] or 0.0) / (access["transport"] or {}).get("compression", 1.0)
+    frame_bits = (access["update_size"] or 0.0) / (access["transport"] or {}).get("assumed_compression", 1.0)
     for battery in (outage for outage in access["outages"] if outage["kind"] == "battery"):
         source = battery["charger"] or battery["solar"] or {}
         supply_w = source.get("power", source.get("peak", 0.0))

@@ -23,6 +23,8 @@ complete::
 - The other methods have defaults: nothing is sent, kept, or reported beside the version.
 - A rule whose users send or receive more than the model states it in `Aggregation.uplink_extra` and
   `Aggregation.downlink_extra`, because networks bill it.
+- An access may deliver updates without some of their parts.  A rule that is right for them states it in
+  `Aggregation.accepts_parts` or, if it needs to know which parts arrived, in `Aggregation.reads_parts`.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
 """
 
@@ -65,6 +67,8 @@ class Updates:
         losses: mean loss of each base over the sender's examples, ``[k]``; only if `Aggregation.needs_losses`.
         messages: the message that came with each base, ``[k, …]``; only if there is an `Aggregation.message`.
         has_repeats: whether a user occurs more than once, or may.
+        received: whether each number of the models arrived, ``[k, parameters + 1]``; the models have the base in its
+            place otherwise.  ``None`` if all arrived; only if `Aggregation.reads_parts`.
     """
 
     round: int
@@ -79,6 +83,7 @@ class Updates:
     losses: Tensor | None = None
     messages: Tensor | None = None
     has_repeats: bool = True
+    received: Tensor | None = None
 
 
 class Aggregation(Spec):
@@ -167,6 +172,16 @@ class Aggregation(Spec):
     @property
     def needs_losses(self) -> bool:
         """True if `step` needs `Updates.losses`."""
+        return False
+
+    @property
+    def accepts_parts(self) -> bool:
+        """True if the rule may get updates of which parts are lost: there `Updates.models` equals `Updates.bases`."""
+        return self.reads_parts
+
+    @property
+    def reads_parts(self) -> bool:
+        """True if `step` reads `Updates.received`."""
         return False
 
     def uplink_extra(self, parameters: int) -> int:

@@ -77,6 +77,14 @@ class ServerOptimiser(Aggregation):
     def needs_losses(self) -> bool:
         return self.inner.needs_losses
 
+    @property
+    def accepts_parts(self) -> bool:
+        return self.inner.accepts_parts
+
+    @property
+    def reads_parts(self) -> bool:
+        return self.inner.reads_parts
+
     def uplink_extra(self, parameters: int) -> int:
         return self.inner.uplink_extra(parameters)
 

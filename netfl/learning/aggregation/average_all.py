@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ class AverageAll(Aggregation):
     """The version moves by the mean over all N users of their changes: ``x + η/N Σ_k (θ_k - base_k)``.
 
     The sum is over the round's deliveries: a user without delivery counts as unchanged.  Steps are short if few users
-    participate.
+    participate.  A part of an update that is lost counts as unchanged, too.
 
     Source: "average all" in Wang and Ji, "A lightweight method for tackling unknown participation statistics in
     federated averaging", ICLR 2024.
@@ -24,6 +24,7 @@ class AverageAll(Aggregation):
         server_lr: 10
     """
 
+    accepts_parts: ClassVar[bool] = True
     server_lr: Annotated[float, Field(gt=0)] = 1.0
     """Server step size η."""
 

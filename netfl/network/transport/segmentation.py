@@ -13,7 +13,7 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
 from netfl.network.radio.transmission import Frames
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.network.transport.spec import Arq, Segmentation
+from netfl.network.transport.spec import Arq, LossRule, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
 from netfl.network.updates import OutstandingUpdates, UpdateState, ends_on_newer_version, keeps_user_busy
 from netfl.types import Floats, Ints, Users
@@ -31,6 +31,7 @@ class SegmentedUpdateQueue(UpdateQueue):
         ids: numbers of the users in the network.
         cut: packets of an update.
         arq: repetition of packets; ``None`` is none.
+        loss_rule: rule for updates without some packets; ``None`` if the first packet that is lost for good ends one.
         ack_delay_s: returns the present delay of an acknowledgement to a user, by its number in the network.
     """
 
@@ -43,11 +44,13 @@ class SegmentedUpdateQueue(UpdateQueue):
         log: EventLog,
         outstanding: OutstandingUpdates,
         arq: Arq | None,
+        loss_rule: LossRule | None,
         ack_delay_s: Callable[[int], float],
     ) -> None:
         super().__init__(ids, cut.max_bits, tower, log, outstanding)
         self._env = env
         self._arq = arq
+        self._loss_rule = loss_rule
         self._ack_delay_s = ack_delay_s
         self._disconnected_until_s = np.full(len(ids), -np.inf)
         self._transfers: list[Transfer | None] = [None] * len(ids)
@@ -125,7 +128,7 @@ class SegmentedUpdateQueue(UpdateQueue):
 
             if not is_current:  # its user sends another update by now
                 if cause:
-                    self._end_transfer(transfer, Ending("superseded", self.tower), now_s)
+                    self._end_superseded_packet(transfer, part, self.tower, now_s)
                 continue
             if cause and self._retries(transfer, part, cause, limit, now_s):
                 transfer.causes[part] = cause
@@ -164,9 +167,9 @@ class SegmentedUpdateQueue(UpdateQueue):
         self.refresh(time_s)
         transfer.lose(part)
         if self._arq is None:  # nothing repeats the packet
-            self._stop(transfer, ending, time_s)
+            self._give_up(transfer, part, ending, time_s)
         elif transfer.state is UpdateState.SUPERSEDED:  # its user does not repeat it any more
-            self._end_transfer(transfer, Ending("superseded", ending.node), time_s)
+            self._end_superseded_packet(transfer, part, ending.node, time_s)
         else:
             transfer.causes[part] = ending.outcome
             self._cancel_unreachable(transfer)
@@ -214,7 +217,11 @@ class SegmentedUpdateQueue(UpdateQueue):
         if not transfer.is_sending or transfer.is_acknowledged(part):
             return False
         if self._arq is None and limit is not None and transfer.head_attempts >= limit:
-            self._stop(transfer, Ending.of_failure(cause, limit, self.tower), now_s)
+            ending = Ending.of_failure(cause, limit, self.tower)
+            if self._loss_rule is None:
+                self._stop(transfer, ending, now_s)
+            else:
+                self._erase(transfer, part, ending)
             return False
         return True
 
@@ -239,7 +246,7 @@ class SegmentedUpdateQueue(UpdateQueue):
             return
         if transfer.sends[part] > arq.retries:
             cause = transfer.causes.get(part, "timeout")
-            self._stop(transfer, Ending("given_up", self.tower, cause), now_s)
+            self._give_up(transfer, part, Ending("given_up", self.tower, cause), now_s)
         else:
             transfer.repeat(part)
             self._resume(transfer, now_s)
@@ -274,6 +281,40 @@ class SegmentedUpdateQueue(UpdateQueue):
             self.ready_s[user] = max(now_s, self._disconnected_until_s[user])
         else:
             self.ready_s[user] = next_update_s
+
+    def settle(self, transfer: Transfer) -> None:
+        arrived = transfer.arrived
+        if arrived is None or not transfer.is_open or transfer.is_handed_over:
+            return
+        parts: tuple[bool, ...] | None = tuple(arrived)
+        if self._loss_rule is not None:
+            parts = self._loss_rule.parts(arrived)
+        if parts is not None:
+            transfer.hand_over(parts)
+            return
+        assert transfer.last_loss is not None, "a packet is lost"
+        self._stop(transfer, transfer.last_loss, self._env.now)
+
+    def _give_up(self, transfer: Transfer, part: int, ending: Ending, now_s: float) -> None:
+        """End an update by a packet that is lost for good behind the air, or erase the packet alone."""
+        if self._loss_rule is None:
+            self._stop(transfer, ending, now_s)
+            return
+        self._erase(transfer, part, ending)
+        self._resume(transfer, now_s)
+
+    def _erase(self, transfer: Transfer, part: int, ending: Ending) -> None:
+        """Let an update wait for a packet no more that is lost for good."""
+        transfer.erase(part, ending)
+        self.settle(transfer)
+
+    def _end_superseded_packet(self, transfer: Transfer, part: int, node: str, now_s: float) -> None:
+        """End an update whose user has turned to a newer version by a lost packet, or erase the packet alone."""
+        ending = Ending("superseded", node)
+        if self._loss_rule is None:
+            self._end_transfer(transfer, ending, now_s)
+        else:
+            self._erase(transfer, part, ending)
 
     def _stop(self, transfer: Transfer, ending: Ending, now_s: float) -> None:
         """End an update whose user may have sent only some of its packets."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
@@ -39,6 +39,84 @@ class Arq(Spec):
     """r, the number of repetitions of a packet, after which the update is given up."""
     window: Annotated[int, Field(ge=1)] | None = None
     """Number of packets that may be sent from the first unacknowledged one on; ``null`` is no limit."""
+
+
+class Fec(Spec):
+    """Forward error correction of packets: blocks of k packets of data with n - k packets of parity.
+
+    The code is maximum distance separable, such as Reed and Solomon's: any k packets of a block give its data.  The
+    parity of a block follows its data.  The last block of an update may have fewer packets of data, with as many
+    packets of parity.  A block of which fewer packets arrive gives the packets of data that did arrive.
+
+    If each packet is lost with probability p, independently, a block is received whole with the probability that at
+    most n - k of n packets are lost, ``Σ_(i ≤ n-k) binom(n, i) pⁱ (1 - p)^(n-i)`` (Rizzo, "Effective erasure codes for
+    reliable computer communication protocols", ACM CCR 1997).
+    """
+
+    data: Annotated[int, Field(ge=1)]
+    """k, packets of data of a block."""
+    total: Annotated[int, Field(ge=2)]
+    """n, all packets of a block."""
+
+    @model_validator(mode="after")
+    def _check_parity(self) -> Self:
+        if self.total <= self.data:
+            raise ValueError(f"{self.total} packets hold no parity for {self.data} packets of data; increase total")
+        return self
+
+    @property
+    def parity(self) -> int:
+        """Packets of parity of a block, n - k."""
+        return self.total - self.data
+
+    def count(self, data: int) -> int:
+        """Return the number of packets for so many packets of *data*.
+
+        >>> Fec(data=4, total=6).count(9)
+        15
+        """
+        return data + -(-data // self.data) * self.parity
+
+    def decode(self, arrived: Sequence[bool]) -> tuple[bool, ...]:
+        """Return which packets of data the server has, given which of all packets have arrived.
+
+        >>> Fec(data=2, total=3).decode([False, True, True, True, False, False])
+        (True, True, True, False)
+        """
+        known: list[bool] = []
+        for start in range(0, len(arrived), self.total):
+            block = arrived[start : start + self.total]
+            data = block[: len(block) - self.parity]
+            is_whole = sum(block) >= len(data)
+            known += [True] * len(data) if is_whole else data
+        return tuple(known)
+
+
+@dataclass(frozen=True, slots=True)
+class LossRule:
+    """Rule for updates of which packets are lost: they wait for the end of all their packets.
+
+    Args:
+        erases: an update without some parts is delivered.
+        fec: forward error correction, if any.
+    """
+
+    erases: bool
+    fec: Fec | None
+
+    def parts(self, arrived: Sequence[bool]) -> tuple[bool, ...] | None:
+        """Return which parts the server has, given which packets have arrived; ``None`` if the update is lost.
+
+        >>> LossRule(erases=True, fec=None).parts([True, False])
+        (True, False)
+        >>> LossRule(erases=False, fec=None).parts([True, False])
+        """
+        known = tuple(arrived)
+        if self.fec is not None and len(arrived) > 1:  # else the user is exempt from airtime, and sends no parity
+            known = self.fec.decode(arrived)
+        if all(known) or (self.erases and any(known)):
+            return known
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +158,13 @@ class Transport(Spec):
     update with that outcome: the rest is not sent, and packets on their way do not count.  A newer version ends an
     update with packets that have not been sent.
 
+    **Lost packets.**  With ``loss: erase``, or with ``fec``, a lost packet does not end the update: the user sends the
+    others, and the update ends when the last of its packets has arrived or is lost, of which the server learns at that
+    instant.  With ``fec``, the packets of parity may replace lost ones.  Then ``loss: drop`` loses an update without
+    some of its parts, and ``loss: erase`` delivers it with those that arrived, at least one: learners read what they
+    hold, and nothing of the others (``Delivery.received``).  All packets of an update then have the same size, so that
+    each holds the same share of its bits.  With ``arq``, a packet is lost when it is given up.
+
     Packets of traffic have their own sizes, and each is one frame.  A broadcast is one message without header.
     """
 
@@ -91,10 +176,15 @@ class Transport(Spec):
     """Header of each packet, or of the whole message: 40 B for IPv4 and TCP (RFC 791, RFC 9293)."""
     arq: Annotated[Arq | None, OnlyWith("grain", "packet")] = None
     """Repetition of packets; ``null`` is none."""
-    compression: Annotated[float, Field(ge=1)] = 1.0
-    """Compression factor of updates, without headers, whether their size is given or that of the model."""
-    compression_down: Annotated[float, Field(ge=1)] = 1.0
-    """Compression factor of broadcasts."""
+    loss: Annotated[Literal["drop", "erase"], OnlyWith("grain", "packet")] = "drop"
+    """A lost packet loses its update, or only its part of the update."""
+    fec: Annotated[Fec | None, OnlyWith("grain", "packet")] = None
+    """Forward error correction; ``null`` is none."""
+    assumed_compression: Annotated[float, Field(ge=1)] = 1.0
+    """Factor by which updates are assumed to be smaller, without headers, whether their size is given or that of the
+    model.  It changes nothing in learning; a ``codec`` of the scenario compresses updates and loses what it drops."""
+    assumed_compression_down: Annotated[float, Field(ge=1)] = 1.0
+    """Factor by which broadcasts are assumed to be smaller."""
 
     @model_validator(mode="after")
     def _check_header(self) -> Self:
@@ -104,6 +194,13 @@ class Transport(Spec):
                 "give a larger mtu"
             )
         return self
+
+    @property
+    def loss_rule(self) -> LossRule | None:
+        """The rule for updates of which packets are lost; ``None`` if the first lost packet ends an update."""
+        if self.loss == "drop" and self.fec is None:
+            return None
+        return LossRule(self.loss == "erase", self.fec)
 
     @property
     def _mtu_bits(self) -> float:
@@ -143,5 +240,9 @@ class Transport(Spec):
             return Segmentation(1, bits + self.header, bits + self.header)
         payload_bits = self._mtu_bits - self.header
         count = max(1, math.ceil(bits / payload_bits - _ROUNDING))
+        if self.loss_rule is not None:
+            packet_bits = bits / count + self.header
+            sent = count if self.fec is None else self.fec.count(count)
+            return Segmentation(sent, packet_bits, packet_bits)
         last_payload_bits = min(bits - (count - 1) * payload_bits, payload_bits)
         return Segmentation(count, self._mtu_bits, last_payload_bits + self.header)

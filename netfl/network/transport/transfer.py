@@ -24,6 +24,9 @@ class SegmentQueue(Protocol):
     def send_acknowledgement(self, transfer: Transfer, part: int) -> None:
         """Let the user know, a delay later, that the server has a packet."""
 
+    def settle(self, transfer: Transfer) -> None:
+        """End an update, or hand it over to the server, once each of its packets has arrived or is lost."""
+
 
 class Transfer:
     """One update in packets: those still to be sent, those on their way, and those at the server.
@@ -44,6 +47,8 @@ class Transfer:
         missing: number of packets that are neither at the server nor on their way.
         sent_s: start of the first attempt; NaN before.
         attempts: attempts of all packets.
+        last_loss: ending of the packet that was lost last; ``None`` without one.
+        is_handed_over: whether the server has received the update.
     """
 
     def __init__(self, queue: SegmentQueue, user: int, base: int, cut: Segmentation, window: int | None = None) -> None:
@@ -68,6 +73,10 @@ class Transfer:
         self._at_server = set[int]()
         self._acknowledged = set[int]()
         self._acknowledged_in_order = 0  # number of packets before the first that is not acknowledged
+        self._erased = set[int]()  # lost for good, in an update that does not end by it
+        self.last_loss: Ending | None = None
+        self._newest: tuple[Segment, UpdateReceiver] | None = None  # the packet that has arrived last
+        self.is_handed_over = False
 
         # of the update
         self.is_sending = True
@@ -142,6 +151,33 @@ class Transfer:
         if self._is_missing(part):
             self.missing += 1
 
+    def erase(self, part: int, ending: Ending) -> None:
+        """Note that a packet is lost for good, after `lose`; the user sends the others."""
+        if part in self._at_server or part in self._erased:
+            return
+        self._erased.add(part)
+        self.missing -= 1
+        self.last_loss = ending
+        self.acknowledge(part)
+
+    @property
+    def arrived(self) -> list[bool] | None:
+        """True for each packet that has arrived; ``None`` while some are neither at the server nor lost for good."""
+        if len(self._at_server) + len(self._erased) < self._count:
+            return None
+        return [part in self._at_server for part in range(self._count)]
+
+    def hand_over(self, parts: tuple[bool, ...]) -> None:
+        """Let the server receive the update with these *parts*, represented by the packet that arrived last."""
+        assert self._newest is not None, "a part has arrived"
+        segment, server = self._newest
+        self.is_handed_over = True
+        segment.sent_s = self.sent_s
+        segment.attempts = self.attempts
+        if not all(parts):
+            segment.received = parts
+        server.receive(segment)
+
     def repeat(self, part: int) -> None:
         """Queue a packet again."""
         if part != self.head and part not in self._repeats:
@@ -159,19 +195,21 @@ class Transfer:
         """Return whether the user knows that the server has *part*."""
         return part in self._acknowledged
 
-    def receive(self, segment: Segment) -> bool:
-        """Add a packet at the server; return whether the update is complete, which *segment* then represents."""
-        if segment.part in self._at_server:
-            return False
-        self._at_server.add(segment.part)
-        self.queue.send_acknowledgement(self, segment.part)
-        segment.sent_s = self.sent_s
-        segment.attempts = self.attempts
-        return self.is_open and len(self._at_server) == self._count
+    def receive(self, segment: Segment, server: UpdateReceiver) -> None:
+        """Add a packet at *server*, which receives the update if it is complete."""
+        part = segment.part
+        if part in self._at_server:
+            return
+        self._at_server.add(part)
+        self._erased.discard(part)  # a copy comes after the user has given it up
+        self.queue.send_acknowledgement(self, part)
+        self._newest = segment, server
+        if self.is_open and self.arrived is not None:
+            self.queue.settle(self)
 
     def _is_missing(self, part: int) -> bool:
-        """Return whether no copy of *part* is at the server or on its way."""
-        return self._copies[part] == 0 and part not in self._at_server
+        """Return whether no copy of *part* is at the server or on its way, and the server could still need one."""
+        return self._copies[part] == 0 and part not in self._at_server and part not in self._erased
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -189,5 +227,4 @@ class Segment(Update):
         self.transfer.queue.end_segment(self.transfer, self.part, ending, time_s)
 
     def arrive(self, server: UpdateReceiver) -> None:
-        if self.transfer.receive(self):
-            server.receive(self)
+        self.transfer.receive(self, server)

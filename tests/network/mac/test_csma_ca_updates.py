@@ -62,7 +62,7 @@ def test_update_below_msdu_is_one_frame():
     assert received_frame_sizes(recorder) == {user: [FULL_BITS, 8.0 * 80] for user in range(2)}, (
         "no room for 40 B of headers"
     )
-    _, recorder = run_round("4592 B", 2, round=round_settings, transport={"compression": 2})
+    _, recorder = run_round("4592 B", 2, round=round_settings, transport={"assumed_compression": 2})
     assert received_frame_sizes(recorder) == {0: [FULL_BITS], 1: [FULL_BITS]}
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from scipy.stats import binom
 from support.recorders import Memory
 
 from netfl.access.network import NetworkAccess
@@ -70,7 +71,7 @@ class TestSegmentation:
             ({"mtu": "1500 B"}, "mtu\n  has no effect"),
             ({"arq": {"timeout": 1}}, "arq\n  has no effect"),
             ({"grain": "packet", "mtu": "40 B", "header": "40 B"}, "leaves no payload"),
-            ({"compression": 0.5}, "greater than or equal to 1"),
+            ({"assumed_compression": 0.5}, "greater than or equal to 1"),
             ({"grain": "packet", "arq": {"retries": 1}}, "timeout"),
             ({"grain": "packet", "arq": {"timeout": 1, "retries": -1}}, "greater than or equal to 0"),
         ],
@@ -239,6 +240,107 @@ class TestByHand:
         assert recorder.outcomes() == {(0, 0): ["delivered"], (1, 0): ["unfinished"]}
 
 
+class TestLossRules:
+    def test_a_packet_lost_at_the_server_is_erased(self, make_simulation, recorder):
+        """The first of five is lost at 4.5; the user sends the others, the last of which arrives at 6.5."""
+        [result] = make_simulation(packets(loss="erase"), 2500, plan={SERVER: [(4.4, 4.6)]}).rounds(1)
+        received = (False, True, True, True, True)
+        assert result.deliveries == (Delivery(0, 0, 3.25, 6.5, 5, received),)
+        assert recorder.outcomes() == {(0, 0): ["delivered"]}
+
+    def test_an_update_ends_with_the_loss_of_its_last_packet(self, make_simulation, recorder):
+        """The last packet is on the air from 4.25, fades at 4.75, and arrives nowhere."""
+        fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0 if time_s == 4.25 else 10.0)}
+        mac = RoundRobin(max_attempts=1)
+        [result] = make_simulation(packets(loss="erase"), 1500, mac=mac, **fading).rounds(1)
+        assert result.deliveries == (Delivery(0, 0, 3.25, 5.0, 3, (True, True, False)),)
+
+    def test_an_update_without_any_packet_is_lost(self, make_simulation, recorder):
+        fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0)}
+        mac = RoundRobin(max_attempts=1)
+        [result] = make_simulation(packets(loss="erase"), 1500, mac=mac, **fading).rounds(1)
+        assert result.deliveries == ()
+        assert recorder.outcomes() == {(0, 0): ["faded"]}
+        assert recorder.events("faded") == [(4.75, 0)]
+
+    def test_parity_replaces_a_lost_packet(self, make_simulation, recorder):
+        """Two packets of data and one of parity are sent at 3.25, 3.75 and 4.25; the second one fades."""
+        fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0 if time_s == 3.75 else 10.0)}
+        mac = RoundRobin(max_attempts=1)
+        fec = {"data": 2, "total": 3}
+        [result] = make_simulation(packets(fec=fec), 1000, mac=mac, **fading).rounds(1)
+        assert result.deliveries == (Delivery(0, 0, 3.25, 5.5, 3),)
+        assert result.uplink_bits == 1500
+
+    def test_too_many_losses_for_the_parity(self, make_simulation, recorder):
+        """Both packets of data are lost, and parity alone does not give them."""
+        fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0 if time_s < 4.0 else 10.0)}
+        mac = RoundRobin(max_attempts=1)
+        for loss in ("drop", "erase"):
+            recorder.rows.clear()
+            transport = packets(fec={"data": 2, "total": 3}, loss=loss)
+            [result] = make_simulation(transport, 1000, mac=mac, **fading).rounds(1)
+            assert result.deliveries == ()
+            assert recorder.outcomes() == {(0, 0): ["faded"]}
+
+    def test_a_packet_that_is_given_up_is_erased(self, make_simulation, recorder):
+        """All frames fade until 3.75: the first packet is given up without a retry, and the window moves on."""
+        fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0 if time_s < 3.5 else 10.0)}
+        mac = RoundRobin(max_attempts=1)
+        transport = packets(loss="erase", arq={"timeout": 1.5, "retries": 0, "window": 1})
+        [result] = make_simulation(transport, 1000, mac=mac, **fading).rounds(1)
+        assert [time_s for time_s, _ in recorder.events("sent")] == [3.25, 5.25]
+        assert result.deliveries == (Delivery(0, 0, 3.25, 6.5, 2, (False, True)),)
+
+    def test_packets_have_one_size(self):
+        segments = packets(mtu=500, header=100, loss="erase").cut(1000)
+        assert [segments.packet_bits(part) for part in range(segments.count)] == pytest.approx([1000 / 3 + 100] * 3)
+        segments = packets(mtu=500, fec={"data": 4, "total": 5}).cut(2400)
+        assert (segments.count, segments.bits, segments.last_bits) == (7, 480.0, 480.0)
+
+    @pytest.mark.parametrize(
+        ("transport", "key"),
+        [
+            ({"loss": "erase"}, "loss"),
+            ({"fec": {"data": 1, "total": 2}}, "fec"),
+            ({"grain": "packet", "fec": {"data": 2, "total": 2}}, "fec"),
+        ],
+    )
+    def test_keys_without_effect(self, transport, key):
+        with pytest.raises(ValidationError) as error:
+            Transport.model_validate(transport)
+        assert [entry["loc"][0] for entry in error.value.errors()] == [key]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("data", "total", "blocks"), [(1, 3, 1), (4, 6, 1), (3, 4, 2)])
+def test_share_of_updates_with_parity_is_binomial(make_simulation, data, total, blocks):
+    """A block is whole if at most n - k of its n packets are lost, each with probability p (± 4.5 errors)."""
+    loss, users = 0.3, 1500
+    transport = packets(fec={"data": data, "total": total})
+    simulation = make_simulation(
+        transport, 500 * data * blocks, users=users, mac=Tdma(max_attempts=1), chance=1 - loss, deadline_s=5e6, seed=5
+    )
+    [result] = simulation.rounds(1)
+    share = binom.cdf(total - data, total, loss) ** blocks
+    assert abs(len(result.deliveries) / users - share) < 4.5 * np.sqrt(share * (1 - share) / users)
+    assert all(delivery.received is None for delivery in result.deliveries)
+
+
+@pytest.mark.slow
+def test_shares_of_erased_packets_are_independent(make_simulation):
+    """The number of packets that arrive is binomial, given that it is not 0 (± 4.5 errors)."""
+    loss, users, count = 0.4, 1500, 3
+    simulation = make_simulation(
+        packets(loss="erase"), 500 * count, users=users, mac=Tdma(max_attempts=1), chance=1 - loss, deadline_s=5e6
+    )
+    [result] = simulation.rounds(1)
+    arrived = [count if delivery.received is None else sum(delivery.received) for delivery in result.deliveries]
+    for number in range(1, count + 1):
+        share = binom.pmf(number, count, 1 - loss)
+        assert abs(arrived.count(number) / users - share) < 4.5 * np.sqrt(share * (1 - share) / users)
+
+
 def expected_transmissions(loss, max_transmissions):
     """Return the mean number of transmissions of a delivered packet within a limit."""
     probabilities = loss ** np.arange(max_transmissions) * (1 - loss)
@@ -339,6 +441,9 @@ ARQS = st.none() | st.fixed_dictionaries(
     {"timeout": st.sampled_from([0.3, 2.0, 15.0]), "retries": st.integers(0, 3)},
     optional={"window": st.integers(1, 4)},
 )
+LOSSES = st.fixed_dictionaries(
+    {"loss": st.sampled_from(["drop", "erase"])}, optional={"fec": st.just({"data": 2, "total": 3})}
+)
 RENEWAL = {
     "kind": "renewal",
     "up": {"distribution": "exponential", "mean": 25},
@@ -364,10 +469,10 @@ def networks(draw):
 
 
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
-@given(networks(), ARQS, st.sampled_from([1500.0, 3000.0, 10_100.0]), st.integers(0, 9))
+@given(networks(), ARQS, st.sampled_from([1500.0, 3000.0, 10_100.0]), st.integers(0, 9), LOSSES)
 @pytest.mark.slow
-def test_every_update_has_one_outcome_and_all_bits_are_counted(overrides, arq, mtu, seed):
-    transport = {"grain": "packet", "mtu": mtu, "header": 100, "arq": arq}
+def test_every_update_has_one_outcome_and_all_bits_are_counted(overrides, arq, mtu, seed, loss):
+    transport = {"grain": "packet", "mtu": mtu, "header": 100, "arq": arq} | loss
     rounds, log = run_or_reject(overrides | {"transport": transport}, seed)
     check_invariants(rounds, log, traffic="traffic" in overrides)
     assert run_rounds(overrides | {"transport": transport}, seed=seed)[0] == rounds
@@ -437,8 +542,13 @@ def test_csma_ca_sends_packets():
 
 def test_updates_and_broadcasts_are_compressed_separately():
     plain = run_rounds({})
-    assert run_rounds({"update_size": "40 kbit", "transport": {"compression": 4, "compression_down": 4}})[0] == plain[0]
-    first_round = run_rounds({"update_size": None, "transport": {"compression": 5}})[0][0]
+    assert (
+        run_rounds({"update_size": "40 kbit", "transport": {"assumed_compression": 4, "assumed_compression_down": 4}})[
+            0
+        ]
+        == plain[0]
+    )
+    first_round = run_rounds({"update_size": None, "transport": {"assumed_compression": 5}})[0][0]
     assert first_round.uplink_bits % 2000.0 == 0.0, "the model's 10 kbit"
     assert first_round.downlink_bits == plain[0][0].downlink_bits
 

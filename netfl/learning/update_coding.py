@@ -1,0 +1,304 @@
+"""Coding of updates and of versions: what the receiver reads of θ, for all lanes at once.
+
+`UpdateCoder` codes the changes of the delivered updates, between local training and the aggregation.  It keeps the
+memory of the devices: for each user and lane what the last delivered update did not carry.  `VersionCoder` codes the
+versions that the server sends.  The codecs themselves are the family `netfl.learning.codec`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from netfl.learning.codec import NUMBER_BITS
+from netfl.learning.codec.none import Whole
+from netfl.learning.tensors import runs_on_gpu, upload
+from netfl.types import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from netfl.learning.codec import Codec
+    from netfl.learning.cohort import Cohort
+    from netfl.streams import Streams
+
+_NUMBERS_AT_ONCE = 1 << 18
+"""Numbers of θ that are coded at once, in all lanes together: they fit into the cache of a processor."""
+_ROUNDING = 1e-6
+"""Share of a part by which an entry may reach into the next one and still lie in this one."""
+_GPU_NUMBERS_AT_ONCE = 1 << 24
+"""The same on a GPU."""
+
+
+Received = Sequence[tuple[bool, ...] | None]
+"""``Delivery.received`` of several updates."""
+
+
+class CodecDraws:
+    """Random numbers of updates: functions of (replica, user, base version, repeat), the same in all lanes.
+
+    An update has the words of Philox4x64 for the stream ``codec`` of its replica, counted by user, repeat and base, as
+    mini-batches are.  The host draws them, on any device, so that they are the same on all.
+
+    Args:
+        keys: of the streams, ``[updates, 2]``.
+        users: ``[updates]``.
+        bases: the versions from which the updates started, ``[updates]``.
+        repeats: earlier deliveries of the same user from the same base, ``[updates]``.
+        like: tensor of the type and on the device of the numbers.
+    """
+
+    def __init__(self, keys: Ints, users: Ints, bases: Ints, repeats: Ints, like: Tensor) -> None:
+        self._columns = keys.tolist(), users.tolist(), repeats.tolist(), bases.tolist()
+        self._dtype = like.dtype
+        self._device = like.device
+        self._uniform = like.new_empty(len(users), 1, 0)  # of the last call: lanes that are coded in turn share it
+
+    def uniform(self, count: int) -> Tensor:
+        """Return independent uniform numbers from [0, 1), with 24 random bits; not to be written into.
+
+        The result is ``[updates, 1, count]``.
+        """
+        if self._uniform.shape[-1] != count:
+            shares = (self._words(count) >> np.uint32(8)) * np.float32(2.0**-24)
+            self._uniform = upload(shares, self._device, self._dtype)[:, None]
+        return self._uniform
+
+    def choose(self, places: int, count: int) -> Tensor:
+        """Return *count* different numbers below *places* in rising order, all sets equally likely.
+
+        These are the places with the smallest words; among equal words the first.  The result is ``[updates, 1,
+        count]``, int64.
+        """
+        chosen = np.empty((len(self._columns[0]), count), np.int64)
+        for words, row in zip(self._words(places), chosen, strict=True):
+            largest = np.partition(words, count - 1)[count - 1]
+            smaller = np.flatnonzero(words < largest)
+            tied = np.flatnonzero(words == largest)[: count - len(smaller)]
+            row[:] = np.sort(np.concatenate([smaller, tied]))
+        return upload(chosen, self._device)[:, None]
+
+    def _words(self, count: int) -> NDArray[np.uint32]:
+        """Return independent whole numbers below 2³², ``[updates, count]``."""
+        words = np.empty((len(self._columns[0]), -(-count // 2)), "<u8")
+        for row, (key, user, repeat, base) in enumerate(zip(*self._columns, strict=True)):
+            words[row] = np.random.Philox(key=key, counter=[0, user, repeat, base]).random_raw(words.shape[1])
+        return words.view("<u4")[:, :count]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some updates of a cohort.
+
+    Args:
+        index: of them in the cohort, as an index of tensors.
+        bases: from which the users trained, ``[rows, members, size + 1]``.
+        models: after training, in the same shape.
+        users: ``[rows]``.
+        lanes: of each user and member, ``[rows, members]``.
+        draws: random numbers of the updates.
+        received: ``Delivery.received`` of each; ``None`` if all are whole.
+    """
+
+    index: Any
+    bases: Tensor
+    models: Tensor
+    users: Ints
+    lanes: Ints
+    draws: CodecDraws
+    received: Received | None
+
+
+class UpdateCoder:
+    """Codes the change of θ of delivered updates, with the error feedback of each user in each lane.
+
+    Args:
+        codec: of all updates.
+        streams: of each replica.
+        parameters: length of θ without buffers.
+        whole_numbers: how many numbers an update holds after θ: its buffers, and t if it is sent.
+    """
+
+    def __init__(self, codec: Codec, streams: Sequence[Streams], parameters: int, whole_numbers: int = 0) -> None:
+        self._codec = codec
+        self._parameters = parameters
+        self._theta_bits = codec.bits(parameters)
+        self._whole_numbers = whole_numbers
+        self._keys = np.array([stream.field("codec").key for stream in streams], np.int64)
+        self._memory: defaultdict[int, dict[int, Tensor]] = defaultdict(dict)  # by lane and user, [parameters] each
+
+    def code(self, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
+        """Return the models as the server reads them: base and decoded change, with buffers and t of *models*.
+
+        Several updates of one user are coded one after the other, as each uses what the one before has left.
+
+        Args:
+            bases: from which the users trained, ``[users, members, size + 1]``.
+            models: after training, in the same shape; not changed.
+            cohort: the users.
+            lanes: of each user and member, ``[users, members]``.
+        """
+        if cohort.received is None and isinstance(self._codec, Whole):
+            return models
+        coded = torch.empty_like(models)
+        coded[..., self._parameters :] = self._read_rest(bases, models, cohort)
+        numbers = _GPU_NUMBERS_AT_ONCE if runs_on_gpu(models.device) else _NUMBERS_AT_ONCE
+        jobs = max(1, numbers // self._parameters)  # that are coded at once
+        repeats = np.zeros_like(cohort.users) if cohort.repeats is None else cohort.repeats
+        for wave in self._waves(cohort):
+            step = max(1, jobs // models.shape[1])
+            for start in range(0, len(wave), step):
+                rows = wave[start : start + step]
+                index: Any = upload(rows, models.device)
+                if len(rows) == len(models):
+                    index = slice(None)
+                draws = CodecDraws(
+                    self._keys[cohort.replicas[rows]], cohort.users[rows], cohort.bases[rows], repeats[rows], models
+                )
+                received = None
+                if cohort.received is not None:
+                    received = [cohort.received[row] for row in rows.tolist()]
+                part = _Part(index, bases[index], models[index], cohort.users[rows], lanes[rows], draws, received)
+                self._code_rows(part, coded, max(1, jobs // len(rows)))
+        return coded
+
+    def received(self, cohort: Cohort, like: Tensor) -> Tensor | None:
+        """Return whether each number of the updates of *cohort* arrived, ``[users, size + 1]``; ``None`` for all.
+
+        θ has an entry for each parameter, which codecs that send only some of them do not have.
+        """
+        if cohort.received is None or self._codec.is_sparse:
+            return None
+        theta = self._received_theta(cohort.received, self._parameters, like.device)
+        return torch.cat([theta, self._received_rest(cohort.received, like)], dim=1)
+
+    def state(self) -> dict[int, dict[int, Tensor]]:
+        """Return the memory of the devices, by lane and user."""
+        return {lane: dict(rows) for lane, rows in self._memory.items()}
+
+    def restore(self, state: Mapping[int, Mapping[int, Tensor]], device: torch.device) -> None:
+        """Restore a `state`."""
+        self._memory.clear()
+        for lane, rows in state.items():
+            self._memory[int(lane)] = {int(user): row.to(device) for user, row in rows.items()}
+
+    def _waves(self, cohort: Cohort) -> Iterator[Ints]:
+        """Yield indices of updates that are coded at once: with a memory, one of each user at most."""
+        count = len(cohort.users)
+        if not self._codec.has_error_feedback:
+            yield np.arange(count)
+            return
+        earlier = Counter[tuple[int, int]]()
+        numbers = np.empty(count, np.int64)
+        for row, user in enumerate(zip(cohort.replicas.tolist(), cohort.users.tolist(), strict=True)):
+            numbers[row] = earlier[user]
+            earlier[user] += 1
+        for number in range(numbers.max() + 1):
+            yield np.flatnonzero(numbers == number)
+
+    def _code_rows(self, part: _Part, coded: Tensor, members: int) -> None:
+        """Write θ as the server reads it of some updates into *coded*, so many *members* at once."""
+        of_theta = slice(0, self._parameters)
+        for start in range(0, coded.shape[1], members):
+            some = slice(start, start + members)
+            base = part.bases[:, some, of_theta]
+            change = part.models[:, some, of_theta] - base
+            if self._codec.has_error_feedback:
+                self._add_memory(change, part.users, part.lanes[:, some])
+            encoded = self._codec.encode(change, part.draws)
+            received = None
+            if part.received is not None:
+                received = self._received_theta(part.received, encoded.values.shape[-1], change.device)[:, None]
+            decoded = self._codec.decode(encoded, received)
+            if self._codec.has_error_feedback:
+                self._keep(change.sub_(decoded), part.users, part.lanes[:, some])
+            coded[part.index, some, of_theta] = decoded + base
+
+    def _received_theta(self, received: Received, entries: int, device: torch.device) -> Tensor:
+        """Return whether each entry of θ arrived, ``[updates, entries]``; θ is at the front of an update."""
+        edges = np.linspace(0.0, self._theta_bits, entries + 1) / self._bits
+        return upload(_arrived(received, edges), device)
+
+    def _received_rest(self, received: Received, like: Tensor) -> Tensor:
+        """Return whether each number after θ arrived, ``[updates, size + 1 - parameters]``.
+
+        A t that is not sent is constant, and counts as received.
+        """
+        missing = like.shape[-1] - self._parameters - self._whole_numbers
+        edges = np.linspace(self._theta_bits, self._bits, self._whole_numbers + 1) / self._bits
+        arrived = _arrived(received, edges)
+        return upload(np.pad(arrived, ((0, 0), (0, missing)), constant_values=True), like.device)
+
+    @property
+    def _bits(self) -> float:
+        """Size of an update."""
+        return self._theta_bits + NUMBER_BITS * self._whole_numbers
+
+    def _read_rest(self, bases: Tensor, models: Tensor, cohort: Cohort) -> Tensor:
+        """Return buffers and t as the server reads them: those of the base where they are lost."""
+        rest = slice(self._parameters, None)
+        if cohort.received is None:
+            return models[..., rest]
+        received = self._received_rest(cohort.received, models)[:, None]
+        return models[..., rest].where(received, bases[..., rest])
+
+    def _add_memory(self, change: Tensor, users: Ints, lanes: Ints) -> None:
+        for row, user in enumerate(users.tolist()):
+            for member, lane in enumerate(lanes[row].tolist()):
+                left = self._memory[lane].get(user)
+                if left is not None:
+                    change[row, member] += left
+
+    def _keep(self, left: Tensor, users: Ints, lanes: Ints) -> None:
+        for row, user in enumerate(users.tolist()):
+            for member, lane in enumerate(lanes[row].tolist()):
+                self._memory[lane][user] = left[row, member].clone()  # a view would keep the whole batch
+
+
+def _arrived(received: Received, edges: Floats) -> Bools:
+    """Return whether each entry arrived, ``[updates, entries]``: all parts in which it has bits did.
+
+    Args:
+        received: whether each part of an update arrived; parts have equal sizes.
+        edges: where the entries begin and end, in shares of the update, ``[entries + 1]``.
+    """
+    arrived = np.ones((len(received), len(edges) - 1), np.bool_)
+    for row, parts in zip(arrived, received, strict=True):
+        if parts is None:
+            continue
+        first = np.floor(edges[:-1] * len(parts) + _ROUNDING).astype(np.int64)
+        last = np.ceil(edges[1:] * len(parts) - _ROUNDING).astype(np.int64)  # the part after it
+        lost_before = np.concatenate([[0], np.cumsum(~np.array(parts))])
+        row[:] = lost_before[last] == lost_before[first]
+    return arrived
+
+
+class VersionCoder:
+    """Codes θ of the versions that the server sends, once for all users.
+
+    Args:
+        codec: of all broadcasts.
+        streams: of each replica.
+        parameters: length of θ without buffers.
+    """
+
+    def __init__(self, codec: Codec, streams: Sequence[Streams], parameters: int) -> None:
+        self._codec = codec
+        self._parameters = parameters
+        self._keys = np.array([stream.field("codec_down").key for stream in streams], np.int64)
+
+    def code(self, versions: Tensor, number: int) -> Tensor:
+        """Return the versions with this *number* as users read them, ``[lanes, size + 1]``; lanes by learner."""
+        replicas = len(self._keys)
+        theta = versions[:, : self._parameters].reshape(-1, replicas, self._parameters).transpose(0, 1)
+        zeros = np.zeros(replicas, np.int64)
+        draws = CodecDraws(self._keys, zeros, np.full(replicas, number), zeros, versions)
+        sent = versions.clone()
+        read = self._codec.decode(self._codec.encode(theta, draws))
+        sent[:, : self._parameters] = read.transpose(0, 1).flatten(0, 1)
+        return sent
