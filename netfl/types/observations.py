@@ -81,7 +81,7 @@ class Observed:
         if name not in values:
             declared = ", ".join(values) or "nothing"
             problem = f"the policy reads {name}, but declares {declared}"
-            remedy = f"add '{name}: present' or another age here, or {name} to `observes` of the policy"
+            remedy = f"add {name} to `observes` of the selection, or to observe=… of the simulation"
             raise ScenarioError([Fault(f"observe.{name}", problem, None, remedy)])
         value: NDArray[Any] = values[name]
         return value
