@@ -216,7 +216,7 @@ class UpdateCoder:
                 received = self._received_theta(part.received, encoded.values.shape[-1], change.device)[:, None]
             decoded = self._codec.decode(encoded, received)
             if self._codec.has_error_feedback:
-                self._keep(change.sub_(decoded), part.users, part.lanes[:, some])
+                self._keep(change - decoded, part.users, part.lanes[:, some])
             coded[part.index, some, of_theta] = decoded + base
 
     def _received_theta(self, received: Received, entries: int, device: torch.device) -> Tensor:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -20,13 +21,13 @@ from support.learner_factory import (
 )
 from support.plain_loops import learners_of, module
 
-from netfl.learning import update_coding
+from netfl.learning import checkpoint_file, update_coding
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
 from netfl.learning.aggregation.average_received import AverageReceived
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.scaffold import Scaffold
-from netfl.learning.codec import Codecs
+from netfl.learning.codec import Codec, Codecs, Encoded
 from netfl.learning.codec.bfloat16 import Bfloat16
 from netfl.learning.codec.float16 import Float16
 from netfl.learning.codec.none import Whole
@@ -149,6 +150,19 @@ def test_parts_of_a_large_cohort_equal_the_whole(monkeypatch):
     whole = versions_of(mixture(), CODED)
     monkeypatch.setattr(update_coding, "_NUMBERS_AT_ONCE", 1)
     assert (versions_of(mixture(), CODED) == whole).all()
+
+
+def test_the_memory_survives_a_checkpoint_file(tmp_path):
+    made = learner({"one": spec()}, codecs=CODED)
+    made.step([a_round(1, (0, 0), (2, 0))])
+    content = {"round": 1, "digest": "", "learner": made.state()} | checkpoint_file.pack_reports([])
+    with (tmp_path / "c.pt").open("wb") as file:
+        checkpoint_file.save(file, content)
+    restored = learner({"one": spec()}, codecs=CODED)
+    restored.restore(checkpoint_file.load(tmp_path / "c.pt")["learner"])
+    for each in (made, restored):
+        each.step([a_round(2, (0, 1), (2, 0))])
+    assert (made.version(0) == restored.version(0)).all()
 
 
 @pytest.mark.parametrize("parts", [None, 1, 4])
@@ -315,6 +329,26 @@ def test_error_feedback_recovers_the_optimum(kind):
     assert distances[-1] < 0.8 * distances[199]  # it still falls
     if without is not None:
         assert descend(without)[-1] > 10 * distances[-1]
+
+
+class Kept(Codec):
+    """It sends everything, and remembers what is left: nothing."""
+
+    has_error_feedback: ClassVar[bool] = True
+
+    def bits(self, parameters):
+        return 32.0 * parameters
+
+    def encode(self, change, draws):
+        return Encoded(change)
+
+
+def test_a_codec_may_return_its_argument():
+    made = learner({"one": spec()}, codecs=Codecs(Kept()))
+    whole = learner({"one": spec()})
+    for each in (made, whole):
+        each.step([a_round(1, (0, 0))])
+    assert made.version(0) == pytest.approx(whole.version(0), rel=1e-12)
 
 
 def test_momentum_at_the_server_sees_decoded_changes():

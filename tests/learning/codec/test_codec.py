@@ -1,6 +1,7 @@
 """Codecs by themselves: their sizes, bounds of their errors, draws, and errors of scenarios."""
 
 import ast
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -310,6 +311,15 @@ def test_a_replay_of_erasures_learns_as_the_network_did(tmp_path, rule):
     whole = SCENARIO | {"rounds": 30, "learners": {"plain": LEARNER}, "access": replay["access"]}
     with pytest.raises(ScenarioError, match="cannot take updates"):
         netfl.load(whole)
+
+
+def test_the_example_of_the_contract_is_complete():
+    block = family.__doc__[family.__doc__.index("    class ") :].partition("\n\n- A codec")[0]
+    names = {"Codec": Codec, "Encoded": family.Encoded, "__name__": "example"}
+    exec(textwrap.dedent(block), names)
+    halves = names["Halves"](step=0.5)
+    assert halves.bits(3) == 24
+    assert read(halves, torch.tensor([[0.3, -0.2, 100.0]])).tolist() == [[0.5, -0.0, 63.5]]
 
 
 def test_every_codec_is_a_codec():
