@@ -2,7 +2,7 @@
 
 import importlib
 import textwrap
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import networkx as nx
 import numpy as np
@@ -18,7 +18,7 @@ from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.streams import Streams
 from netfl.types import AccessContext, Delivery, Event, Law, NullRecorder, Round
-from netfl.units import Metres, Seconds, Speed
+from netfl.units import Joules, Metres, Seconds, Speed
 
 STREAMS = Streams(3)
 NAMES = {
@@ -27,8 +27,8 @@ NAMES = {
         *(Access, AccessContext, Delivery, Disk, Event, Field, Law, Layout, Motion, Placement, Round),
         *(Selection, Selector, Topology, Trajectories),
     )
-} | {"np": np, "nx": nx, "Annotated": Annotated}
-UNITS = {"Metres": Metres, "Seconds": Seconds, "Speed": Speed}
+} | {"np": np, "nx": nx, "Annotated": Annotated, "ClassVar": ClassVar}
+UNITS = {"Joules": Joules, "Metres": Metres, "Seconds": Seconds, "Speed": Speed}
 
 
 def example(family, name):
@@ -50,9 +50,10 @@ def test_access_example():
 
 
 def test_selection_example():
-    selector = example("access.selection", "Shifts")(n=2).open(UserInfo(5, STREAMS))
-    selected = [selector.choose(RoundInfo(index, np.ones(5), np.ones(5))).tolist() for index in (1, 2)]
-    assert selected == [[1, 3], [0, 2, 4]]
+    selection = example("access.selection", "Charged")(least=2.0, observe={"check_in": {}, "battery_j": "check_in"})
+    assert selection.ages == {"check_in": "present", "battery_j": "check_in"}
+    values = {"check_in": np.array([True, True, False, True]), "battery_j": np.array([1.0, 3.0, 4.0, 2.0])}
+    assert selection.open(UserInfo(4, STREAMS)).choose(RoundInfo(4, values, 1)).tolist() == [1, 3]
 
 
 def test_topology_example():

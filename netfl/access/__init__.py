@@ -50,10 +50,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from netfl.errors import ModelError, model_errors
+from netfl.errors import Fault, ModelError, model_errors
 from netfl.registry import Spec, exported_models, kind_of
 from netfl.streams import Streams
-from netfl.types import AccessContext, Floats, Ints, LearnerReport, Round, RoundBatch
+from netfl.types import AccessContext, Floats, Ints, LearnerReport, ObservationAge, Round, RoundBatch
 
 if TYPE_CHECKING:
     from netfl.network.simulator import NetworkSimulator
@@ -151,6 +151,10 @@ class Access(Spec):
     def closed_loop_parts(self) -> Mapping[str, Spec]:
         """The parts that ask the learners, by their keys; an access that has any states ``is_closed_loop``."""
         return {}
+
+    def observation_faults(self, ages: Mapping[str, ObservationAge]) -> Iterator[Fault]:
+        """Yield the errors of values that a caller cannot observe with these *ages*; keys begin with ``observe``."""
+        yield Fault("observe", "no policy can observe this access", kind_of(type(self)), "leave it out")
 
     @property
     def control_ranges(self) -> Mapping[str, tuple[float, float]]:

@@ -13,6 +13,7 @@ from netfl.network.config import NetworkConfig
 from netfl.network.layout import NodeId
 from netfl.network.radio.medium import Medium
 from netfl.network.server import Admission
+from netfl.network.simulator import NetworkSimulator
 from netfl.types import QUERIES, AccessContext, Floats, Ints, LearnerReport
 
 _INSTANTS = 32
@@ -21,13 +22,21 @@ _SPACING_S = 61.0
 """Time between them."""
 
 
-def build_admission(selection: Selection, config: NetworkConfig, context: AccessContext) -> Admission:
-    """Return the admission to the rounds of the network that *config* describes, in one replica."""
+def build_admission(
+    selection: Selection, config: NetworkConfig, context: AccessContext, simulator: NetworkSimulator
+) -> Admission:
+    """Return the admission to the rounds of the network that *config* describes, in one replica.
+
+    The selection observes *simulator*, the network that has been built.
+    """
     airtime_s = None
     if selection.needs_airtime and config.medium is not None and config.service is not None:
         airtime_s = _airtime_s(config, config.medium, config.service.segmentation.max_bits)
-    population = UserInfo(context.users, context.streams.at("selection"), context.held, airtime_s)
-    state = SelectionState(selection, population, context.controls)
+    held = None
+    if selection.needs_sample_counts:
+        held = context.held
+    population = UserInfo(context.users, context.streams.at("selection"), held, airtime_s)
+    state = SelectionState(selection, population, context.controls, simulator.observations)
     mac_inputs = frozenset[str]()
     if config.mac is not None:
         mac_inputs = config.mac.user_metrics
@@ -48,6 +57,9 @@ class SelectionAdmission(Admission):
         self._answers: dict[str, Floats] = {}  # to these questions, by all users
         self._asked: dict[str, tuple[int, ...]] = {}  # the questions of the selection, with its users
         self._round = 0
+
+    def call(self) -> float:
+        return self._selection.call()
 
     def choose(self, round: int, report: LearnerReport | None) -> Ints:
         """Return the selected users; keep the answers for the MAC, and pass on those for the selection."""
@@ -73,6 +85,12 @@ class SelectionAdmission(Admission):
         if "age" in self._mac_inputs:
             metrics["age"] = self._selection.age(self._round).astype(float)
         return metrics
+
+    def deadline_s(self) -> float | None:
+        return self._selection.deadline_s()
+
+    def note_arrival(self, user: int, duration_s: float) -> None:
+        self._selection.note_arrival(user, duration_s)
 
     def record_deliveries(self, round: int, users: Sequence[int]) -> None:
         self._selection.record_deliveries(round, users)

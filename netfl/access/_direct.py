@@ -15,7 +15,6 @@ from netfl.access import AccessInfo
 from netfl.access._rates import Chances, LabelCorrelated, correlated_rates
 from netfl.access.selection import UserInfo
 from netfl.access.selection._base import SelectionState, WithSelection
-from netfl.access.selection.all import All
 from netfl.columns import complete_columns
 from netfl.errors import Fault, ModelError
 from netfl.network.periods import period_of
@@ -34,6 +33,7 @@ from netfl.types import (
     Round,
     RoundBatch,
     ScenarioFacts,
+    Users,
 )
 from netfl.units import Seconds, clock_problem
 
@@ -103,7 +103,7 @@ class DirectAccess(WithSelection):
     @property
     def selects_all(self) -> bool:
         """The server selects all users in every round."""
-        return isinstance(self.selection, All)
+        return self.selection.selects_all
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         return min(self.deliveries or users, self.selection.max_selected(users))
@@ -114,6 +114,8 @@ class DirectAccess(WithSelection):
         return 0
 
     def rounds_within(self, stop_s: float) -> int | None:
+        if self.selection.observe.airtime_s:
+            return None  # a round is longer by the answers of its users
         return period_of(stop_s, self.round_length)
 
     def has_exact_rates(self, users: int) -> bool:
@@ -138,17 +140,33 @@ class DirectAccess(WithSelection):
     def rounds(
         self, context: AccessContext, censor: Censor | None = None
     ) -> Generator[Round, LearnerReport | None, None]:
-        """Yield the rounds; updates of a round arrive evenly spaced, the last as it closes.  *censor* drops some."""
-        population = UserInfo(context.users, context.streams.at("selection"), context.held)
-        selection = SelectionState(self.selection, population, context.controls)
+        """Return the rounds; updates of a round arrive evenly spaced, the last as it closes.  *censor* drops some."""
+        held = None
+        if self.selection.needs_sample_counts:
+            held = context.held
+        population = UserInfo(context.users, context.streams.at("selection"), held)
+        source = _CandidateSource(self, context)
+        selection = SelectionState(self.selection, population, context.controls, source)
+        limit = None  # the first candidates may not be selected
+        if selection.selects_all:
+            limit = self.deliveries
+        source.begin(limit)
+        return self._rounds(context, censor, selection, source)
+
+    def _rounds(
+        self, context: AccessContext, censor: Censor | None, selection: SelectionState, source: _CandidateSource
+    ) -> Generator[Round, LearnerReport | None, None]:
         recorder = context.recorder
         all_users = np.arange(context.users)
         has_absent_users = self.has_absent_users
         reply: LearnerReport | None = None
-        limit = None  # the first candidates may not be selected
-        if selection.selects_all:
-            limit = self.deliveries
-        for index, candidates in enumerate(self.candidates(context, limit), start=1):
+        answers_s = 0.0  # of all rounds so far, which are longer by them
+        for index in range(1, context.rounds + 1):
+            if not selection.selects_all:
+                answers_s += selection.call()
+            candidates = source.take()
+            if candidates is None:
+                return
             # the users that have an update, and those whose updates arrive
             if selection.selects_all:
                 participants = candidates if has_absent_users else all_users
@@ -158,7 +176,7 @@ class DirectAccess(WithSelection):
                 present = candidates[np.isin(candidates, selected)]
                 participants = present if has_absent_users else selected
                 users = present[: self.deliveries]
-            opened_s, closed_s, arrived_s = self._times(index, len(users))
+            opened_s, closed_s, arrived_s = self._times(index, len(users), answers_s)
             if recorder.wants("broadcast"):
                 recorder.record(Event("broadcast", opened_s, round=index, node="server", value=context.broadcast_bits))
             # of these, the users whose updates pass
@@ -236,11 +254,51 @@ class DirectAccess(WithSelection):
                 complete_columns(Round, rounds, of_rounds), complete_columns(Delivery, users.size, of_deliveries)
             )
 
-    def _times(self, index: Any, updates: int) -> tuple[Any, Any, Floats]:
+    def _times(self, index: Any, updates: int, delay_s: float = 0.0) -> tuple[Any, Any, Floats]:
         """Return when rounds open and close, and when updates arrive, ``[updates]`` or ``[updates, rounds]``."""
-        opened_s = (index - 1) * self.round_length
-        closed_s = index * self.round_length
+        opened_s = (index - 1) * self.round_length + delay_s
+        closed_s = index * self.round_length + delay_s
         return opened_s, closed_s, np.linspace(opened_s, closed_s, updates + 1)[1:]
+
+
+class _CandidateSource:
+    """The candidates of each round, of which a selection can observe who is there before it chooses.
+
+    Args:
+        access: the access.
+        context: the context of the replica.
+    """
+
+    def __init__(self, access: DirectAccess, context: AccessContext) -> None:
+        self._access = access
+        self._context = context
+        self._rounds: Iterator[Ints] = iter(())
+        self._next: Ints | None = None  # of the round that opens next, once it is drawn
+
+    def begin(self, limit: int | None) -> None:
+        """Begin the draws, of the first *limit* candidates of each round."""
+        self._rounds = self._access.candidates(self._context, limit)
+
+    def take(self) -> Ints | None:
+        """Return the candidates of the next round; ``None`` after the last."""
+        candidates = self._peek()
+        self._next = None
+        return candidates
+
+    def observe(self, name: str, users: Users) -> Bools:
+        """Return whether each of *users* is available in the next round; ``check_in`` is all that can be observed."""
+        candidates = self._peek()
+        if candidates is None or not self._access.has_absent_users:
+            return np.ones(len(users), bool)
+        return np.isin(users, candidates)
+
+    def answer_time_s(self, users: Users, airtime_s: float) -> float:
+        return len(users) * airtime_s
+
+    def _peek(self) -> Ints | None:
+        if self._next is None:
+            self._next = next(self._rounds, None)
+        return self._next
 
 
 def _record_remaining(context: AccessContext, index: int, closed_s: float, participants: Ints, arrived: Ints) -> None:

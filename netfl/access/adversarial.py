@@ -14,7 +14,7 @@ from netfl.access._direct import DirectAccess
 from netfl.errors import Fault
 from netfl.registry import FamilyMember, OnlyWith, Spec, kind_of, no_effect
 from netfl.streams import Streams
-from netfl.types import AccessContext, Bools, Floats, Ints, Law, LearnerReport, Round, ScenarioFacts
+from netfl.types import AccessContext, Bools, Floats, Ints, Law, LearnerReport, ObservationAge, Round, ScenarioFacts
 from netfl.units import PositiveProbability, UserNumbers
 
 
@@ -66,7 +66,7 @@ class Adversarial(Access):
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         if not isinstance(self.inner, DirectAccess):
             raise TypeError(f"{kind_of(type(self.inner))} is not a direct access")
-        yield from self.inner.rounds(context, _Censor(self, context.users, context.streams.at("adversary")))
+        return self.inner.rounds(context, _Censor(self, context.users, context.streams.at("adversary")))
 
     @property
     def closed_loop_parts(self) -> Mapping[str, Spec]:
@@ -96,6 +96,9 @@ class Adversarial(Access):
     def _acts_throughout(self) -> bool:
         """The adversary acts from the first round to the last, without a budget."""
         return self.first_round == 1 and self.last_round is None and self.budget is None
+
+    def observation_faults(self, ages: Mapping[str, ObservationAge]) -> Iterator[Fault]:
+        return self.inner.observation_faults(ages)
 
     def rounds_within(self, stop_s: float) -> int | None:
         return self.inner.rounds_within(stop_s)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
 from netfl.access.selection._base import WithSelection
-from netfl.access.selection.all import All
 from netfl.errors import Fault
 from netfl.network.build import build_layout, build_network, compute_streams
 from netfl.network.simulator import NetworkSimulator
@@ -113,7 +112,20 @@ class NetworkAccess(NetworkSpec, WithSelection):
     @property
     def selects_all(self) -> bool:
         """True if the server selects all users in every round."""
-        return isinstance(self.selection, All)
+        return self.selection.selects_all
+
+    @property
+    def observable(self) -> frozenset[str]:
+        names = {"user_up", "distance_m", "duration_s", "backlog", "queues"}
+        if self.radio is not None:
+            names |= {"snr_db", "rate_bps"}
+        if any(outage.has_batteries for outage in self.outages):
+            names.add("battery_j")
+        if self.energy is not None:
+            names.add("energy_j")
+        if self.compute is not None:
+            names.add("speed")
+        return super().observable | names
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the limit of the rule; if old updates count, a user may deliver an old and a new one."""
@@ -132,6 +144,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             yield from no_effect(self, ("selection", "learner"), NO_ROUNDS)
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
+        yield from super().warnings(context)
         yield from network_warnings(self, context, self.selection.max_selected(context.users))
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
@@ -159,7 +172,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
         config = build_network(self, context)
         simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse, context.controls)
         if context.duration_s is None:
-            admission = build_admission(self.selection, config, context)
+            admission = build_admission(self.selection, config, context, simulator)
             rounds = simulator.rounds(context.rounds, admission, context.stop_s)
         else:
             rounds = simulator.windows(context.rounds, context.duration_s, context.warmup_s)

@@ -26,6 +26,10 @@ class Admission:
     def __init__(self, users: int) -> None:
         self._users = np.arange(users)
 
+    def call(self) -> float:
+        """Call the users before a round opens; return how long their answers take, 0 where nobody is called."""
+        return 0.0
+
     def choose(self, round: int, report: LearnerReport | None) -> Ints:
         """Return the users selected for *round*, which opens after *report*, in rising order."""
         return self._users
@@ -33,6 +37,13 @@ class Admission:
     def metrics_for_mac(self) -> Mapping[str, Floats]:
         """Return metrics of the users for MACs in this round, ``[users]`` each, NaN where unknown; or none."""
         return {}
+
+    def deadline_s(self) -> float | None:
+        """Return the deadline of the round that `choose` was asked for; ``None`` for that of its rule."""
+        return None
+
+    def note_arrival(self, user: int, duration_s: float) -> None:
+        """Note that an update of *user* that counts arrives now, *duration_s* after the round of its base opened."""
 
     def record_deliveries(self, round: int, users: Sequence[int]) -> None:
         """Note that updates of *users* were delivered in *round*."""
@@ -64,6 +75,9 @@ class Server:
         downlink: path of versions to the users.
         tie_draws: draws of the order in which updates of one instant are judged.
         on_complete: called when the round policy is satisfied; `collect_round_result` follows.
+
+    Attributes:
+        admission: selection of the users.
     """
 
     admission: Admission
@@ -107,6 +121,8 @@ class Server:
         self._ties = 0
         self._received: list[tuple[Update, Delivery]] = []
         self._is_closed = True
+        self._is_calling = False  # updates that arrive wait for the round to open
+        self._opened_s: list[float] = []  # of each round
 
         if service.rule.can_be_void:
             self._log.metrics["rounds_abandoned"] = 0.0
@@ -117,6 +133,8 @@ class Server:
         """Open the round of the event log; *report* is that of the learners on the round before."""
         self._received = []
         self._is_closed = False
+        self._is_calling = False
+        self._opened_s.append(float(self._env.now))
         self._ties = 0
         self._select(report)
         self._drop_older_updates()
@@ -129,6 +147,15 @@ class Server:
         self._send(receivers)
         if self._arrived:  # at the instant at which the last round closed
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
+
+    def call_users(self) -> float:
+        """Call the users before a round opens; return how long their answers take.
+
+        Updates that arrive meanwhile are judged as the round opens.
+        """
+        answers_s = self.admission.call()
+        self._is_calling = answers_s > 0.0
+        return answers_s
 
     def receive(self, update: Update) -> None:
         """Receive an update; those of one instant are judged together, in a random order."""
@@ -243,6 +270,8 @@ class Server:
 
     def _judge_arrivals(self) -> None:
         """Judge the updates that have arrived at this instant, one after the other."""
+        if self._is_calling:
+            return
         arrived = self._arrived
         self._arrived = []
         if len(arrived) > 1:
@@ -263,6 +292,7 @@ class Server:
             return
         delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts)
         self._received.append((update, delivery))
+        self.admission.note_arrival(update.user, now_s - self._opened_s[update.base])
         self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))
         if not self._rule.can_be_void:  # else its outcome is known when the round closes
             update.end(self._log, Ending("delivered", self.name), now_s)

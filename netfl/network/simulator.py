@@ -35,6 +35,7 @@ from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.mac._conformance import CheckedCell
 from netfl.network.message import Message
+from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
@@ -116,6 +117,7 @@ class NetworkSimulator:
 
     Attributes:
         env: the clock.
+        observations: the values that policies can observe.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class NetworkSimulator:
         self._server: Server | None = None
         self._deliveries = 0
         self._is_stopped = False
+        self._is_calling = False  # the server waits for answers, and no round is open
         self._is_finished = False
 
         # ports, from the server on; towers at their other ends, with a MAC for each cell; traffic of nodes
@@ -165,6 +168,7 @@ class NetworkSimulator:
         tower_sinks = {name: config.exemptions.divert("backhaul", sink, server_sink) for name, sink in sinks.items()}
         self._towers = build_towers(config, env, log, streams, self._outstanding, tower_sinks, self._routes)
         self._cells = [cell for tower in self._towers.values() for cell in tower.cells]
+        self.observations = NetworkObservations(config, env, self._towers, self._routes)
         for cell in self._cells:
             env.process(run_mac(config.mac, cell, self._fail))
         self._fast_traffic = start_sources(config, env, log, streams, sinks, self._routes)
@@ -197,30 +201,31 @@ class NetworkSimulator:
         report: LearnerReport | None = None
         is_last = False
         index = 0
+        closed_s = 0.0
         while not is_last:
             index += 1
-            opened_s = self._open_round(index)
+            self._open_round(index)
+            opened_s = self._wait_for_answers(server.call_users())
+            if self._is_stopped:
+                self._end_stopped(closed_s)
+                return
             if self._controls is not None:
                 self._apply(self._controls, service, downlink)
             log.event("broadcast", opened_s, node=layout.server, value=downlink.bits)
             server.open_round(report)
-            if service.rule.deadline_s is not None:
-                self._close_at_deadline(service.rule.deadline_s)
-            elif server.nothing_outstanding:  # no update will come that could close the round
-                self._close()
+            self._plan_close(server, service.rule.deadline_s)
             self._run_round()
 
             now_s = self.env.now
             if self._is_stopped:
-                log.release_deliveries(unfinished_s=now_s)
-                self._record_activity(opened_s)
-                self._finish(now_s)
+                self._end_stopped(closed_s)
                 return
 
             result = server.collect_round_result()
             log.release_deliveries()
             self._deliveries += len(result.deliveries)
-            self._record_activity(opened_s)
+            self._record_activity(closed_s)
+            closed_s = now_s
             if server.unreachable:
                 raise ModelError("network", "every user is permanently cut off from the server", time_s=now_s)
 
@@ -319,6 +324,7 @@ class NetworkSimulator:
             user_up=is_up[: layout.users],
             node_up=node_up,
             energy_j=energy_j,
+            battery_j=config.outages.charge_j(users, now_s),
         )
 
     def _server_sink(self) -> Sink:
@@ -366,11 +372,36 @@ class NetworkSimulator:
         self._server = server
         return server
 
-    def _record_activity(self, opened_s: float) -> None:
-        """Record the trainings and outages since *opened_s*."""
+    def _plan_close(self, server: Server, deadline_s: float | None) -> None:
+        """Close the round that has just opened at its deadline, or now if no update will come that could close it."""
+        if deadline_s is not None:
+            self._close_at_deadline(server.admission.deadline_s() or deadline_s)
+        elif server.nothing_outstanding:
+            self._close()
+
+    def _wait_for_answers(self, answers_s: float) -> float:
+        """Let the users answer the call of the server before a round; return the time at which the round opens."""
+        if not answers_s:
+            return float(self.env.now)
+        self._is_calling = True
+        call_after(self.env, answers_s, lambda _: self.env.at_end(Stage.TIMERS, self._close))
+        self._run_round()
+        self._is_calling = False
+        self._round_closed = self.env.event()
+        return float(self.env.now)
+
+    def _end_stopped(self, closed_s: float) -> None:
+        """End the network at the time at which the run ends; its last round closed at *closed_s*."""
+        now_s = self.env.now
+        self._log.release_deliveries(unfinished_s=now_s)
+        self._record_activity(closed_s)
+        self._finish(now_s)
+
+    def _record_activity(self, since_s: float) -> None:
+        """Record the trainings and outages since *since_s*."""
         for tower in self._towers.values():
             tower.record_trainings()
-        record_outages(self._log, self._config, opened_s, self.env.now)
+        record_outages(self._log, self._config, since_s, self.env.now)
 
     def _apply(self, controls: RoundControls, service: RoundServiceConfig, downlink: DownlinkPath) -> None:
         """Let the settings of *controls* take effect."""
@@ -473,6 +504,8 @@ class NetworkSimulator:
 
     def _close_exhausted(self) -> None:
         """Close a round without a deadline, as no update is expected any more."""
+        if self._is_calling:
+            return
         if self._config.service is not None and self._config.service.rule.deadline_s is None:
             self._close()
 

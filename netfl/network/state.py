@@ -23,6 +23,8 @@ class NetworkState:
         user_up: whether each user is up, ``[users]``.
         node_up: whether each tower, router, server and link is up, by name.
         energy_j: energy that each user has spent, ``[users]``; ``None`` without an energy model.
+        battery_j: charge of each user's battery, infinite for users without one, ``[users]``; ``None`` if no user has
+            one.
     """
 
     time_s: float
@@ -34,3 +36,4 @@ class NetworkState:
     user_up: Bools
     node_up: Mapping[str, bool]
     energy_j: Floats | None
+    battery_j: Floats | None = None

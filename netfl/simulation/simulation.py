@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, NoReturn, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from pydantic import ValidationError
 
 from netfl.access import OpenAccess
+from netfl.access.selection._observation import ANSWERED, Observe
 from netfl.errors import Fault, ScenarioError, model_errors
-from netfl.registry import kind_of, one_line
+from netfl.registry import faults_of, kind_of, one_line
 from netfl.results.formatting import clock
 from netfl.scenario.html_card import html_card
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.history import History
 from netfl.simulation.learners import open_learner
 from netfl.simulation.setup import access_errors, locate_faults, prepare_run
-from netfl.types import Bools, Floats, Ints, LearnerReport, Round, RoundControls
+from netfl.types import Bools, Floats, Ints, LearnerReport, Observed, Round, RoundControls
 
 if TYPE_CHECKING:
     from netfl.learning.learner import BatchedLearner
@@ -54,6 +56,8 @@ class SimulationState:
         user_up: whether each user is up, ``[users]``.
         node_up: whether each tower, router, server and link is up, by name.
         energy_j: energy that each user has spent, ``[users]``; ``None`` also without an energy model.
+        battery_j: charge of each user's battery, infinite for users without one, ``[users]``; ``None`` also if no user
+            has one.
     """
 
     time_s: float
@@ -68,6 +72,7 @@ class SimulationState:
     user_up: Bools | None = None
     node_up: Mapping[str, bool] | None = None
     energy_j: Floats | None = None
+    battery_j: Floats | None = None
 
 
 class Simulation:
@@ -79,6 +84,14 @@ class Simulation:
             while not simulation.is_done:
                 selected = simulation.state.snr_db > 0
                 round = simulation.step(selected)
+
+    `state` is the truth.  A policy that sees only what a server can know declares it, and reads `observe`::
+
+        observe = {"check_in": {"airtime": "5 ms"}, "snr_db": "check_in"}
+        with netfl.Simulation("rural_outage", observe=observe) as simulation:
+            while not simulation.is_done:
+                observed = simulation.observe()
+                round = simulation.step(observed.candidates[:5])
 
     Where the scenario has a ``duration``, the last `step` may return ``None``: the time was over before a round closed.
 
@@ -95,6 +108,8 @@ class Simulation:
         update_bits: size of the largest update, and of a broadcast, in place of that of the model or the network.
         learning: whether the learners of the scenario train, as in a run; `report` has their metrics.
         history: keeper of rounds, events and outcomes, in place of *record*.
+        observe: values that the caller observes before it selects, beside those of the scenario's selection: the names
+            and ages of the key ``observe`` of a selection, as a mapping.
         device: of the learners: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
@@ -113,6 +128,7 @@ class Simulation:
         learning: bool = False,
         device: str = "auto",
         history: History | None = None,
+        observe: Mapping[str, object] | None = None,
     ) -> None:
         scenario = as_scenario(scenario)
         if seed is not None:
@@ -132,6 +148,8 @@ class Simulation:
         self.history = history
         self._info = scenario.access.info
         self._controls = RoundControls()
+        if observe is not None:
+            self._declare(observe, learning=learning)
         self._access: OpenAccess | None = None
         self._is_closed = False
         self._failure: Exception | None = None
@@ -240,7 +258,27 @@ class Simulation:
             user_up=of_network.user_up,
             node_up=of_network.node_up,
             energy_j=of_network.energy_j,
+            battery_j=of_network.battery_j,
         )
+
+    def observe(self) -> Observed:
+        """Return what a policy sees before the next round: the values that it has declared, each with its age.
+
+        These are the values of the argument ``observe``, and those that the scenario's selection declares.  With an
+        airtime of ``check_in``, the round opens once the users have answered.
+
+        Raises:
+            ScenarioError: nothing is declared, all rounds are over, or the access has no selection.
+        """
+        if not self._has_selection:
+            problem = "no policy can observe this access"
+            raise ScenarioError([Fault("", problem, self._kind, "read simulation.state")])
+        if self.is_done:
+            self._refuse_step()
+        self._open(is_selecting=bool(self._controls.observed_ages))
+        assert self._controls.observe is not None
+        with access_errors(self.scenario, self.time_s):
+            return self._controls.observe(self._report)
 
     @property
     def outcomes(self) -> pd.DataFrame:
@@ -311,6 +349,7 @@ class Simulation:
         broadcast_bits: float | None = None,
         controls: Mapping[str, ArrayLike] | None = None,
         report: LearnerReport | None = None,
+        deadline_s: float | None = None,
     ) -> Round | None:
         """Simulate the next round.
 
@@ -324,6 +363,8 @@ class Simulation:
                 and those of a MAC that a caller controls, such as ``probability`` and ``channel``.
             report: the learners' report on the last round, which only closed loops use; by default that of the learners
                 that train here.
+            deadline_s: time from the opening of this round to its close at the latest, in a network whose rule of the
+                round has a deadline; ``None`` for that of the selection, or of the rule.
 
         Returns:
             The round; ``None`` if the ``duration`` of the scenario is over before it closes.
@@ -351,6 +392,7 @@ class Simulation:
             self._set_controls(controls)
         if report is None:
             report = self._report
+        self._controls.deadline_s = self._deadline_s(deadline_s)
 
         self.history.clear_outcomes()
         access = self._open(is_selecting=users is not None)
@@ -444,6 +486,39 @@ class Simulation:
     def _has_selection(self) -> bool:
         """A caller can select the users of rounds; traffic for a duration has no rounds."""
         return self._info.has_selection and self.scenario.has_rounds
+
+    def _deadline_s(self, deadline_s: float | None) -> float | None:
+        """Return the deadline of the next round, after checking that it can have one."""
+        if deadline_s is None:
+            return None
+        rule = getattr(self.scenario.access, "round", None)
+        if rule is None or rule.deadline_s is None:
+            problem = "the rounds of this access have no deadline"
+            raise ScenarioError([Fault("deadline_s", problem, deadline_s, "give access.round a deadline")])
+        if not 0 < deadline_s < np.inf:
+            raise ScenarioError([Fault("deadline_s", "not a positive time", deadline_s, "give seconds above 0")])
+        return float(deadline_s)
+
+    def _declare(self, observe: Mapping[str, object], *, learning: bool) -> None:
+        """Declare the values that the caller observes."""
+        try:
+            declared = Observe.model_validate(observe)
+        except ValidationError as error:
+            raise ScenarioError([fault.under("observe") for fault in faults_of(error)]) from None
+        ages = declared.ages
+        faults = [*self.scenario.access.observation_faults(ages)]
+        if not learning:
+            remedy = "use learning=True"
+            faults += [
+                Fault(f"observe.{name}", "no learners train here", None, remedy) for name in ANSWERED if name in ages
+            ]
+        if "samples" in ages and not self._info.needs_sample_counts:
+            problem = "only a selection of the scenario can observe this"
+            faults.append(Fault("observe.samples", problem, None, "read simulation.users"))
+        if faults:
+            raise ScenarioError(faults)
+        self._controls.observed_ages = ages
+        self._controls.answer_airtime_s = declared.airtime_s
 
     def _check_selectable(self) -> None:
         """Check that a selection has an effect in the next round."""

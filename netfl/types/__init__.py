@@ -11,12 +11,14 @@ from netfl.types.events import KINDS, OUTCOMES, Event, EventKind, NullRecorder, 
 from netfl.types.facts import ScenarioFacts
 from netfl.types.laws import Law, Rows, StatisticClaim
 from netfl.types.learner_reports import QUERIES, Divergence, LearnerReport
+from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationInfo, Observed
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
 from netfl.types.rounds import Delivery, Round, RoundBatch, RoundProgress, ignore_progress, round_number
 
 __all__ = [
     "KINDS",
+    "OBSERVATIONS",
     "OUTCOMES",
     "QUERIES",
     "AccessContext",
@@ -30,6 +32,9 @@ __all__ = [
     "Law",
     "LearnerReport",
     "NullRecorder",
+    "ObservationAge",
+    "ObservationInfo",
+    "Observed",
     "Outcome",
     "Payload",
     "Recorder",

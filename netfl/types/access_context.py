@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from netfl.streams import Streams
 from netfl.types.arrays import Floats, Ints
 from netfl.types.events import Recorder
+from netfl.types.learner_reports import LearnerReport
+from netfl.types.observations import ObservationAge, Observed
 from netfl.types.rounds import RoundProgress, ignore_progress
 
 
@@ -27,6 +29,12 @@ class RoundControls:
             save draws for users that nobody selects.
         selected: the users that may take part in the next round, distinct and in rising order; ``None`` for the
             selection of the access.
+        deadline_s: time from the opening of the next round to its close at the latest; ``None`` for that of the access.
+        observed_ages: the ages of the values that the caller observes, beside those of the selection, by name; stated
+            before the access is opened.
+        answer_airtime_s: time of an answer to the call of the server, where the caller observes ``check_in``.
+        observe: set by an access that is open: returns the observed values before the next round, from the learners'
+            report on the last one.
     """
 
     design_bits: float | None = None
@@ -35,6 +43,10 @@ class RoundControls:
     mac: Mapping[str, Floats] = field(default_factory=dict)
     can_select: bool = False
     selected: Ints | None = None
+    deadline_s: float | None = None
+    observed_ages: Mapping[str, ObservationAge] = field(default_factory=dict)
+    answer_airtime_s: float = 0.0
+    observe: Callable[[LearnerReport | None], Observed] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ def test_equal_scores_are_selected_equally():
     from netfl.streams import Streams
 
     selector = Score(value="size", power=0, m=3, draw="top").open(UserInfo(10, Streams(5), np.ones(10)))
-    rounds = [selector.choose(RoundInfo(index, np.zeros(10), np.zeros(10))) for index in range(1, 401)]
+    rounds = [selector.choose(RoundInfo(10, {}, index)) for index in range(1, 401)]
     assert all(len(set(users.tolist())) == 3 for users in rounds)
     assert all((np.diff(users) > 0).all() for users in rounds)
     assert_equal_shares(np.bincount(np.concatenate(rounds), minlength=10), 1200)

@@ -159,11 +159,15 @@ def check_energy(energy, rounds, metrics):
 
 
 def check_event_times(events, rounds):
-    """Each event lies within its round, up to rounding; a station may decide on a sending of the next window."""
+    """Each event lies within its round, up to rounding, or while users answer the call before it.
+
+    A station may decide on a sending of the next window.
+    """
+    called_s = np.append(0.0, rounds["closed_s"].to_numpy()[:-1])
     index, time_s = events["round"].to_numpy() - 1, events["time_s"].to_numpy()
     slack_s = SLACK * time_s
     is_ahead = (events["kind"] == "sent").to_numpy() & (events["traffic"] != "").to_numpy()
-    wrong = (time_s < rounds["opened_s"].to_numpy()[index] - slack_s) | (
+    wrong = (time_s < called_s[index] - slack_s) | (
         (time_s > rounds["closed_s"].to_numpy()[index] + slack_s) & ~is_ahead
     )
     assert not wrong.any(), events[wrong]

@@ -8,52 +8,56 @@ To write a selection, add a file to this package, or a class to a package of you
 - `Selection.open` is called once for each replica.  It gets a `UserInfo` and returns a `Selector`.
 - `Selector.choose` is called as each round opens.  It gets a `RoundInfo` and returns the selected users.  Draws come
   from ``population.streams`` only, indexed by the round: ``streams.field("turn").uniform(users, moment.round)``.
-- `Selector.queries` returns what the selector needs to know of the learners before it chooses for a round.  A selection
-  that asks closes the loop between learning and network; its `Selection.needs_learner_metrics` is true.
+- A selector sees what its selection declares in `Selection.observes`, by the names of `netfl.types.OBSERVATIONS`, and
+  nothing else: ``moment.battery_j``.  Values may be names of `Selection.can_observe` instead, which it observes where
+  the scenario's key ``observe`` names them.  ``observe`` also states the age of each value, and its cost.
+- ``moment.candidates`` are the users that have checked in, or all users where ``check_in`` is not observed.
+- A selection that observes ``loss`` or ``norm`` closes the loop between learning and network.  `Selector.queries` may
+  ask about fewer users than all.
 - A selection that cannot work for a population raises a `netfl.errors.ScenarioError` in `Selection.open`, with keys
   relative to the selection.  Errors that are known before that come from ``faults``.
 
-A complete selection, in which users take part in shifts::
+A complete selection, which sees batteries and who has checked in::
 
-    class Shifts(Selection):
-        """Round r selects the users whose number is congruent to r modulo n.
+    class Charged(Selection):
+        """All users that have checked in with at least so many joules.
 
         Example::
 
-            kind: mylab.shifts:Shifts
-            n: 2
+            kind: mylab.charged:Charged
+            least: 2 J
+            observe: {check_in: {airtime: 5 ms}, battery_j: check_in}
         """
 
-        n: Annotated[int, Field(ge=1)]
-        """Number of shifts."""
+        observes: ClassVar = ("check_in", "battery_j")
+        least: Joules
+        """Least charge of a selected user."""
 
         def open(self, population):
-            return _Shifts(self.n, population.size)
-
-        def max_selected(self, users):
-            return -(-users // self.n)
+            return _Charged(self.least)
 
         def laws(self):
             return (Law.none("draws nothing"),)
 
-    class _Shifts(Selector):
-        def __init__(self, n, users):
-            self._n = n
-            self._users = np.arange(users)
+    class _Charged(Selector):
+        def __init__(self, least_j):
+            self._least_j = least_j
 
         def choose(self, moment):
-            return self._users[self._users % self._n == moment.round % self._n]
+            users = moment.candidates
+            return users[moment.battery_j[users] >= self._least_j]
 '''
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from netfl.access.selection._observation import Observe
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
-from netfl.types import Floats, Ints, Users
+from netfl.types import Floats, ObservationAge, Observed, Users
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +78,15 @@ class UserInfo:
     airtime_s: Floats | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RoundInfo:
-    """State of the users as a round opens.
+@dataclass(frozen=True)
+class RoundInfo(Observed):
+    """Values that a selection observes before a round, read as attributes: ``moment.age``, ``moment.battery_j``.
 
     Args:
-        round: the round that opens, from 1.
-        age: rounds since each user was last delivered, ``[users]``: 1 for users delivered in the previous round,
-            ``round`` for users never delivered.
-        loss: mean training loss of each user under the version that is about to be sent, ``[users]``; NaN for users
-            that were not asked, and for all users before round 2.
+        round: the round to choose for, from 1.
     """
 
-    round: int
-    age: Ints
-    loss: Floats
+    round: int = 1
 
 
 class Selector(ABC):
@@ -98,18 +96,30 @@ class Selector(ABC):
     def choose(self, moment: RoundInfo) -> Users:
         """Return the users selected for a round: distinct and ascending, possibly none."""
 
-    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        """Return the questions to the learners before `choose` for *round* (2 or later): ``{"loss": users}`` or none.
+    def deadline_s(self, moment: RoundInfo) -> float | None:
+        """Return the time from the opening of the round to its close at the latest; ``None`` for that of the scenario.
+
+        It is asked after `choose`, in networks whose rule of the round has a deadline.
+        """
+        return None
+
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users] | None:
+        """Return the questions to the learners before `choose` for *round* (2 or later): ``{"loss": users}``.
+
+        ``None`` asks about all users for values of the age ``present``, and about *delivered* for ``last_delivery``.
 
         Args:
             round: the round to choose for.
             delivered: the users delivered in the round before, ascending.
         """
-        return {}
+        return None
 
 
 class Selection(Spec):
     """The contract of a selection."""
+
+    observe: Observe = Observe()
+    """Values that the server observes before it selects, with their age, and the cost of the users' answers."""
 
     @abstractmethod
     def open(self, population: UserInfo) -> Selector:
@@ -124,14 +134,35 @@ class Selection(Spec):
         return users
 
     @property
-    def needs_learner_metrics(self) -> bool:
-        """The selector asks the learners, which closes the loop."""
+    def observes(self) -> Collection[str]:
+        """Names of the values that the selector always reads, of `netfl.types.OBSERVATIONS`."""
+        return ()
+
+    @property
+    def can_observe(self) -> Collection[str]:
+        """Names of the values that the selector uses where the scenario's ``observe`` names them."""
+        return ()
+
+    @property
+    def ages(self) -> dict[str, ObservationAge]:
+        """The age of each value that the selector reads, by name."""
+        ages: dict[str, ObservationAge] = dict.fromkeys(self.observes, "present")
+        return ages | self.observe.ages
+
+    @property
+    def selects_all(self) -> bool:
+        """All users are selected in every round."""
         return False
 
     @property
+    def needs_learner_metrics(self) -> bool:
+        """The selector asks the learners, which closes the loop."""
+        return "loss" in self.ages or "norm" in self.ages
+
+    @property
     def needs_sample_counts(self) -> bool:
-        """The selector reads ``UserInfo.sample_counts``."""
-        return False
+        """The selector reads ``UserInfo.sample_counts``, or observes ``samples``."""
+        return "samples" in self.ages
 
     @property
     def needs_airtime(self) -> bool:

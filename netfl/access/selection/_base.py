@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -12,10 +12,33 @@ from pydantic import Field
 from netfl import streams
 from netfl.access import Access, AccessInfo
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
+from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
 from netfl.registry import FamilyMember, Spec, kind_of, no_effect
-from netfl.types import Floats, Ints, LearnerReport, RoundControls, ScenarioFacts, Users
+from netfl.types import (
+    OBSERVATIONS,
+    AccessContext,
+    Floats,
+    Ints,
+    LearnerReport,
+    ObservationAge,
+    Observed,
+    RoundControls,
+    ScenarioFacts,
+    Users,
+)
+
+_WITHOUT_NETWORK = frozenset({"check_in", "age", "loss", "norm", "samples"})
+"""Values that every access has."""
+_REMEDIES = {
+    "battery_j": "add access.outages: [{kind: battery, …}], or leave it out",
+    "energy_j": "add access.energy, or leave it out",
+    "snr_db": "add access.radio and access.channel, or leave it out",
+    "rate_bps": "add access.radio and access.channel, or leave it out",
+    "speed": "add access.compute, or leave it out",
+}
+"""Remedies for values that an access does not have."""
 
 
 class WithSelection(Access):
@@ -42,8 +65,42 @@ class WithSelection(Access):
             has_selection=True,
         )
 
+    @property
+    def observable(self) -> frozenset[str]:
+        """Names of the values that a policy can observe in this access."""
+        return _WITHOUT_NETWORK
+
+    def observation_faults(self, ages: Mapping[str, ObservationAge]) -> Iterator[Fault]:
+        return self._age_faults({**self.selection.ages, **ages}, "observe")
+
+    def _age_faults(self, ages: Mapping[str, ObservationAge], key: str) -> Iterator[Fault]:
+        """Yield the errors of values that this access does not have, or that come with an answer to no call."""
+        for name, age in ages.items():
+            if name not in OBSERVATIONS:
+                yield Fault(f"{key}.{name}", "no such observation", name, suggest(name, [*OBSERVATIONS]))
+            elif name not in self.observable:
+                remedy = _REMEDIES.get(
+                    name, f"use access.kind: network, or one of {', '.join(sorted(self.observable))}"
+                )
+                yield Fault(f"{key}.{name}", "this scenario has no such values", None, remedy)
+            elif age == "check_in" and "check_in" not in ages:
+                remedy = f"add 'check_in: {{}}' to {key}, or use another age"
+                yield Fault(f"{key}.{name}", "comes with an answer, but nobody is called", age, remedy)
+
     def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect."""
+        """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect.
+
+        Errors of values that the selection observes come first.
+        """
+        selection = self.selection
+        yield from self._age_faults(selection.ages, "selection.observe")
+        used = {*selection.observes, *selection.can_observe}
+        for name in selection.observe.ages:
+            if name not in used:
+                remedy = "leave it out"
+                if used:
+                    remedy = f"leave it out, or observe {' or '.join(sorted(used))}"
+                yield Fault(f"selection.observe.{name}", "has no effect: this selection does not use it", None, remedy)
         info = self.info
         if info.needs_sample_counts and facts.classes is None:
             yield Fault("selection", "depends on the users' amounts of data, but there are no data", remedy="add data")
@@ -57,6 +114,24 @@ class WithSelection(Access):
         elif not facts.learners:
             yield Fault("", "the access depends on the learners, but there are none", remedy="add learners")
 
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        yield from super().warnings(context)
+        ages = self.selection.ages
+        seen = [name for name, age in ages.items() if age == "present" and not OBSERVATIONS[name].is_known]
+        remedies = []
+        if "check_in" in seen:
+            if self.info.is_networked and not self.selection.observe.airtime_s:
+                remedies.append("give check_in an airtime")
+            else:  # it costs airtime, or it is part of the length of a round
+                seen.remove("check_in")
+        if {*seen} - {"check_in"}:
+            remedies.append("give the others the age check_in or last_delivery, where they can have it")
+        if seen:
+            yield (
+                f"access.selection.observe: the server sees the present {' and '.join(seen)} of users without cost or "
+                f"delay, as no real server can; {', and '.join(remedies)}"
+            )
+
 
 class SelectionState:
     """The selection of one replica during a run.  Keys of errors are relative to the access.
@@ -65,32 +140,87 @@ class SelectionState:
         selection: the selection of the access.
         population: the users.
         controls: settings of a caller, which may select in its place; ``None`` without a caller.
+        source: the simulated users, which the selection observes; ``None`` where it observes none of their values.
 
     Attributes:
         selects_all: all users are selected in every round.
     """
 
-    def __init__(self, selection: Selection, population: UserInfo, controls: RoundControls | None = None) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        population: UserInfo,
+        controls: RoundControls | None = None,
+        source: ObservationSource | None = None,
+    ) -> None:
         can_be_replaced = controls is not None and controls.can_select
-        self.selects_all = isinstance(selection, All) and not can_be_replaced
+        self.selects_all = selection.selects_all and not can_be_replaced
         self._controls = controls
         self._name = kind_of(type(selection))
         self._users = population.size
+        self._sample_counts = population.sample_counts
+        self._ages = selection.ages
+        airtime_s = selection.observe.airtime_s
+        if controls is not None:  # a caller may observe more, or at another cost
+            self._ages = {**self._ages, **controls.observed_ages}
+            if "check_in" in controls.observed_ages:
+                airtime_s = controls.answer_airtime_s
+            controls.observe = self.observe
+        self._observer = Observer(self._ages, airtime_s, population.size, source)
         with prefix_faults("selection"):
             self._selector = selection.open(population)
         self._last_round = np.zeros(population.size, np.int64)
-        self._asked = np.empty(0, np.int64)
+        self._asked: dict[str, Ints] = {}
+        self._answers = {name: np.full(population.size, np.nan) for name in ANSWERED if name in self._ages}
         self._delivered = np.empty(0, np.int64)
+        self._duration_s = np.full(population.size, np.nan)
+        self._round = 1
+        self._values: Mapping[str, Any] | None = None  # those of the round to choose for, once users are called
+        self._answer_s = 0.0
+        self._moment = RoundInfo(population.size, {})
+
+    def call(self) -> float:
+        """Call the users before the next round; return how long their answers take."""
+        if self._values is None:
+            self._values, self._answer_s = self._observer.call()
+        return self._answer_s
+
+    def observe(self, report: LearnerReport | None) -> Observed:
+        """Return the observed values before the next round, which opens after *report*."""
+        return self._round_info(self._round, report)
 
     def choose(self, round: int, report: LearnerReport | None) -> Ints:
         """Return the users selected for *round*, which opens after *report*."""
-        moment = RoundInfo(round, self.age(round), self._losses(report))
-        selected = np.asarray(self._selector.choose(moment))
+        self._moment = self._round_info(round, report)
+        self._values = None
+        self._round = round + 1
+        with prefix_faults("selection"):
+            selected = np.asarray(self._selector.choose(self._moment))
         if selected.size and not self._is_valid(selected):
             raise ModelError(self._name, f"chose {selected!r} in round {round}: not distinct users in ascending order")
         if self._controls is not None and self._controls.selected is not None:
             return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
         return selected.astype(np.int64)
+
+    def deadline_s(self) -> float | None:
+        """Return the deadline of the round that was chosen for; ``None`` for that of the scenario.
+
+        Raises:
+            ModelError: it is not positive.
+        """
+        if self._controls is not None and self._controls.deadline_s is not None:
+            return self._controls.deadline_s
+        with prefix_faults("selection"):
+            deadline_s = self._selector.deadline_s(self._moment)
+        if deadline_s is not None and not deadline_s > 0:
+            problem = f"gave round {self._moment.round} a deadline of {deadline_s} s, which is not positive"
+            raise ModelError(self._name, problem)
+        return deadline_s
+
+    def note_arrival(self, user: int, duration_s: float) -> None:
+        """Note the values that come with a delivery of *user*, *duration_s* after the round of its base opened."""
+        self._duration_s[user] = duration_s
+        self._observer.note_arrival(user)
 
     def age(self, round: int) -> Ints:
         """Return the rounds since each user was last delivered, as *round* opens; *round* if never."""
@@ -104,18 +234,38 @@ class SelectionState:
     def queries(self, round: int) -> dict[str, tuple[int, ...]]:
         """Return the questions to the learners before *round*, as in ``Round.queries``."""
         questions = self._selector.queries(round, self._delivered)
-        self._asked = np.asarray(questions.get("loss", ()), np.int64)
-        return {question: tuple(map(int, users)) for question, users in questions.items() if len(users)}
+        if questions is None:
+            questions = {}
+        for name in self._answers.keys() - questions.keys():
+            questions = {**questions, name: self._delivered}
+            if self._ages[name] == "present":
+                questions[name] = np.arange(self._users)
+        self._asked = {question: np.asarray(users, np.int64) for question, users in questions.items() if len(users)}
+        return {question: tuple(users.tolist()) for question, users in self._asked.items()}
 
-    def _losses(self, report: LearnerReport | None) -> Floats:
-        """Return the losses of the users that were asked, ``[users]``; NaN for the others."""
-        losses = np.full(self._users, np.nan)
-        if report is None:
-            return losses
-        answers = report.answer("loss")
-        if answers is not None and self._asked.size:
-            losses[self._asked] = answers
-        return losses
+    def _round_info(self, round: int, report: LearnerReport | None) -> RoundInfo:
+        """Return what the selection observes before *round*, which opens after *report*."""
+        self.call()
+        values = dict(self._values or {})
+        if "age" in self._ages:
+            values["age"] = self.age(round)
+        if "duration_s" in self._ages:
+            values["duration_s"] = self._duration_s.copy()
+        if "samples" in self._ages and self._sample_counts is not None:
+            values["samples"] = self._sample_counts
+        for name in self._answers:
+            values[name] = self._answer(name, report).copy()
+        return RoundInfo(self._users, values, round)
+
+    def _answer(self, name: str, report: LearnerReport | None) -> Floats:
+        """Return the learners' answers of the declared age, ``[users]``; NaN for users that were not asked."""
+        known = self._answers[name]
+        if self._ages[name] == "present":
+            known[:] = np.nan
+        answers = None if report is None else report.answer(name)
+        if answers is not None and name in self._asked:
+            known[self._asked[name]] = answers
+        return known
 
     def _is_valid(self, selected: Ints) -> bool:
         """Return whether *selected* are distinct users in ascending order."""
@@ -128,6 +278,7 @@ class SelectionState:
 class FixedSizeSelection(Selection):
     """A selection of m users."""
 
+    can_observe: ClassVar[tuple[str, ...]] = ("check_in",)
     m: Annotated[int, Field(ge=1)]
     """Number of users selected in a round."""
 
@@ -156,12 +307,21 @@ def sample_counts(population: UserInfo) -> Floats:
     return population.sample_counts
 
 
-def selected_rounds(selector: Selector, users: int, rounds: int, loss: Floats | None = None) -> Floats:
+def selected_rounds(
+    selector: Selector, users: int, rounds: int, loss: Floats | None = None, **values: Floats
+) -> Floats:
     """Simulate selections without any delivery, for tests of distributions: 1 or 0, ``[rounds, users]``."""
     if loss is None:
         loss = np.full(users, np.nan)
     is_selected = np.zeros((rounds, users))
     for index, row in enumerate(is_selected, start=1):
-        moment = RoundInfo(index, np.full(users, index), loss)
+        moment = RoundInfo(users, {"age": np.full(users, index), "loss": loss, **values}, index)
         row[selector.choose(moment)] = 1.0
     return is_selected
+
+
+def among_candidates(moment: RoundInfo, weights: Floats) -> Floats:
+    """Return the *weights* of the users that may be selected, and 0 for the others."""
+    is_candidate = np.zeros(moment.users, bool)
+    is_candidate[moment.candidates] = True
+    return np.where(is_candidate, weights, 0.0)

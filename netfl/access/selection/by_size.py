@@ -7,7 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo
-from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
+from netfl.access.selection._base import (
+    FixedSizeSelection,
+    among_candidates,
+    sample_counts,
+    selected_rounds,
+    weighted_sample,
+)
 from netfl.streams import Streams
 from netfl.types import Floats, Law, Users
 
@@ -53,7 +59,7 @@ class _BySize(Selector):
         self._clocks = population.streams.field("by_size")
 
     def choose(self, moment: RoundInfo) -> Users:
-        drawn_users = weighted_sample(self._clocks, self._counts, moment.round)
+        drawn_users = weighted_sample(self._clocks, among_candidates(moment, self._counts), moment.round)
         return np.sort(drawn_users[: self._m])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo
-from netfl.access.selection._base import FixedSizeSelection, selected_rounds, weighted_sample
+from netfl.access.selection._base import FixedSizeSelection, among_candidates, selected_rounds, weighted_sample
 from netfl.errors import Fault
 from netfl.registry import Spec, check_one_of, no_effect
 from netfl.streams import Streams
@@ -156,8 +156,9 @@ class _Contract(Selector):
 
     def choose(self, moment: RoundInfo) -> Users:
         if self._is_strict:
-            keys = self._draws.uniform(np.arange(len(self.tier)), moment.round)
-            ordered_users = np.lexsort((keys, self.tier))
+            users = moment.candidates
+            keys = self._draws.uniform(users, moment.round)
+            ordered_users = users[np.lexsort((keys, self.tier[users]))]
         else:
-            ordered_users = weighted_sample(self._draws, self._weights, moment.round)
+            ordered_users = weighted_sample(self._draws, among_candidates(moment, self._weights), moment.round)
         return np.sort(ordered_users[: self._m])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo
@@ -25,6 +27,8 @@ class Oldest(FixedSizeSelection):
         m: 2
     """
 
+    observes: ClassVar[tuple[str, ...]] = ("age",)
+
     def open(self, population: UserInfo) -> Selector:
         return _Oldest(self.m, population)
 
@@ -41,10 +45,10 @@ class Oldest(FixedSizeSelection):
 class _Oldest(Selector):
     def __init__(self, m: int, population: UserInfo) -> None:
         self._m = m
-        self._users = np.arange(population.size)
         self._keys = population.streams.field("oldest")
 
     def choose(self, moment: RoundInfo) -> Users:
-        keys = self._keys.uniform(self._users, moment.round)
-        by_age = np.lexsort((keys, -moment.age))  # the keys decide among users of the same age
-        return np.sort(by_age[: self._m])
+        users = moment.candidates
+        keys = self._keys.uniform(users, moment.round)
+        by_age = np.lexsort((keys, -moment.age[users]))  # the keys decide among users of the same age
+        return np.sort(users[by_age[: self._m]])

@@ -10,10 +10,17 @@ import numpy as np
 from pydantic import Field
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo
-from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
+from netfl.access.selection._base import (
+    FixedSizeSelection,
+    among_candidates,
+    sample_counts,
+    selected_rounds,
+    weighted_sample,
+)
 from netfl.errors import Fault
+from netfl.registry import no_effect
 from netfl.streams import Streams
-from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim, Users
+from netfl.types import Floats, Law, ObservationAge, ScenarioFacts, StatisticClaim, Users
 
 
 class PowerOfChoice(FixedSizeSelection):
@@ -41,12 +48,19 @@ class PowerOfChoice(FixedSizeSelection):
         losses: fresh
     """
 
-    needs_learner_metrics: ClassVar[bool] = True
+    observes: ClassVar[tuple[str, ...]] = ("loss",)
     needs_sample_counts: ClassVar[bool] = True
     d: Annotated[int, Field(ge=1)]
     """Number of candidates in a round."""
     losses: Literal["fresh", "last"] = "fresh"
     """Losses that decide: ``fresh`` ones, asked of the candidates, or the ``last`` ones known."""
+
+    @property
+    def ages(self) -> dict[str, ObservationAge]:
+        ages = super().ages
+        if self.losses == "last":
+            ages["loss"] = "last_delivery"
+        return ages
 
     def open(self, population: UserInfo) -> Selector:
         return _Choice(self, population)
@@ -56,6 +70,7 @@ class PowerOfChoice(FixedSizeSelection):
         if self.d < self.m:
             yield Fault("d", f"fewer candidates than the {self.m} selected users", self.d, "draw at least m")
         yield from facts.too_many_users("d", self.d)
+        yield from no_effect(self.observe, ["loss"], "here: losses decides", "set losses", "observe.")
 
     def laws(self) -> tuple[Law, ...]:
         d = self.d
@@ -84,6 +99,7 @@ class _Choice(Selector):
         self._d = spec.d
         self._counts = sample_counts(population)
         self._is_fresh = spec.losses == "fresh"
+        self._draws_among_all = "check_in" not in spec.ages
         self._clocks = population.streams.field("candidates")
         self._loss = np.full(population.size, np.inf)
 
@@ -92,14 +108,16 @@ class _Choice(Selector):
             self._loss[:] = np.inf
         is_known = ~np.isnan(moment.loss)
         self._loss[is_known] = moment.loss[is_known]
-        candidates = self._candidates(moment.round)
+        candidates = self._candidates(among_candidates(moment, self._counts), moment.round)
         by_loss = np.argsort(-self._loss[candidates], kind="stable")
         return np.sort(candidates[by_loss[: self._m]])
 
-    def _candidates(self, round: int) -> Users:
-        return weighted_sample(self._clocks, self._counts, round)[: self._d]
+    def _candidates(self, weights: Floats, round: int) -> Users:
+        return weighted_sample(self._clocks, weights, round)[: self._d]
 
-    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        if self._is_fresh:
-            return {"loss": np.sort(self._candidates(round))}
-        return {"loss": delivered}
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users] | None:
+        if not self._is_fresh:
+            return {"loss": delivered}
+        if self._draws_among_all:
+            return {"loss": np.sort(self._candidates(self._counts, round))}
+        return None  # the users that will check in are not known yet; only losses of candidates are used

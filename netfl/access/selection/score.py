@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo
-from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
+from netfl.access.selection._base import (
+    FixedSizeSelection,
+    among_candidates,
+    sample_counts,
+    selected_rounds,
+    weighted_sample,
+)
 from netfl.errors import Fault
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts, Users
@@ -57,8 +63,10 @@ class Score(FixedSizeSelection):
         return _Score(self, population)
 
     @property
-    def needs_learner_metrics(self) -> bool:
-        return self.value == "loss"
+    def observes(self) -> tuple[str, ...]:
+        if self.value == "loss":
+            return ("loss",)
+        return ()
 
     @property
     def needs_sample_counts(self) -> bool:
@@ -97,7 +105,6 @@ class Score(FixedSizeSelection):
 class _Score(Selector):
     def __init__(self, spec: Score, population: UserInfo) -> None:
         self._spec = spec
-        self._users = np.arange(population.size)
         self._clocks = population.streams.field("score")
         self._tie_draws = population.streams.field("tie")
         self._cost = np.ones(population.size)  # a_k^power
@@ -115,16 +122,12 @@ class _Score(Selector):
             values = _known_or_mean(moment.loss)
         scores = self._cost * values
         if self._spec.draw == "top":
-            ties = self._tie_draws.uniform(self._users, moment.round)
-            ordered_users = np.lexsort((ties, -scores))
+            users = moment.candidates
+            ties = self._tie_draws.uniform(users, moment.round)
+            ordered_users = users[np.lexsort((ties, -scores[users]))]
         else:
-            ordered_users = weighted_sample(self._clocks, scores, moment.round)
+            ordered_users = weighted_sample(self._clocks, among_candidates(moment, scores), moment.round)
         return np.sort(ordered_users[: self._spec.m])
-
-    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        if not self._spec.needs_learner_metrics:
-            return {}
-        return {"loss": self._users}
 
 
 def _known_or_mean(losses: Floats) -> Floats:

@@ -28,6 +28,7 @@ class Threshold(Selection):
     """
 
     needs_sample_counts: ClassVar[bool] = True
+    can_observe: ClassVar[tuple[str, ...]] = ("check_in",)
     tau: Annotated[int, Field(ge=1)]
     """τ, the smallest number of training examples of a selected user."""
 

@@ -43,10 +43,10 @@ class Uniform(FixedSizeSelection):
 class _Uniform(Selector):
     def __init__(self, m: int, population: UserInfo) -> None:
         self._m = m
-        self._users = np.arange(population.size)
         self._keys = population.streams.field("uniform")
 
     def choose(self, moment: RoundInfo) -> Users:
-        keys = self._keys.uniform(self._users, moment.round)
+        users = moment.candidates
+        keys = self._keys.uniform(users, moment.round)
         by_key = np.argsort(keys, kind="stable")
-        return np.sort(by_key[: self._m])
+        return np.sort(users[by_key[: self._m]])

@@ -22,11 +22,20 @@ class InclusiveAdmission(Admission):
         self._inner = inner
         self._added = np.array(exemptions.selection, np.int64)
 
+    def call(self) -> float:
+        return self._inner.call()
+
     def choose(self, round: int, report: LearnerReport | None) -> Ints:
         return np.union1d(self._inner.choose(round, report), self._added)
 
     def metrics_for_mac(self) -> Mapping[str, Floats]:
         return self._inner.metrics_for_mac()
+
+    def deadline_s(self) -> float | None:
+        return self._inner.deadline_s()
+
+    def note_arrival(self, user: int, duration_s: float) -> None:
+        self._inner.note_arrival(user, duration_s)
 
     def record_deliveries(self, round: int, users: Sequence[int]) -> None:
         self._inner.record_deliveries(round, users)

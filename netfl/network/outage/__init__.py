@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
@@ -68,6 +68,13 @@ class NodeAvailability(ABC):
         """Report that each of *users* starts to transmit *bits* at *time_s*; the result is like that of `train`."""
         return None
 
+    def charge_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
+        """Return the charge of each user's battery at *time_s*, ``[n]``; infinite for users without one.
+
+        ``None`` if this outage has no batteries.
+        """
+        return None
+
 
 class Outage(Spec):
     """Base class of all outages."""
@@ -75,6 +82,9 @@ class Outage(Spec):
     in_progress: Literal["interrupt", "finish"] = "interrupt"
     """Transmissions in progress as it begins: ``interrupt`` loses them; ``finish`` lets them end, so the outage acts
     between transmissions only."""
+
+    has_batteries: ClassVar[bool] = False
+    """`NodeAvailability.charge_j` states the charge of batteries."""
 
     @abstractmethod
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:

@@ -79,6 +79,9 @@ class CombinedOutages(NodeAvailability):
     def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats | None:
         return _smallest([timeline.transmit(users, time_s, bits) for timeline in self._timelines])
 
+    def charge_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
+        return _smallest([timeline.charge_j(users, time_s) for timeline in self._timelines])
+
     def off_s(self, users: Ints, from_s: Floats, by_s: Floats) -> Floats:
         """Return the first instant from *from_s* on and before *by_s* at which each user is switched off, ``[n]``.
 
@@ -160,7 +163,7 @@ class CombinedOutages(NodeAvailability):
 
 
 def _smallest(shares: Sequence[Floats | None]) -> Floats | None:
-    """Return the smallest share of each user; ``None`` stands for 1 for all."""
+    """Return the smallest value of each user; ``None`` if none is stated."""
     stated = [share for share in shares if share is not None]
     if not stated:
         return None

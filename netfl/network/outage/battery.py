@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,6 +137,7 @@ class Battery(NodeOutage):
         solar: {peak: 1 W, clouds: 0.8}
     """
 
+    has_batteries: ClassVar[bool] = True
     users_only = "only users have batteries"
     nodes: Nodes = "users"
     """Users with batteries: ``users`` for all, or a list of their numbers."""
@@ -356,8 +357,15 @@ class BatteryState(NodeAvailability):
         return self._look(nodes, time_s, looks_ahead=True)[1]
 
     def charge_j(self, nodes: Ints, time_s: ArrayLike) -> Floats:
-        """Return the energy of each battery at *time_s*, not before its last use, ``[n]``; all nodes must have one."""
-        return self.ledger(nodes, time_s).charge
+        """Return the energy of each battery at *time_s*, not before its last use, ``[n]``; infinite without one."""
+        rows = self._row[nodes]
+        has_battery = rows >= 0
+        rows = rows[has_battery]
+        at_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
+        chain, knot = self._reach(rows, at_s)
+        charge_j = np.full(len(nodes), np.inf)
+        charge_j[has_battery] = self._at(rows, chain.at(knot), at_s).charge_j
+        return charge_j
 
     def ledger(self, nodes: Ints, time_s: ArrayLike) -> BatteryLedger:
         """Return the energy of each battery until *time_s*, not before its last use; all nodes must have one."""

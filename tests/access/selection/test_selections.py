@@ -32,11 +32,11 @@ def make_population(users=4, samples=None, airtime_s=None, seed=1):
 
 
 def round_info(users, index, age=None, loss=None):
-    return RoundInfo(
-        index,
-        np.full(users, index) if age is None else np.asarray(age),
-        np.full(users, np.nan) if loss is None else np.asarray(loss, float),
-    )
+    values = {
+        "age": np.full(users, index) if age is None else np.asarray(age),
+        "loss": np.full(users, np.nan) if loss is None else np.asarray(loss, float),
+    }
+    return RoundInfo(users, values, index)
 
 
 def count_sets(selector, users, rounds, **options):
@@ -162,7 +162,8 @@ class TestScore:
         selection = Score(m=1, value="loss", power=1)
         selector = selection.open(make_population(airtime_s=self.AIRTIME_S))
         assert selection.needs_learner_metrics
-        assert selector.queries(2, np.array([1]))["loss"].tolist() == [0, 1, 2, 3]
+        state = SelectionState(selection, make_population(airtime_s=self.AIRTIME_S))
+        assert state.queries(2) == {"loss": (0, 1, 2, 3)}
         assert selector.choose(round_info(4, 1)).tolist() == [1]
         assert selector.choose(round_info(4, 2, loss=[3.0, 1.0, 9.0, 1.0])).tolist() == [0]
         assert selector.choose(round_info(4, 2, loss=[3.0, np.nan, 9.0, 1.0])).tolist() == [1]  # (13 / 3) · 2

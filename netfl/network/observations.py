@@ -1,0 +1,113 @@
+"""Present values of users that a policy of the server can observe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.network.backhaul.routes import Routes
+from netfl.network.clock import Clock
+from netfl.network.config import NetworkConfig
+from netfl.network.radio.cell import Cell
+from netfl.network.tower import Tower
+from netfl.types import Bools, Floats, Users
+
+
+class NetworkObservations:
+    """Present values of the users of a network.  Reading them changes no draw.
+
+    Args:
+        config: the network.
+        env: its clock.
+        towers: its towers, by name.
+        routes: its output ports.
+    """
+
+    def __init__(self, config: NetworkConfig, env: Clock, towers: Mapping[str, Tower], routes: Routes) -> None:
+        self._config = config
+        self._env = env
+        self._cells = [towers[name].cell for name in config.layout.towers]
+        self._routes = routes
+        self._values: Mapping[str, Callable[[Users], NDArray[Any]]] = {
+            "check_in": self._connected,
+            "user_up": self._up,
+            "snr_db": lambda users: self._by_cell(users, Cell.snr_db),
+            "rate_bps": lambda users: self._by_cell(users, self._rates_bps),
+            "battery_j": self._battery_j,
+            "energy_j": self._energy_j,
+            "distance_m": lambda users: config.layout.distances_m(users, self._now_s),
+            "speed": self._speed,
+            "backlog": lambda users: self._by_cell(users, lambda cell, numbers: cell.backlog_lengths()[numbers]),
+        }
+
+    def observe(self, name: str, users: Users) -> Any:
+        """Return the present value of an observation of *users*, ``[n]``; of ``queues`` the lengths by link.
+
+        Args:
+            name: one of `netfl.types.OBSERVATIONS` that the network knows.
+            users: the users.
+        """
+        if name == "queues":
+            return self._routes.queue_lengths()
+        return self._values[name](users)
+
+    def answer_time_s(self, users: Users, airtime_s: float) -> float:
+        """Return how long the answers of *users* to a call take: one after another in a cell, cells at once."""
+        answers = np.bincount(self._config.layout.tower_of[users], minlength=1)
+        return float(answers.max()) * airtime_s
+
+    @property
+    def _now_s(self) -> float:
+        return float(self._env.now)
+
+    def _connected(self, users: Users) -> Bools:
+        return self._by_cell(users, Cell.connected)
+
+    def _up(self, users: Users) -> Bools:
+        if self._config.node_state.is_always_up:
+            return np.ones(len(users), np.bool_)
+        return self._config.node_state.up(users, self._now_s)
+
+    def _battery_j(self, users: Users) -> Floats:
+        charge_j = self._config.outages.charge_j(users, self._now_s)
+        if charge_j is None:
+            return np.full(len(users), np.inf)
+        return charge_j
+
+    def _energy_j(self, users: Users) -> Floats:
+        assert self._config.energy is not None
+        return np.asarray(self._config.energy.by_user_j(self._now_s)[users])
+
+    def _speed(self, users: Users) -> Floats:
+        """Return the training samples per second, without jitter."""
+        service = self._config.service
+        assert service is not None
+        return np.asarray(service.samples[users] / service.compute_s[users])
+
+    def _rates_bps(self, cell: Cell, numbers: Users) -> Floats:
+        """Return the bits of an update over its airtime, for users in the modes that they would choose now."""
+        medium = self._config.medium
+        service = self._config.service
+        assert medium is not None
+        assert service is not None
+        bits = service.segmentation.max_bits
+        ids = cell.ids[numbers]
+        modes = medium.choose(ids, cell.tower, self._now_s)
+        airtimes_s = medium.airtimes_s(ids, cell.tower, self._now_s, bits, modes)
+        return np.asarray(bits / airtimes_s)
+
+    def _by_cell(self, users: Users, value_of: Callable[[Cell, Users], NDArray[Any]]) -> NDArray[Any]:
+        """Return a value of *users*, which each cell gives for the numbers that they have there, ``[n]``."""
+        parts = []
+        places = []
+        tower_of = self._config.layout.tower_of[users]
+        for index, cell in enumerate(self._cells):
+            in_cell = np.flatnonzero(tower_of == index)
+            numbers = np.searchsorted(cell.ids, users[in_cell])
+            parts.append(value_of(cell, numbers))
+            places.append(in_cell)
+        order = np.argsort(np.concatenate(places))
+        return np.asarray(np.concatenate(parts)[order])

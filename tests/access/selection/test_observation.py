@@ -1,0 +1,289 @@
+"""What selections and callers observe, at which age and cost, and the errors of values that nobody declared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.run_invariants import check_event_times, check_outcomes
+from support.small_network import PLAIN
+
+import netfl
+from netfl.access.selection import RoundInfo
+from netfl.errors import ModelError, ScenarioError
+from netfl.types import OBSERVATIONS
+
+USERS = 6
+DIRECT = {"kind": "bernoulli", "probability": 0.5}
+NETWORK = {"kind": "network", **PLAIN, "round": {"kind": "first", "m": 2, "deadline": "30 s"}}
+OUTAGES = [{"kind": "renewal", "nodes": "users", "up": {"distribution": "exponential", "mean": "20 s"},
+            "down": {"distribution": "exponential", "mean": "10 s"}}]  # fmt: skip
+BATTERY = [{"kind": "battery", "capacity": 9.0, "initial": [0.5, 1.0], "per_training": 0.5, "idle": 0.01}]
+
+
+def scenario_of(access, selection=None, rounds=8, **settings):
+    section = dict(access)
+    if selection is not None:
+        section["selection"] = selection
+    return netfl.load({"name": "x", "seed": 3, "users": USERS, "rounds": rounds, "access": section, **settings})
+
+
+def simulate(scenario, **options):
+    with netfl.Simulation(scenario, **options) as simulation:
+        return [simulation.step() for _ in range(scenario.rounds)]
+
+
+def delivered_users(result):
+    return sorted(delivery.user for delivery in result.deliveries)
+
+
+class TestDirectAccess:
+    def test_uniform_among_those_that_have_checked_in_wastes_no_place(self):
+        """It delivers m users if so many are available; available users are those of the access without it."""
+        available = [delivered_users(result) for result in simulate(scenario_of(DIRECT))]
+        selection = {"kind": "uniform", "m": 2, "observe": {"check_in": {}}}
+        for users, result in zip(available, simulate(scenario_of(DIRECT, selection)), strict=True):
+            assert len(result.deliveries) == min(2, len(users))
+            assert {*delivered_users(result)} <= {*users}
+
+    def test_answers_make_rounds_longer(self):
+        """A round of 1 s is longer by 0.1 s for each available user."""
+        available = [len(result.deliveries) for result in simulate(scenario_of(DIRECT))]
+        selection = {"kind": "all", "observe": {"check_in": {"airtime": "100 ms"}}}
+        rounds = simulate(scenario_of(DIRECT, selection))
+        assert [len(result.deliveries) for result in rounds] == available
+        assert np.allclose([result.closed_s for result in rounds], np.arange(1, 9) + 0.1 * np.cumsum(available))
+        assert np.allclose([result.closed_s - result.opened_s for result in rounds], 1.0)
+
+    @pytest.mark.parametrize("access", [DIRECT, {"kind": "adversarial", "inner": DIRECT, "users": [1]}])
+    def test_caller_sees_who_is_there_before_it_selects(self, access):
+        """The users that have checked in are those that a round without a selection delivers, or tries to."""
+        expected = [delivered_users(result) for result in simulate(scenario_of(access))]
+        with netfl.Simulation(scenario_of(access), observe={"check_in": {}}) as simulation:
+            for users in expected:
+                observed = simulation.observe()
+                assert {*users} <= {*observed.candidates.tolist()}
+                assert simulation.observe().candidates.tolist() == observed.candidates.tolist()
+                assert delivered_users(simulation.step(observed.candidates[:1])) in (users[:1], [])
+
+    def test_users_that_are_never_absent_always_check_in(self):
+        selection = {"kind": "uniform", "m": 2}
+        access = {"kind": "stationary", "rho": "random_simplex", "deliveries": 2}
+        plain = simulate(scenario_of(access, selection))
+        observed = simulate(scenario_of(access, {**selection, "observe": {"check_in": {}}}))
+        assert plain == observed
+
+    def test_airtime_of_answers_leaves_the_number_of_rounds_in_a_time_open(self):
+        selection = {"kind": "uniform", "m": 2, "observe": {"check_in": {"airtime": "1 ms"}}}
+        with pytest.raises(ScenarioError, match="duration"):
+            scenario_of(DIRECT, selection, duration="10 s")
+
+
+class TestNetwork:
+    def test_rounds_open_once_all_have_answered(self):
+        """Six users of one cell take 1 s each, as long as a frame of TDMA; the rest of a round is as without a call."""
+        plain = simulate(scenario_of(NETWORK, {"kind": "uniform", "m": 3}))
+        selection = {"kind": "uniform", "m": 3, "observe": {"check_in": {"airtime": "1 s"}}}
+        called = simulate(scenario_of(NETWORK, selection))
+        assert [delivered_users(result) for result in called] == [delivered_users(result) for result in plain]
+        closed_s = np.array([0.0, *(result.closed_s for result in called[:-1])])
+        gaps_s = np.array([result.opened_s for result in called]) - closed_s
+        assert np.allclose(gaps_s, 6.0)
+
+    def test_uniform_selects_connected_users(self):
+        selection = {"kind": "uniform", "m": 3, "observe": {"check_in": {}, "user_up": "present"}}
+        scenario = scenario_of({**NETWORK, "outages": OUTAGES})
+        with netfl.Simulation(scenario, observe=selection["observe"]) as simulation:
+            counts = set()
+            while not simulation.is_done:
+                observed = simulation.observe()
+                assert (observed.check_in == simulation.state.user_up).all()
+                assert (observed.user_up == simulation.state.user_up).all()
+                counts.add(len(observed.candidates))
+                simulation.step()
+        assert len(counts) > 1
+
+    def test_every_value_of_the_present_is_that_of_the_state(self):
+        observe = dict.fromkeys(("snr_db", "battery_j", "distance_m", "backlog", "queues", "energy_j"), "present")
+        access = {**NETWORK, "outages": BATTERY, "energy": {"idle": "1 mW"}}
+        with netfl.Simulation(scenario_of(access), observe=observe) as simulation:
+            for _ in range(3):
+                simulation.step()
+                observed = simulation.observe()
+                for name in observe:
+                    expected = getattr(simulation.state, name)
+                    assert np.array_equal(expected, getattr(observed, name)) or observed.queues == expected, name
+
+    def test_battery_is_known_as_of_the_last_delivery(self):
+        """It is unknown before the first delivery, and changes only for users that were delivered."""
+        scenario = scenario_of({**NETWORK, "outages": BATTERY}, rounds=10)
+        with netfl.Simulation(scenario, observe={"battery_j": "last_delivery"}) as simulation:
+            known = simulation.observe().battery_j
+            assert np.isnan(known).all()
+            while not simulation.is_done:
+                before = simulation.state.battery_j
+                users = delivered_users(simulation.step())
+                after = simulation.state.battery_j
+                if simulation.is_done:
+                    break
+                newest = simulation.observe().battery_j
+                has_changed = ~((newest == known) | (np.isnan(newest) & np.isnan(known)))
+                assert np.flatnonzero(has_changed).tolist() == users
+                assert (newest[users] >= after[users]).all()
+                assert (newest[users] <= before[users]).all()
+                known = newest
+
+    def test_answers_bring_values_of_those_that_answer(self):
+        observe = {"check_in": {}, "distance_m": "check_in"}
+        scenario = scenario_of({**NETWORK, "outages": OUTAGES}, rounds=10)
+        with netfl.Simulation(scenario, observe=observe) as simulation:
+            has_answered = np.zeros(USERS, bool)
+            while not simulation.is_done:
+                observed = simulation.observe()
+                has_answered |= observed.check_in
+                assert (np.isfinite(observed.distance_m) == has_answered).all()
+                simulation.step()
+
+    def test_duration_is_the_time_from_the_opening_to_the_arrival(self):
+        with netfl.Simulation(scenario_of(NETWORK), observe={"duration_s": "present"}) as simulation:
+            result = simulation.step()
+            duration_s = simulation.observe().duration_s
+        for delivery in result.deliveries:
+            assert duration_s[delivery.user] == pytest.approx(delivery.arrived_s - result.opened_s)
+        assert np.isnan(duration_s).sum() == USERS - len(result.deliveries)
+
+    def test_speed_and_rate_follow_the_network(self):
+        observe = {"speed": "present", "rate_bps": "present"}
+        with netfl.Simulation(scenario_of(NETWORK), observe=observe) as simulation:
+            observed = simulation.observe()
+        assert np.allclose(observed.speed, 1.0)
+        assert np.allclose(observed.rate_bps, 1000.0)
+
+    @pytest.mark.parametrize("limits", [{"rounds": 8}, {"rounds": 200, "duration": "37.3 s"}])
+    @pytest.mark.parametrize("on_new_version", ["restart", "finish"])
+    def test_every_update_has_one_outcome(self, tmp_path, limits, on_new_version):
+        """Updates that arrive while users answer wait for the round; a run may end while they answer."""
+        selection = {"kind": "uniform", "m": 3, "observe": {"check_in": {"airtime": "700 ms"}}}
+        access = {**NETWORK, "outages": OUTAGES, "on_new_version": on_new_version, "round": {"kind": "first", "m": 1}}
+        scenario = scenario_of(access, selection, **limits, record="all")
+        run = netfl.trace(scenario, tmp_path / "run")
+        events = run.table("events")
+        check_outcomes(events, run.energy)
+        if scenario.duration is None:
+            check_event_times(events.assign(kind=events["kind"].astype(str)), run.rounds)
+        assert run.rounds["closed_s"].max() <= (scenario.duration or np.inf)
+
+    def test_update_that_arrives_during_the_answers_counts_in_the_next_round(self):
+        """Updates of one round take 1 s each; the second arrives while the server calls for the second round."""
+        selection = {"kind": "all", "observe": {"check_in": {"airtime": "1 s"}}}
+        access = {**NETWORK, "on_new_version": "finish", "round": {"kind": "first", "m": 1}}
+        first, second, *_ = simulate(scenario_of(access, selection))
+        assert [delivery.base for delivery in second.deliveries] == [0]
+        assert second.deliveries[0].arrived_s == pytest.approx(second.opened_s)
+        assert second.opened_s == pytest.approx(first.closed_s + USERS)
+
+
+class TestDeadline:
+    def test_policy_sets_the_deadline_of_each_round(self):
+        access = {**NETWORK, "round": {"kind": "first", "m": 6, "deadline": "4 s"}}
+        rounds = simulate(scenario_of(access, {"kind": "support.observing_selections:Hasty"}))
+        assert np.allclose([result.closed_s - result.opened_s for result in rounds], [2.0, 4.0] * 4)
+
+    def test_caller_sets_the_deadline_of_a_round(self):
+        access = {**NETWORK, "round": {"kind": "first", "m": 6, "deadline": "4 s"}}
+        with netfl.Simulation(scenario_of(access)) as simulation:
+            lengths_s = [simulation.step(deadline_s=limit).closed_s for limit in (3.0, None)]
+        assert np.allclose(lengths_s, [3.0, 7.0])
+
+    def test_deadline_that_cannot_be_is_an_error(self):
+        with netfl.Simulation(scenario_of(DIRECT)) as simulation, pytest.raises(ScenarioError, match="no deadline"):
+            simulation.step(deadline_s=3.0)
+        with netfl.Simulation(scenario_of(NETWORK)) as simulation, pytest.raises(ScenarioError, match="positive"):
+            simulation.step(deadline_s=0.0)
+        scenario = scenario_of(NETWORK, {"kind": "support.observing_selections:Hasty", "short_s": -1.0})
+        with pytest.raises(ModelError, match="not positive"):
+            simulate(scenario)
+
+
+class TestErrors:
+    def test_policy_that_reads_what_it_did_not_declare(self):
+        scenario = scenario_of({**NETWORK, "outages": BATTERY}, {"kind": "support.observing_selections:Greedy"})
+        with pytest.raises(ScenarioError, match=r"access\.selection\.observe\.battery_j: .*declares age") as error:
+            simulate(scenario)
+        assert len(error.value.faults) == 1
+
+    def test_caller_that_reads_what_it_did_not_declare(self):
+        with netfl.Simulation(scenario_of(NETWORK), observe={"snr_db": "present"}) as simulation:
+            observed = simulation.observe()
+            with pytest.raises(ScenarioError, match=r"observe\.battery_j: .*declares snr_db"):
+                _ = observed.battery_j
+            with pytest.raises(AttributeError):
+                _ = observed.battery
+
+    @pytest.mark.parametrize(
+        ("access", "selection", "message"),
+        [
+            (DIRECT, {"kind": "ranked", "by": "battery_j", "m": 2}, r"observe\.battery_j: .*no such values"),
+            (NETWORK, {"kind": "ranked", "by": "battery_j", "m": 2}, r"observe\.battery_j: .*kind: battery"),
+            (NETWORK, {"kind": "ranked", "by": "energy_j", "m": 2}, r"observe\.energy_j: .*access\.energy"),
+            (NETWORK, {"kind": "uniform", "m": 2, "observe": {"batery_j": "present"}}, r"observe\.batery_j.*battery_j"),
+            (NETWORK, {"kind": "uniform", "m": 2, "observe": {"snr_db": "present"}}, r"observe\.snr_db: .*no effect"),
+            (NETWORK, {"kind": "ranked", "by": "snr_db", "m": 2, "observe": {"snr_db": "check_in"}}, "nobody is call"),
+            (NETWORK, {"kind": "uniform", "m": 2, "observe": {"check_in": {"airtime": "-1 s"}}}, r"check_in\.airtime"),
+        ],
+    )
+    def test_observation_that_cannot_be_is_one_error(self, access, selection, message):
+        with pytest.raises(ScenarioError, match=message) as error:
+            scenario_of(access, selection)
+        assert len(error.value.faults) == 1
+        assert "selection" in error.value.faults[0].key
+
+    @pytest.mark.parametrize(
+        ("access", "observe", "key"),
+        [
+            (NETWORK, {"snr": "present"}, "observe.snr"),
+            (NETWORK, {"battery_j": "present"}, "observe.battery_j"),
+            (NETWORK, {"loss": "present"}, "observe.loss"),
+            (NETWORK, {"samples": "present"}, "observe.samples"),
+            (DIRECT, {"distance_m": "present"}, "observe.distance_m"),
+        ],
+    )
+    def test_caller_that_cannot_observe_a_value(self, access, observe, key):
+        with pytest.raises(ScenarioError) as error:
+            netfl.Simulation(scenario_of(access), observe=observe)
+        assert [fault.key for fault in error.value.faults] == [key]
+
+
+class TestWarning:
+    @staticmethod
+    def warnings(access, selection):
+        scenario = scenario_of(access, selection)
+        context = netfl.Simulation(scenario)._setup.contexts[0]
+        return [text for text in scenario.access.warnings(context) if "access.selection.observe" in text]
+
+    def test_names_values_of_the_present(self):
+        (text,) = self.warnings(NETWORK, {"kind": "ranked", "by": "snr_db", "m": 2, "observe": {"check_in": {}}})
+        assert "present check_in and snr_db" in text or "present snr_db and check_in" in text
+
+    @pytest.mark.parametrize(
+        ("access", "selection"),
+        [
+            (NETWORK, {"kind": "uniform", "m": 2}),
+            (NETWORK, {"kind": "oldest", "m": 2}),
+            (DIRECT, {"kind": "uniform", "m": 2, "observe": {"check_in": {}}}),
+            (NETWORK, {"kind": "ranked", "by": "snr_db", "m": 2,
+                       "observe": {"check_in": {"airtime": "1 ms"}, "snr_db": "check_in"}}),
+        ],
+    )  # fmt: skip
+    def test_is_absent_where_values_cost_something(self, access, selection):
+        assert not self.warnings(access, selection)
+
+
+def test_every_observation_is_a_key_of_a_scenario():
+    from netfl.access.selection._observation import Observe
+
+    assert [*Observe.model_fields] == [*OBSERVATIONS]
+
+
+def test_candidates_are_those_that_have_checked_in():
+    assert RoundInfo(3, {}, 1).candidates.tolist() == [0, 1, 2]
+    assert RoundInfo(3, {"check_in": np.array([True, False, True])}, 1).candidates.tolist() == [0, 2]

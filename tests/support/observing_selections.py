@@ -1,0 +1,60 @@
+"""Selections from outside netfl that observe users, and set deadlines."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
+from netfl.types import Law, Users
+
+
+class Greedy(Selection):
+    """A selection that reads batteries, although it declares ages alone.
+
+    Example::
+
+        kind: support.observing_selections:Greedy
+    """
+
+    observes: ClassVar = ("age",)
+
+    def open(self, population: UserInfo) -> Selector:
+        return _Greedy()
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("draws nothing"),)
+
+
+class _Greedy(Selector):
+    def choose(self, moment: RoundInfo) -> Users:
+        return np.flatnonzero(moment.battery_j > 1.0)
+
+
+class Hasty(Selection):
+    """A selection of all users, with a deadline of 2 s in odd rounds.
+
+    Example::
+
+        kind: support.observing_selections:Hasty
+    """
+
+    short_s: float = 2.0
+
+    def open(self, population: UserInfo) -> Selector:
+        return _Hasty(self.short_s)
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("draws nothing"),)
+
+
+class _Hasty(Selector):
+    def __init__(self, short_s: float) -> None:
+        self._short_s = short_s
+
+    def choose(self, moment: RoundInfo) -> Users:
+        return moment.candidates
+
+    def deadline_s(self, moment: RoundInfo) -> float | None:
+        return self._short_s if moment.round % 2 else None
