@@ -201,7 +201,11 @@ def _energy_meter(spec: NetworkSpec, context: AccessContext, service: RoundServi
     power_dbm = np.nan
     if spec.radio is not None:
         power_dbm = spec.radio.power
-    rates = spec.energy.rates(devices, power_dbm)
+    cycles_hz2: Floats | float = 0.0
+    if spec.compute is not None and spec.compute.cycles is not None:
+        frequency_hz = spec.compute.frequencies_hz(context.users, compute_streams(context))
+        cycles_hz2 = np.array(spec.compute.cycles) * np.square(frequency_hz)
+    rates = spec.energy.rates(devices, power_dbm, cycles_hz2)
     if service is None:  # nobody trains, and no version is broadcast
         return EnergyMeter(rates, np.zeros(context.users))
     if service.downlink is not None:  # the downlink states how long each copy takes

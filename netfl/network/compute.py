@@ -105,6 +105,11 @@ class Compute(Spec):
         check_one_of(self, "speed", "frequency", "devices")
         if self.frequency is not None and self.cycles is None:
             raise ValueError("frequency is given without cycles, the processor cycles of a sample; give both")
+        lengths = {len(values) for values in (self.speed, self.frequency, self.cycles) if values is not None} - {1}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"lists of {' and '.join(map(str, sorted(lengths)))} values; give one for each user in all"
+            )
         devices = (self.devices or {}).values()
         shares = [device.share for device in devices if device.share is not None]
         if shares and len(shares) < len(devices):

@@ -29,7 +29,7 @@ class NetworkObservations:
     def __init__(self, config: NetworkConfig, env: Clock, towers: Mapping[str, Tower], routes: Routes) -> None:
         self._config = config
         self._env = env
-        self._cells = [towers[name].cell for name in config.layout.towers]
+        self._cells = [towers[name].cell for name in config.layout.towers if name in towers]
         self._routes = routes
         self._values: Mapping[str, Callable[[Users], NDArray[Any]]] = {
             "check_in": self._connected,

@@ -83,7 +83,7 @@ def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:
 
 
 def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
-    """Unknown devices, efficiencies without a radio, and costs of sending if no user sends."""
+    """Unknown devices, costs of cycles that are not known, and costs of sending without a radio or if no user sends."""
     if spec.energy is None:
         return
     known_devices: list[str] = []
@@ -95,6 +95,9 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
             yield Fault(f"energy.devices.{name}", problem, None, suggest(name, known_devices))
     for key, costs in spec.energy.each():
         prefix = f"energy.{key}"
+        if spec.compute is None or spec.compute.cycles is None:
+            reason = "without compute.cycles, the processor cycles of a sample"
+            yield from no_effect(costs, ["capacitance"], reason, "give compute.cycles", prefix)
         if not users_send:
             reason = "because no user sends anything"
             yield from no_effect(costs, ["transmit", "efficiency"], reason, prefix=prefix)
