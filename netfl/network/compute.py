@@ -94,7 +94,8 @@ class Compute(Spec):
     spread: Annotated[float, Field(ge=0, le=10), NotWith("devices")] = 0.0
     """Standard deviation of the natural logarithm of the users' speeds; only with one speed for all."""
     devices: Annotated[Mapping[str, Device], Field(min_length=1)] | None = None
-    """Instead of all these: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and ``spread``."""
+    """Instead of a speed for all: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and
+    ``spread``."""
     jitter: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Coefficient of variation of the training time from update to update."""
     samples: Annotated[float, Field(ge=0)] | None = None

@@ -67,8 +67,9 @@ class Energy(EnergyCosts):
 
     A training costs per_training + x · samples · (per_sample + κ c f²), where x is the completed share of the training:
     1, unless the user abandoned it or the run ended.  The last term is that of a processor with the frequency f and c
-    cycles for each sample (``capacitance`` κ; T. D. Burd and R. W. Brodersen, J. VLSI Signal Process. 13, 1996).  Every attempt costs transmit · airtime, whatever its outcome; every version
-    that is sent to a user costs receive · bits / rate; a time T costs idle · T.  Costs that are not given are 0.
+    cycles for each sample (``capacitance`` κ; T. D. Burd and R. W. Brodersen, J. VLSI Signal Process. 13, 1996).  Every
+    attempt costs transmit · airtime, whatever its outcome; every version that is sent to a user costs
+    receive · bits / rate; a time T costs idle · T.  Costs that are not given are 0.
     """
 
     devices: Mapping[str, EnergyCosts] = Field(default_factory=dict)

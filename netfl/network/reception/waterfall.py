@@ -33,8 +33,8 @@ class Waterfall(Reception):
     channel that fades, too, the losses are larger than those of such a code: this is the model of Chen et al.  Leave
     fading out of ``channel`` for the first meaning.
 
-    With ``rate``, all senders have this rate.  Without it, each sender sets the capacity B log2(1 + snr) at the SNR that
-    it expects: that at the start of its frame, without interference.
+    With ``rate``, all senders have this rate.  Without it, each sender sets the capacity B log2(1 + snr) at the SNR
+    that it expects: that at the start of its frame, without interference.
 
     M. Chen, Z. Yang, W. Saad, C. Yin, H. V. Poor and S. Cui, "A joint learning and communications framework for
     federated learning over wireless networks", IEEE Trans. Wireless Commun. 20(1), 2021, eq. (8); the bound: Y. Xi,
