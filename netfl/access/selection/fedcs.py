@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,6 +31,9 @@ class Fedcs(Selection):
     and adds it to S if d(S ∪ k) + Θ + u_k + max(0, c_k - Θ) < ``deadline``.  If it does not fit, none of the others
     does, as this sum is d(S) + Θ and the value above.  The deadline is also that of the round, if its rule has one.
 
+    With ``order: random`` the users are tried in a random order instead, and each that fits is added: the same knowledge
+    without the rule.
+
     The times are exact if users send one after another (``mac: round_robin`` without ``poll``, or ``max_snr``), rates
     stay as they were observed, and trainings have no ``jitter``.  Any MAC that always lets a user send ends no later
     than Θ, whatever its order.
@@ -52,6 +55,8 @@ class Fedcs(Selection):
     """Time from the opening of a round by which all selected users should have delivered."""
     asked: Annotated[int, Field(ge=1)] | None = None
     """Number of users among which the server selects; ``null`` for all."""
+    order: Literal["quickest", "random"] = "quickest"
+    """Order in which users are tried: the one that adds the least time first, or at random."""
     download: Annotated[Seconds, Field(ge=0)] | None = None
     """d, the time of the download, whoever is selected; ``null`` for that of a multicast at the lowest bit rate of the
     set."""
@@ -109,7 +114,11 @@ class _Fedcs(Selector):
         download_s = upload_s
         if self.spec.download is not None:
             download_s = np.full(len(users), self.spec.download)
-        chosen = add_greedily(download_s, train_s, upload_s, self.spec.deadline)
+        if self.spec.order == "random":
+            order = np.argsort(self.streams.field("order").uniform(users, moment.round), kind="stable")
+            chosen = add_in_order(order, download_s, train_s, upload_s, self.spec.deadline)
+        else:
+            chosen = add_greedily(download_s, train_s, upload_s, self.spec.deadline)
         return np.sort(users[chosen])
 
     def deadline_s(self, moment: RoundInfo) -> float | None:
@@ -140,4 +149,19 @@ def add_greedily(download_s: Floats, train_s: Floats, upload_s: Floats, deadline
             break  # the others would end even later
         chosen.append(user)
         remaining = np.delete(remaining, place)
+    return chosen
+
+
+def add_in_order(order: Users, download_s: Floats, train_s: Floats, upload_s: Floats, deadline_s: float) -> list[int]:
+    """Return those of the users, tried in this *order*, that fit; the other arguments are those of `add_greedily`."""
+    chosen: list[int] = []
+    common_download_s = 0.0
+    uploads_end_s = 0.0
+    for user in order.tolist():
+        next_download_s = max(common_download_s, float(download_s[user]))
+        next_end_s = max(uploads_end_s, float(train_s[user])) + float(upload_s[user])
+        if next_download_s + next_end_s < deadline_s:
+            chosen.append(user)
+            common_download_s = next_download_s
+            uploads_end_s = next_end_s
     return chosen

@@ -7,7 +7,7 @@ import pytest
 from support.small_network import play
 
 from netfl.access.selection import RoundInfo, UserInfo
-from netfl.access.selection.fedcs import Fedcs, add_greedily
+from netfl.access.selection.fedcs import Fedcs, add_greedily, add_in_order
 from netfl.errors import ScenarioError
 from netfl.streams import Streams
 
@@ -47,6 +47,20 @@ def test_by_hand():
     chosen = add_greedily(np.full(4, 2.0), np.array([4.0, 5.0, 1.0, 6.0]), np.array([3.0, 9.0, 4.0, 9.5]), 21.0)
     # Θ: 1 + 4 = 5, then 5 + 3 = 8, then 8 + 9 = 17 (19 with the download), then 26.5 (too late)
     assert chosen == [2, 0, 1]
+
+
+def test_in_a_given_order():
+    """User 1 does not fit after user 0, which ends at 7; user 2 does, and ends at 9."""
+    chosen = add_in_order(np.arange(3), np.full(3, 1.0), np.array([4.0, 5.0, 1.0]), np.array([2.0, 9.0, 3.0]), 10.5)
+    assert chosen == [0, 2]
+
+
+def test_random_order_is_another_in_each_round():
+    values = {"rate_bps": np.full(4, 100.0), "speed": np.full(4, 1e3)}
+    selector = make(order="random", deadline=3.5)  # a download and two uploads of 1 s fit
+    pairs = {tuple(selector.choose(RoundInfo(4, values, index)).tolist()) for index in range(1, 100)}
+    assert len(pairs) == 6
+    assert {len(pair) for pair in pairs} == {2}
 
 
 def make(**settings):
