@@ -66,6 +66,7 @@ FAMILIES = (
     "network/channel",
     "network/reception",
     "network/mac",
+    "network/allocation",
     "network/queue",
     "network/routing",
     "network/outage",

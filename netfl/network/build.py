@@ -101,6 +101,8 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         traffic=spec.traffic,
         service=service,
         exemptions=spec.exempt or NO_EXEMPTIONS,
+        allocation=spec.allocation,
+        bandwidth_hz=np.nan if spec.radio is None else spec.radio.bandwidth,
         energy=energy,
         sampler=_sampler(spec, context, layout, outages),
         expected=_theory_values(spec, layout, context.streams),
@@ -202,8 +204,10 @@ def _energy_meter(spec: NetworkSpec, context: AccessContext, service: RoundServi
     if spec.radio is not None:
         power_dbm = spec.radio.power
     cycles_hz2: Floats | float = 0.0
-    if spec.compute is not None and spec.compute.cycles is not None:
+    frequency_hz = None
+    if spec.compute is not None:
         frequency_hz = spec.compute.frequencies_hz(context.users, compute_streams(context))
+    if spec.compute is not None and frequency_hz is not None:
         cycles_hz2 = np.array(spec.compute.cycles) * np.square(frequency_hz)
     rates = spec.energy.rates(devices, power_dbm, cycles_hz2)
     if service is None:  # nobody trains, and no version is broadcast

@@ -206,7 +206,7 @@ class Compute(Spec):
         """Return the processor cycles of each user in a second, ``[users]``; ``None`` if the cycles are not given."""
         if self.cycles is None:
             return None
-        return self.speeds(users, streams) * np.array(self.cycles)
+        return np.asarray(self.speeds(users, streams) * np.array(self.cycles))
 
     def time_s(self, samples: Floats, streams: Streams) -> Floats:
         """Return the mean training time of each user for one update, given the learners' *samples*, ``[users]``."""

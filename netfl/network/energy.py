@@ -157,6 +157,16 @@ class EnergyMeter:
         self._receiving_s = np.zeros(users)
         self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
 
+    @property
+    def transmit_w(self) -> Floats:
+        """Power of each user while sending at the power of the radio, ``[users]``."""
+        return self._rates.transmit_w
+
+    @property
+    def cycles_j(self) -> Floats:
+        """Energy of the processor cycles of one update of each user at full frequency, ``[users]``."""
+        return self._rates.cycles_j * self._samples
+
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
         self._begun[ids] += 1

@@ -78,9 +78,11 @@ class Server:
 
     Attributes:
         admission: selection of the users.
+        on_selected: called with the users of each round, before the version is sent to them.
     """
 
     admission: Admission
+    on_selected: Callable[[Users], None] | None = None
 
     def __init__(
         self,
@@ -213,6 +215,8 @@ class Server:
         self._selected = self.admission.choose(self._log.round, report)
         self._is_selected[:] = False
         self._is_selected[self._selected] = True
+        if self.on_selected is not None:
+            self.on_selected(self._selected)
         metrics = self.admission.metrics_for_mac()
         if not metrics:
             return

@@ -16,7 +16,7 @@ NO_ROUNDS = "without round: no rounds are served"
 _LINK = ("channel", "capture", "interference", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
-    "on_new_version",
+    "on_new_version", "allocation",
 )  # fmt: skip
 
 
@@ -39,6 +39,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     yield from _probe_faults(spec, facts)
     yield from _traffic_faults(spec)
     yield from _energy_faults(spec, users_send=users_send)
+    yield from _allocation_faults(spec)
     if is_timed and spec.traffic and all(traffic.destination == "tower" for traffic in spec.traffic):
         reason = "because all traffic leaves at the tower"
         remedy = "leave it out, or set destination: server"
@@ -103,6 +104,27 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
             yield from no_effect(costs, ["transmit", "efficiency"], reason, prefix=prefix)
         elif spec.radio is None:
             yield from no_effect(costs, ["efficiency"], "without a radio", "give transmit", prefix)
+
+
+def _allocation_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """An allocation whose shares no MAC uses, or that does not know the rates or energies that it depends on."""
+    allocation = spec.allocation
+    if allocation is None or spec.round is None:
+        return
+    if spec.mac is None or "share" not in spec.mac.control_ranges:
+        remedy = "use mac: {kind: fdma, division: allocated}"
+        yield Fault("allocation", "divides the band, but the MAC has its own division", None, remedy)
+    follows_snr = spec.reception is not None and spec.reception.follows_snr
+    if allocation.follows_capacity and not follows_snr:
+        problem = "assumes that users send at capacity, but the rates of the reception do not follow the SNR"
+        yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
+    if not allocation.needs_energy:
+        return
+    if spec.energy is None:
+        yield Fault("allocation", "depends on the energy of users, which is not counted", None, "give energy")
+    elif spec.energy.transmit is None and spec.energy.efficiency is None:
+        problem = "depends on the power of sending, which is not given"
+        yield Fault("allocation", problem, None, "give energy.transmit or energy.efficiency")
 
 
 def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool) -> Iterator[Fault]:

@@ -31,8 +31,8 @@ class Fedcs(Selection):
     and adds it to S if d(S ∪ k) + Θ + u_k + max(0, c_k - Θ) < ``deadline``.  If it does not fit, none of the others
     does, as this sum is d(S) + Θ and the value above.  The deadline is also that of the round, if its rule has one.
 
-    With ``order: random`` the users are tried in a random order instead, and each that fits is added: the same knowledge
-    without the rule.
+    With ``order: random`` the users are tried in a random order instead, and each that fits is added: the same
+    knowledge without the rule.
 
     The times are exact if users send one after another (``mac: round_robin`` without ``poll``, or ``max_snr``), rates
     stay as they were observed, and trainings have no ``jitter``.  Any MAC that always lets a user send ends no later
