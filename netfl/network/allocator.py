@@ -47,8 +47,8 @@ class RoundAllocator:
         self._power = np.ones(users)
         self._frequency = np.ones(users)
 
-    def apply(self, selected: Users) -> None:
-        """Decide on the users *selected* for a round, cell by cell; the shares of the others are 0.
+    def apply(self, selected: Users) -> Users:
+        """Decide on the users *selected* for a round, cell by cell; return those that have a share.
 
         Raises:
             ModelError: the allocation returned other values than fractions.
@@ -67,6 +67,7 @@ class RoundAllocator:
         for tower in self._towers:
             for cell in tower.cells:
                 cell.set_controls({**cell.controls, "share": self._share[cell.ids]})
+        return selected[self._share[selected] > 0.0]
 
     def _decide(self, tower: Tower, users: Users) -> None:
         """Decide on *users*, by their numbers in the cell of *tower*."""
@@ -96,7 +97,9 @@ class RoundAllocator:
     def _check(self, decision: Decision, users: int) -> None:
         for name in ("share", "power", "frequency"):
             values = np.asarray(getattr(decision, name))
-            least = 0.0 if name == "share" else np.nextafter(0.0, 1.0)
-            if values.shape != (users,) or not ((values >= least) & (values <= 1.0 + _ROUNDING)).all():
+            is_fraction = (values >= 0.0) & (values <= 1.0 + _ROUNDING)
+            if name != "share":
+                is_fraction &= values > 0.0
+            if values.shape != (users,) or not is_fraction.all():
                 problem = f"{name} is {values!r}: not a fraction for each of {users} users"
                 raise ModelError(kind_of(type(self._allocation)), problem, time_s=self._env.now)

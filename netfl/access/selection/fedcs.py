@@ -1,4 +1,4 @@
-"""As many users as can deliver by a deadline."""
+"""The largest number of users that can deliver by a deadline."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 As a round opens, each tower divides its band among the users that are selected, by `Allocation.allocate`.  It knows
 their SNR at that time, the size of an update, and their times and energies; this knowledge costs nothing.  Users that
-are selected have what they are given until another round gives them something else.
+are given a share have it until another round gives them something else; the others take no part in the round.
 
 To write an allocation, add a file to this package, or a class to a package of your own, that derives from `Allocation`.
 A complete one::
@@ -74,10 +74,11 @@ class AllocationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What each user has in a round, as fractions of the band, of its full power and of its full frequency.
+    """Resources of each user in a round, as fractions of the band, of its full power and of its full frequency.
 
     Args:
-        share: fraction of the band, ``[n]``; they add up to at most 1.  A user without a share sends nothing.
+        share: fraction of the band, ``[n]``; they add up to at most 1.  A user without a share takes no part in the
+            round.
         power: fraction of the power of the radio, ``[n]``, above 0.
         frequency: fraction of the frequency of ``compute``, ``[n]``, above 0.
     """

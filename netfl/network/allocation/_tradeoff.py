@@ -139,15 +139,15 @@ def shares_for(request: AllocationRequest, upload_s: Floats, power: Floats) -> F
     return share
 
 
-def least_energy_shares(tradeoff: Tradeoff, least: Floats) -> Floats:
-    """Return the shares with the least sum of energies, ``[n]``; *least* are those that each user needs.
+def least_energy_shares(tradeoff: Tradeoff, needed_shares: Floats) -> Floats:
+    """Return the shares with the least sum of energies, ``[n]``; *needed_shares* are those that each user needs.
 
     With the multiplier μ of Σ s = 1, each user has the share at which -dE/ds = μ.  -dE/ds decreases with the share, so
     that a table of it gives the share for any μ, and Σ s decreases with μ.  The tables are made again around the
     solution until they are narrow.
     """
-    users = len(least)
-    low = least.copy()
+    users = len(needed_shares)
+    low = needed_shares.copy()
     high = np.ones(users)
     fractions = np.linspace(0.0, 1.0, _GRID)
     share = low

@@ -23,9 +23,9 @@ class LeastEnergy(Allocation):
     bisection for the upload times t_i, and a search for the multiplier of Σ s_i = 1.  Energy while idle and while
     receiving is not in the sum.
 
-    Users whose training alone takes longer than T, or that could not send in time with the whole band, are given no
-    share.  If the others need more than the band, T cannot be met: they have full power, full frequency, and the shares
-    with which uploads that begin together end together, as early as possible.
+    Users whose training alone takes longer than T, or that could not send in time with the whole band, have no share
+    and take no part in the round.  If the others need more than the band, T cannot be met: they have full power, full
+    frequency, and the shares with which uploads that begin together end together, as early as possible.
 
     The model of Z. Yang, M. Chen, W. Saad, C. S. Hong and M. Shikh-Bahaei, "Energy efficient federated learning over
     wireless communication networks", IEEE Trans. Wireless Commun. 20(3), 2021, problem (11), in one round.
@@ -49,17 +49,17 @@ class LeastEnergy(Allocation):
 
     def allocate(self, request: AllocationRequest) -> Decision:
         decision = full_power(np.zeros(len(request.snr)))
-        least = Tradeoff(request, self.deadline).least_shares()
-        possible = np.flatnonzero(least <= 1.0)
+        needed_shares = Tradeoff(request, self.deadline).least_shares()
+        possible = np.flatnonzero(needed_shares <= 1.0)
         if not possible.size:
             return decision
         part = request.select(possible)
-        if least[possible].sum() >= 1.0:
+        if needed_shares[possible].sum() >= 1.0:
             bands = BandRequest(10.0 * np.log10(part.snr), part.bits)
             decision.share[possible] = finish_together(bands)
             return decision
         tradeoff = Tradeoff(part, self.deadline)
-        best = tradeoff.decide(least_energy_shares(tradeoff, least[possible]))
+        best = tradeoff.decide(least_energy_shares(tradeoff, needed_shares[possible]))
         decision.share[possible] = best.share
         decision.power[possible] = best.power
         decision.frequency[possible] = best.frequency

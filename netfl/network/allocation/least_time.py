@@ -27,7 +27,8 @@ class LeastTime(Allocation):
     the upload time that leaves the most energy where it is needed, and T is feasible if these shares fit into the band.
     Energy while idle and while receiving is not counted.
 
-    A user whose budget is below w b ln 2 / (B γ), the limit for long uploads at low power, has no share.
+    A user whose budget is below w b ln 2 / (B γ), the limit for long uploads at low power, has no share and takes no
+    part in the round.
 
     The model is that of `least_energy`.
 

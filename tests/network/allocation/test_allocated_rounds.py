@@ -11,7 +11,7 @@ from support.small_network import SECTION, play
 import netfl
 from netfl.errors import ModelError, ScenarioError
 from netfl.network.allocation import Allocation, AllocationRequest, Decision
-from netfl.network.allocation._tradeoff import energies_j
+from netfl.network.allocation._tradeoff import energies_j, least_energy_of_sending_j
 from netfl.network.allocation.least_energy import LeastEnergy
 from netfl.network.allocation.least_time import LeastTime
 from netfl.scenario.scenario import validate
@@ -184,6 +184,16 @@ def test_errors(overrides, key, remedy):
     (fault,) = caught.value.faults
     assert fault.key == key
     assert remedy in fault.remedy
+
+
+def test_a_user_without_a_share_takes_no_part():
+    """User 2 cannot send within the budget, and does not train."""
+    limits_j = least_energy_of_sending_j(request())
+    budget_j = float(np.sqrt(limits_j[1] * limits_j[2]))
+    rounds, log = play(3, 1, **PARTS, allocation={"kind": "least_time", "budget": budget_j})
+    assert sorted(delivery.user for delivery in rounds[0].deliveries) == [0, 1]
+    assert log.spendings["begun"].tolist() == [1, 1, 0]
+    assert rounds[0].closed_s < 3600
 
 
 class Greedy(Allocation):
