@@ -471,6 +471,8 @@ def is_same(stored: object, ours: object, spec: object = None) -> bool:
         ours: today's settings.
         spec: the model or mapping of which *ours* are the plain data; ``None`` if new keys do not count.
     """
+    if isinstance(stored, str) and isinstance(ours, Mapping):  # a word that has become a model of a family
+        stored = {"kind": stored}
     if not (isinstance(stored, Mapping) and isinstance(ours, Mapping)):
         return stored == ours
     if spec is not None and not all(_has_default(spec, key) for key in ours if key not in stored):

@@ -21,7 +21,8 @@ from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.outage.renewal import Renewal
 from netfl.network.radio.bench import BenchSetup, slot_successes
-from netfl.network.radio.link_budget import LinkBudget, Radio
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.radios import Radio
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.topology.star import Star
 from netfl.streams import Streams

@@ -65,6 +65,7 @@ FAMILIES = (
     "network/motion",
     "network/channel",
     "network/reception",
+    "network/interference",
     "network/mac",
     "network/allocation",
     "network/queue",
@@ -729,9 +730,9 @@ class ByForm:
             _form_of(part): TypeAdapter(cast(Any, Annotated[part, StrictScalars()])) for part in get_args(source)
         }
 
-        def choose(value: object, info: ValidationInfo) -> object:
+        def choose(value: object, check: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
             if isinstance(value, BaseModel):
-                return value
+                return check(value)
             if isinstance(value, Mapping) and models:
                 fitting = [model for model in models if value.keys() & model.model_fields.keys()]
                 if len(models) > 1 and value and not fitting:
@@ -750,7 +751,7 @@ class ByForm:
             part = next(parts[key] for key in (form, "number", "list", "model") if key in parts)
             return part.validate_python(value, context=info.context)
 
-        return core_schema.with_info_before_validator_function(choose, handler(source))
+        return core_schema.with_info_wrap_validator_function(choose, handler(source))
 
 
 def _form_of(part: Any) -> str:

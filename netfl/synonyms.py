@@ -70,6 +70,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "bw": ("bandwidth",), "carrier": ("frequency",), "carrier_frequency": ("frequency",), "fc": ("frequency",),
     "freq": ("frequency",), "data_rate": ("rate",), "datarate": ("rate",), "bitrate": ("rate",),
     "throughput": ("rate",), "latency": ("delay",), "propagation_delay": ("delay",), "noise": ("noise_figure",),
+    "nf": ("noise_figure",), "tx_gain": ("antenna_gain",), "rx_gain": ("antenna_gain",),
     "phy": ("reception", "radio"), "propagation": ("channel",), "propagation_loss": ("channel",),
     "path_loss": ("channel", "log_distance"), "pathloss": ("channel", "log_distance"),
     "fading": ("channel", "rayleigh"), "channels": ("channel",), "friis": ("free_space",),

@@ -238,7 +238,12 @@ INAPPLICABLE = [
     ("mm1k", {"access.queue": {"kind": "drop_tail"}}, "access.queue", "a capacity in messages"),
     ("tandem", {"access.traffic.size.distribution": "fixed"}, "access.traffic", "exponential size"),
     ("slotted_aloha", {"access.mac": {"kind": "tdma"}}, "access.mac", "a fixed probability"),
-    ("slotted_aloha", {"access.capture": "3 dB"}, "access.capture", "all are lost"),
+    (
+        "slotted_aloha",
+        {"access.interference": {"kind": "capture", "margin": "3 dB"}},
+        "access.interference",
+        "all are lost",
+    ),
     ("slotted_aloha", {"access.channel.0": {"kind": "rayleigh", "coherence": 0.01}}, "access.channel", "no fading"),
     ("slotted_aloha", {"access.topology": {"kind": "star", "radius": 100}}, "access.topology", "one distance"),
     ("slotted_aloha", {"access.traffic.destination": "server"}, "access.traffic", "destination: tower"),

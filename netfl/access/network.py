@@ -18,7 +18,7 @@ from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
 from netfl.access.selection._base import WithSelection
 from netfl.errors import Fault
-from netfl.network.build import build_layout, build_network, compute_streams
+from netfl.network.build import build_layout, build_network, compute_streams, open_budget
 from netfl.network.simulator import NetworkSimulator
 from netfl.network.spec import NetworkSpec
 from netfl.network.validation import NO_ROUNDS, network_faults
@@ -52,11 +52,11 @@ class NetworkAccess(NetworkSpec, WithSelection):
     air is sent to its end, and may arrive late), finishes it, or ignores the version (``on_new_version``).  A user that
     is disconnected, itself or its tower being down, knows it and sends nothing.
 
-    **Air.**  The MAC decides which users send.  Attempts that overlap on one channel of a cell collide, unless one is
-    stronger than all others by ``capture``, or ``interference: sinr`` compares each with its interference.  An attempt
-    is lost if the user or the tower goes down during it, and faded if its SNR is too low for the reception: the SNR at
-    its start, or in each block of fading that it spans, for receptions that model that.  The MAC repeats failed
-    attempts.  At the end of its airtime the update enters its tower's output port.
+    **Air.**  The MAC decides which users send.  Of attempts that overlap on one channel of a cell, ``interference``
+    decides which are received: none, by default.  An attempt is lost if the user or the tower goes down during it, and
+    faded if its SNR is too low for the reception: the SNR at its start, or in each block of fading that it spans, for
+    receptions that model that.  The MAC repeats failed attempts.  At the end of its airtime the update enters its
+    tower's output port.
 
     **Uplink.**  Towers and routers store and forward, by default along the route of least delay.  A message is
     dropped if a queue rejects it, and lost if its node or link is down on arrival or goes down while it is there.
@@ -161,6 +161,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
         columns["node"] = np.array(layout.towers, object)[layout.tower_of]
         if self.compute is not None:
             columns |= self.compute.columns(context.users, compute_streams(context))
+        if self.radio is not None and self.radio.differing:
+            columns |= open_budget(self, context, layout).radios.columns(self.radio.differing)
         return columns
 
     def node_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:

@@ -234,9 +234,12 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
 
 
 def _needed_db(scenario: Scenario) -> float:
-    """Return the least SNR at which a frame is received; 0 dB without a radio, or if any SNR can suffice."""
+    """Return the least SNR at which a frame is received; 0 dB without a radio, or if any SNR can suffice.
+
+    Of users with different bandwidths, it is that of those who need the most.
+    """
     access = scenario.access
     if not isinstance(access, NetworkAccess) or access.radio is None or access.reception is None:
         return 0.0
-    needed_db = access.reception.threshold_db(access.radio.bandwidth)
+    needed_db = max(access.reception.threshold_db(band_hz) for band_hz in access.radio.bandwidth_bounds_hz)
     return needed_db if np.isfinite(needed_db) else 0.0

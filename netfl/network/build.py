@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.network.config import NetworkConfig, RoundServiceConfig
@@ -22,6 +23,7 @@ from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium
+from netfl.network.radio.radios import one_if_equal
 from netfl.network.radio.transmission import share_gain_db
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
@@ -44,6 +46,29 @@ def build_layout(parts: NetworkParts, context: AccessContext) -> Layout:
     with prefix_faults("motion"):
         paths = parts.motion.open(layout, context.streams.at("motion"))
     return replace(layout, paths=paths)
+
+
+def device_names(spec: NetworkSpec, context: AccessContext) -> NDArray[np.str_] | None:
+    """Return the class of devices of each user, ``[users]``; ``None`` without classes."""
+    if spec.compute is None or spec.compute.devices is None:
+        return None
+    names = np.array([*spec.compute.devices])
+    return np.asarray(names[spec.compute.device(context.users, compute_streams(context))])
+
+
+def open_budget(spec: NetworkSpec, context: AccessContext, layout: Layout) -> LinkBudget:
+    """Return the SNRs of all links of a network with a radio.
+
+    Raises:
+        ScenarioError: a channel is not valid here, or a radio is that of a tower that does not exist; keys as in the
+            scenario.
+    """
+    if spec.radio is None:
+        raise ValueError("a link budget needs a radio")
+    faults = [fault.under("radio") for fault in spec.radio.tower_faults(layout.towers)]
+    if faults:
+        raise ScenarioError(faults)
+    return LinkBudget(spec.radio, spec.channel, layout, context.streams, device_names(spec, context))
 
 
 def compute_streams(context: AccessContext) -> Streams:
@@ -71,11 +96,14 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
     node_state = NodeState(outages, layout.nodes)
 
     # rounds, the air, and the energy of both
+    budget = None
+    if spec.radio is not None:
+        budget = open_budget(spec, context, layout)
     service = None
     if context.duration_s is None:
-        service = _service(spec, context)
-    medium = _medium(spec, context, layout, node_state)
-    energy = _energy_meter(spec, context, service)
+        service = _service(spec, context, budget)
+    medium = _medium(spec, context, budget, node_state)
+    energy = _energy_meter(spec, context, service, budget)
     if medium is not None:
         medium.energy = energy
         frame_bits = largest_frame_bits(spec, context)
@@ -102,7 +130,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         service=service,
         exemptions=spec.exempt or NO_EXEMPTIONS,
         allocation=spec.allocation,
-        bandwidth_hz=np.nan if spec.radio is None else spec.radio.bandwidth,
+        bandwidth_hz=(spec.radio and spec.radio.common_bandwidth_hz) or np.nan,
         energy=energy,
         sampler=_sampler(spec, context, layout, outages),
         expected=_theory_values(spec, layout, context.streams),
@@ -142,10 +170,11 @@ def _reach_faults(
     spec: NetworkSpec, medium: Medium, layout: Layout, frame_bits: float, service: RoundServiceConfig | None
 ) -> Iterator[Fault]:
     """Yield the errors of users whose best signal is too weak for a frame, or for a version on the downlink."""
-    if spec.radio is None or spec.reception is None or spec.unreachable == "keep":
+    if not isinstance(medium, FadingMedium) or spec.unreachable == "keep":
         return
-    best_snr_db = medium.best_snr_db(np.arange(layout.users))
-    needed_db = spec.reception.threshold_db(spec.radio.bandwidth, frame_bits)
+    users = np.arange(layout.users)
+    best_snr_db = medium.best_snr_db(users)
+    needed_db = medium.threshold_db(users, frame_bits)
     shares = None if spec.mac is None else spec.mac.share_bounds(layout)
     remedy = (
         "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs; "
@@ -158,19 +187,22 @@ def _reach_faults(
     yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
         best_snr_db = best_snr_db + service.boost_db
-        needed_db = spec.reception.threshold_db(spec.radio.bandwidth, service.broadcast_bits)
+        needed_db = medium.threshold_db(users, service.broadcast_bits)
         remedy = "raise it; or set unreachable: keep"
         yield from _weak_signal_faults("downlink.power", "never receive a version", best_snr_db, needed_db, remedy)
 
 
-def _weak_signal_faults(key: str, effect: str, best_snr_db: Floats, needed_db: float, remedy: str) -> Iterator[Fault]:
+def _weak_signal_faults(
+    key: str, effect: str, best_snr_db: Floats, needed_db: float | Floats, remedy: str
+) -> Iterator[Fault]:
     weak_users = np.flatnonzero(best_snr_db < needed_db)
     if not weak_users.size:
         return
-    worst_db = best_snr_db.min()
+    missing_db = needed_db - best_snr_db
+    worst = int(missing_db.argmax())
     problem = (
-        f"users that can {effect}: the worst, user {best_snr_db.argmin()}, reaches an SNR of "
-        f"{worst_db:.1f} dB at its best, {needed_db - worst_db:.1f} dB below the SNR that it needs"
+        f"users that can {effect}: the worst, user {worst}, reaches an SNR of {best_snr_db[worst]:.1f} dB at its best, "
+        f"{missing_db[worst]:.1f} dB below the SNR that it needs"
     )
     yield Fault(key, problem, weak_users.tolist(), remedy)
 
@@ -180,7 +212,7 @@ def _sampler(spec: NetworkSpec, context: AccessContext, layout: Layout, outages:
         return None
     budget = None
     if spec.radio is not None:
-        budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+        budget = open_budget(spec, context, layout)
     return Sampler(spec.probe, layout, budget, outages, context.warmup_s)
 
 
@@ -194,16 +226,18 @@ def _theory_values(spec: NetworkSpec, layout: Layout, streams: Streams) -> Mappi
     return dict(spec.theory.predict(case))
 
 
-def _energy_meter(spec: NetworkSpec, context: AccessContext, service: RoundServiceConfig | None) -> EnergyMeter | None:
+def _energy_meter(
+    spec: NetworkSpec, context: AccessContext, service: RoundServiceConfig | None, budget: LinkBudget | None
+) -> EnergyMeter | None:
     if spec.energy is None:
         return None
-    devices = np.full(context.users, "")
-    if spec.compute is not None:
-        devices = spec.compute.columns(context.users, compute_streams(context)).get("device", devices)
-    power_dbm = np.nan
-    if spec.radio is not None:
-        power_dbm = spec.radio.power
-    cycles_hz2: Floats | float = 0.0
+    devices = device_names(spec, context)
+    if devices is None:
+        devices = np.full(context.users, "")
+    power_dbm: float | Floats = np.nan
+    if budget is not None:
+        power_dbm = one_if_equal(budget.radios.power_dbm)
+    cycles_hz2: float | Floats = 0.0
     frequency_hz = None
     if spec.compute is not None:
         frequency_hz = spec.compute.frequencies_hz(context.users, compute_streams(context))
@@ -217,25 +251,26 @@ def _energy_meter(spec: NetworkSpec, context: AccessContext, service: RoundServi
     return EnergyMeter(rates, service.samples, service.broadcast_bits / service.broadcast_bps)
 
 
-def _medium(spec: NetworkSpec, context: AccessContext, layout: Layout, node_state: NodeState) -> Medium | None:
+def _medium(
+    spec: NetworkSpec, context: AccessContext, budget: LinkBudget | None, node_state: NodeState
+) -> Medium | None:
     exemptions = spec.exempt or NO_EXEMPTIONS
     connection = exemptions.choose(Connection, UninterruptedConnection, "outage")(node_state)
-    if spec.radio is not None and spec.reception is not None:
+    if budget is not None and spec.reception is not None:
         new_medium = exemptions.choose(FadingMedium, UnfadedMedium, "fading")
         return new_medium(
-            LinkBudget(spec.radio, spec.channel, layout, context.streams),
+            budget,
             spec.reception,
             connection,
             context.streams.at("reception"),
             interference=spec.interference,
-            capture_db=spec.capture,
         )
     if spec.mac is not None and spec.mac.rate_bps is not None:
         return Medium(spec.mac.rate_bps, connection)
     return None  # no user sends
 
 
-def _service(spec: NetworkSpec, context: AccessContext) -> RoundServiceConfig:
+def _service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget | None) -> RoundServiceConfig:
     if spec.compute is None or spec.round is None:
         raise ValueError("rounds need compute and a rule")
     update_bits = design_payload(spec, context).uplink_bits
@@ -250,9 +285,9 @@ def _service(spec: NetworkSpec, context: AccessContext) -> RoundServiceConfig:
     if staleness is None and spec.is_punctual:  # users abandon older updates anyway
         staleness = 0
 
-    boost_db = 0.0
-    if spec.radio is not None and spec.downlink is not None and spec.downlink.power is not None:
-        boost_db = spec.downlink.power - spec.radio.power
+    boost_db: float | Floats = 0.0
+    if budget is not None and spec.downlink is not None:
+        boost_db = budget.downlink_gain_db(spec.downlink.power)
     return RoundServiceConfig(
         update_bits=update_bits / transport.compression,
         samples=spec.compute.work(context.samples),

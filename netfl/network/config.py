@@ -49,7 +49,7 @@ class Downlink(Spec):
     mode: Literal["multicast", "unicast"]
     """``multicast`` sends a version to all users of a tower at once, ``unicast`` to one after the other."""
     power: DecibelMilliwatts | None = None
-    """Power of towers; ``null`` is the users' power."""
+    """Power of towers whose radio (``radio.tower``) states none; ``null`` is the users' power."""
     max_attempts: Annotated[int, Field(ge=1)] = 1
     """Number of times that a tower sends to users that have not received the version yet."""
     queued_versions: Literal["replace", "keep"] = "replace"
@@ -119,7 +119,8 @@ class RoundServiceConfig:
         on_new_version: reaction of a user with an unfinished update to a newer version.
         staleness: number of versions that an update may lag behind and still count; ``None`` for any number.
         downlink: downlink over the network; ``None`` for an ideal one.
-        boost_db: power of towers above that of users.
+        boost_db: SNR of the signal of its tower at a user above that of the user at the tower, one for all or
+            ``[users]``.
         jitter: factors of the training times of single updates; ``None`` without jitter.
     """
 
@@ -132,7 +133,7 @@ class RoundServiceConfig:
     on_new_version: OnNewVersion = "restart"
     staleness: int | None = 0
     downlink: Downlink | None = None
-    boost_db: float = 0.0
+    boost_db: float | Floats = 0.0
     transport: Transport = field(default_factory=Transport)
     jitter: TrainingJitter | None = None
 

@@ -316,14 +316,14 @@ class LossyDownlink:
         mode = 0
         rate_bps = None
         if medium.follows_snr:
-            rate_bps = float(medium.rates_bps(ids, tower, now_s, self._boost_db).min())
+            rate_bps = float(medium.rates_bps(ids, tower, now_s, self._boost_of(ids)).min())
             airtime_s = copy.bits / rate_bps
         else:
             if self._by_user:
-                mode = int(medium.choose(ids, tower, now_s, self._boost_db)[0])
+                mode = int(medium.choose(ids, tower, now_s, self._boost_of(ids))[0])
             else:
                 mode = medium.most_robust_mode(copy.bits)
-            airtime_s = medium.airtime_s(copy.bits, mode)
+            airtime_s = medium.airtime_s(copy.bits, mode, medium.bandwidths_hz(ids)[0])
         is_tower_up = connection.is_node_up(tower.number, now_s)
         is_sent = is_tower_up and connection.is_up_during(tower.number, now_s, now_s + airtime_s)
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up, rate_bps)
@@ -340,6 +340,12 @@ class LossyDownlink:
             else:
                 self._begin_reception(sending, users)
         call_after(self._env, airtime_s, lambda _: self._free(sender))
+
+    def _boost_of(self, ids: Users) -> float | Floats:
+        """Return the SNR of the signal of its tower at each user above that of the user at the tower, in dB."""
+        if isinstance(self._boost_db, float):
+            return self._boost_db
+        return self._boost_db[ids]
 
     def _count_sending(self, copy: BroadcastCopy) -> None:
         self._log.downlink_bits += copy.bits
@@ -364,7 +370,7 @@ class LossyDownlink:
             is_listening = medium.connection.listening(ids, now_s, is_tower_up=sending.is_tower_up)
             medium.energy.receive(ids[is_listening], sending.airtime_s)
         end_s = now_s + sending.airtime_s
-        boost_db = self._boost_db
+        boost_db = self._boost_of(ids)
         signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, boost_db, sending.rate_bps)
         is_received = medium.downlink_received(ids, signal, is_sent=sending.is_sent)
         end = partial(self._end_reception, sending, users, is_received)
@@ -477,7 +483,7 @@ class LossyDownlink:
         tower = self._sender(copy).tower
         now_s = self._env.now
         ids = tower.cell.ids[copy.users]
-        ids = ids[self._medium.can_receive(ids, copy.bits, self._boost_db)]
+        ids = ids[self._medium.can_receive(ids, copy.bits, self._boost_of(ids))]
         if not ids.size:
             return np.inf
         if copy.is_at_tower:  # it is sent as soon as a user is connected

@@ -47,9 +47,9 @@ class EnergyCosts(Spec):
     """κ, the effective switched capacitance of the processor, in J s²: a cycle at the frequency f costs κ f².  A sample
     of ``compute.cycles`` c costs κ c f² in addition; about 1e-28 for a phone."""
     transmit: Annotated[Watts, Field(ge=0)] | None = None
-    """Power of a user on the air, amplifier and circuits together, at the power of the radio."""
+    """Power of a user on the air, amplifier and circuits together, at the power of its radio."""
     efficiency: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Instead of ``transmit``: the radiated share of that power, which is then radio.power / efficiency."""
+    """Instead of ``transmit``: the radiated share of that power, which is then the user's radio.power / efficiency."""
     receive: Annotated[Watts, Field(ge=0)] | None = None
     """Power of a user while a version is sent to it over the air."""
     idle: Annotated[Watts, Field(ge=0)] | None = None
@@ -87,28 +87,31 @@ class Energy(EnergyCosts):
         yield "", self
         yield from ((f"devices.{name}.", costs) for name, costs in self.devices.items())
 
-    def rates(self, devices: NDArray[np.str_], power_dbm: float, cycles_hz2: Floats | float = 0.0) -> PowerRates:
-        """Return energy and power of each user, by the name of its class in *devices*; *power_dbm* may be NaN.
+    def rates(
+        self, devices: NDArray[np.str_], power_dbm: float | Floats, cycles_hz2: float | Floats = 0.0
+    ) -> PowerRates:
+        """Return energy and power of each user.
 
         Args:
             devices: name of the class of each user, ``[users]``.
-            power_dbm: power of the radio.
-            cycles_hz2: cycles of a sample times the squared frequency of each user, c f², ``[users]``.
+            power_dbm: power of the radios of all users, or of each, ``[users]``; NaN without a radio.
+            cycles_hz2: cycles of a sample times the squared frequency, c f², of all users or of each.
         """
-        radiated_w = float(db_to_linear(power_dbm - 30.0))
+        radiated_w = np.broadcast_to(db_to_linear(power_dbm - 30.0), len(devices))
 
-        def values(costs: EnergyCosts) -> tuple[float | None, ...]:
+        def values(costs: EnergyCosts) -> tuple[float | Floats | None, ...]:
             """Return the costs in the order of `PowerRates`."""
-            transmit_w = costs.transmit
+            transmit_w: float | Floats | None = costs.transmit
             if costs.efficiency is not None:
                 transmit_w = radiated_w / costs.efficiency
             return costs.per_training, costs.per_sample, transmit_w, costs.receive, costs.idle, costs.capacitance
 
-        columns = [np.full(len(devices), value or 0.0) for value in values(self)]
+        columns = [np.full(len(devices), 0.0 if value is None else value) for value in values(self)]
         for name, costs in self.devices.items():
+            is_member = devices == name
             for column, value in zip(columns, values(costs), strict=True):
                 if value is not None:  # else as all users
-                    column[devices == name] = value
+                    column[is_member] = np.broadcast_to(value, len(devices))[is_member]
         columns[-1] = columns[-1] * cycles_hz2  # κ c f²
         return PowerRates(*columns)
 

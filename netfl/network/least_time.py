@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netfl.network.build import build_layout, compute_streams
-from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.build import build_layout, compute_streams, open_budget
 from netfl.network.radio.transmission import share_gain_db
-from netfl.network.reception import Reception
+from netfl.network.radio.user_bands import UserBands
 from netfl.network.sizes import update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.types import AccessContext, Floats
@@ -80,25 +79,18 @@ def least_times(spec: NetworkSpec, context: AccessContext, *, at_best: bool) -> 
         airtime_s = np.full(context.users, cut.max_bits / max(spec.air_rates_bps))
     if spec.radio is not None and spec.reception is not None:
         layout = build_layout(spec, context)
-        budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+        budget = open_budget(spec, context, layout)
+        bands = UserBands(spec.reception, budget.bandwidth_hz)
         if at_best:
             snr_db = budget.best_snr_db(users)
         else:
             snr_db = budget.mean_snr_db(users, _INSTANTS_S)
         shares = spec.mac.share_bounds(layout)
         if shares is None:
-            airtime_s = cut.max_bits / _rates_bps(spec.reception, snr_db, spec.radio.bandwidth)
+            airtime_s = cut.max_bits / bands.expected_rates_bps(users, snr_db)
         else:
             share_snr_db = snr_db + share_gain_db(shares.largest)
-            rates_bps = _rates_bps(spec.reception, share_snr_db, spec.radio.bandwidth)
+            rates_bps = bands.expected_rates_bps(users, share_snr_db)
             airtime_s = cut.max_bits / (shares.largest * rates_bps)
     airtime_s, spacing_s = spec.mac.frame_times_s(cut.max_bits, snr_db, airtime_s)
     return LeastTimes(train_s, cut.count, airtime_s, spacing_s)
-
-
-def _rates_bps(reception: Reception, snr_db: Floats, bandwidth_hz: float) -> Floats:
-    """Return the rate that each sender takes at its SNR, ``[n]``."""
-    if reception.follows_snr:
-        return reception.expected_rate_bps(snr_db, bandwidth_hz)
-    rates_bps = [reception.rate_bps(bandwidth_hz, mode) for mode in range(reception.modes)]
-    return np.array(rates_bps)[reception.choose(snr_db, bandwidth_hz)]

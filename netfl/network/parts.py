@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.compute import as_tuple
+from netfl.network.interference import Interference
+from netfl.network.interference.collide import Collide
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
 from netfl.network.probe import Probe
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
-from netfl.network.radio.link_budget import Radio
+from netfl.network.radio.radios import Radio
 from netfl.network.reception import Reception
 from netfl.network.routing import Routing
 from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
-from netfl.registry import FamilyMember, NotWith, Spec
-from netfl.units import Decibels
+from netfl.registry import FamilyMember, Spec, to_line_error
 
 
 class NetworkParts(Spec):
@@ -37,18 +39,16 @@ class NetworkParts(Spec):
     motion: Annotated[Motion, FamilyMember()] | None = None
     """Motion of users; ``null``: none.  A user stays with the tower that was nearest at the start."""
     radio: Radio | None = None
-    """Radio of the users."""
+    """Radios of users and towers."""
     channel: tuple[Annotated[Channel, FamilyMember()], ...] = ()
     """Channel models, whose gains add up in dB; an empty list is a gain of 0 dB.  With a ``motion``, ``rayleigh``,
     ``rician`` and ``nakagami`` without a key for their pace follow it."""
     reception: Annotated[Reception, FamilyMember()] | None = None
     """Condition for decoding a signal, and the bit rate."""
-    interference: Literal["collide", "sinr"] = "collide"
-    """Outcome of attempts that overlap on one channel: they ``collide``, or their ``sinr`` decides."""
-    capture: Annotated[Annotated[Decibels, Field(ge=0)] | None, NotWith("interference", "sinr")] = None
-    """Ratio by which a signal must exceed the sum of its interference to be received; ``null`` for never."""
+    interference: Annotated[Interference, FamilyMember()] = Collide()
+    """Outcome of attempts that overlap on one channel."""
     shared_air: bool = False
-    """Whether users of other cells interfere, too; with ``sinr`` or ``capture`` only, and not with `csma_ca`."""
+    """Whether users of other cells interfere, too; not with ``interference: collide``, and not with `csma_ca`."""
     unreachable: Literal["error", "keep"] = "error"
     """Treatment of users whose best signal is too weak: ``error`` refuses them, ``keep`` allows them."""
     mac: Annotated[Mac, FamilyMember()] | None = None
@@ -66,6 +66,20 @@ class NetworkParts(Spec):
     probe: Probe | None = None
     """Samples of links and outages during a ``duration``."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_capture(cls, value: Any) -> Any:
+        """Refuse the key ``capture`` of earlier development versions; ``null`` meant none."""
+        if not isinstance(value, Mapping) or "capture" not in value:
+            return value
+        margin = value["capture"]
+        if margin is None:
+            return {key: entry for key, entry in value.items() if key != "capture"}
+        unit = " dB" if isinstance(margin, int | float) else ""
+        remedy = f"write interference: {{kind: capture, margin: {margin}{unit}}}"
+        fault = Fault("capture", "it is a model of interference, and no key of its own", None, remedy)
+        raise ValidationError.from_exception_data(cls.__name__, [to_line_error(fault)])
+
     @property
     def user_traffic(self) -> tuple[Traffic, ...]:
         """Traffic that enters at users, and so is sent over the air."""
@@ -73,9 +87,15 @@ class NetworkParts(Spec):
 
     @property
     def air_rates_bps(self) -> tuple[float, ...]:
-        """Bit rate of each mode of a frame on the air; a single 0 if nothing states one, or if it follows the SNR."""
+        """Bit rate of each mode of a frame on the air; a single 0 if nothing states one, or if it follows the SNR.
+
+        Users of different bandwidths have the rates of both the narrowest and the widest of them.
+        """
         if self.mac is not None and self.mac.rate_bps is not None:
             return (self.mac.rate_bps,)
         if self.reception is None or self.radio is None or self.reception.follows_snr:
             return (0.0,)
-        return tuple(self.reception.rate_bps(self.radio.bandwidth, mode) for mode in range(self.reception.modes))
+        bands_hz = dict.fromkeys(self.radio.bandwidth_bounds_hz)
+        return tuple(
+            self.reception.rate_bps(band_hz, mode) for band_hz in bands_hz for mode in range(self.reception.modes)
+        )

@@ -306,7 +306,7 @@ def _build_packet_queues(
     for traffic, key, traffic_name in zip(config.traffic, keys, class_names(config.traffic), strict=True):
         if traffic.source != "users":
             continue
-        link_bps = 1.0 / medium.longest_s(1.0)
+        link_bps = 1.0 / medium.longest_s(1.0, ids)
         arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
         queues.append(PacketQueue(ids, traffic, arrivals, tower, log, traffic_name))
     return queues

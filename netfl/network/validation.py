@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from netfl.errors import Fault, suggest
 from netfl.network.channel._fading import pace_faults
+from netfl.network.mac import Mac
+from netfl.network.radio.radios import Radio
 from netfl.network.spec import NetworkSpec
 from netfl.network.traffic import class_names
 from netfl.registry import no_effect
@@ -13,7 +15,7 @@ from netfl.types import ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"
 """Reason why a key of rounds has no effect."""
-_LINK = ("channel", "capture", "interference", "unreachable")
+_LINK = ("channel", "interference", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
     "on_new_version", "allocation",
@@ -40,6 +42,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     yield from _traffic_faults(spec)
     yield from _energy_faults(spec, users_send=users_send)
     yield from _allocation_faults(spec)
+    yield from _radio_faults(spec)
     if is_timed and spec.traffic and all(traffic.destination == "tower" for traffic in spec.traffic):
         reason = "because all traffic leaves at the tower"
         remedy = "leave it out, or set destination: server"
@@ -53,8 +56,8 @@ def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
     """Cells that would share one collision domain, and users that would not sense those of other cells."""
     if not spec.shared_air:
         return
-    if spec.interference == "collide" and spec.capture is None:
-        remedy = "set interference: sinr, or a capture ratio"
+    if spec.interference.loses_all:
+        remedy = "set interference: sinr, or interference: {kind: capture, margin: 6 dB}"
         yield Fault("shared_air", "all cells would share one collision domain", None, remedy)
     if spec.mac is not None and spec.mac.has_carrier_sense:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
@@ -195,7 +198,8 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
         problem = "the MAC has one rate, but the rates of the reception follow the SNR"
         yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
     elif mac.rate_bps is not None and spec.radio is not None and spec.reception is not None:
-        reception_bps = spec.reception.rate_bps(spec.radio.bandwidth)
+        rates_bps = [spec.reception.rate_bps(band_hz) for band_hz in spec.radio.bandwidth_bounds_hz]
+        reception_bps = max(rates_bps, key=lambda rate_bps: abs(rate_bps - (mac.rate_bps or 0.0)))
         if spec.reception.modes > 1:
             problem = "the MAC has one rate, but the reception has several"
             yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
@@ -204,9 +208,51 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
             yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
     if spec.reception is not None:
         yield from (fault.under("reception") for fault in mac.reception_faults(spec.reception))
-    if spec.radio is not None and mac.bandwidth_hz is not None and mac.bandwidth_hz != spec.radio.bandwidth:
-        problem = f"its bandwidth is {mac.bandwidth_hz:g} Hz, but the radio's is {spec.radio.bandwidth:g} Hz"
-        yield Fault("mac", problem, None, "set the same bandwidth")
+    if spec.radio is not None:
+        yield from _band_faults(mac, spec.radio)
+
+
+def _band_faults(mac: Mac, radio: Radio) -> Iterator[Fault]:
+    """A MAC that has another bandwidth than the radio, or that divides one band among users of several."""
+    low_hz, high_hz = radio.bandwidth_bounds_hz
+    if mac.divides_band and low_hz < high_hz:
+        problem = "the MAC divides one band among the users of a cell, but their bandwidths differ"
+        yield Fault("radio.bandwidth", problem, None, "give one bandwidth, or take another MAC, such as round_robin")
+    if mac.bandwidth_hz is None or mac.bandwidth_hz == low_hz == high_hz:
+        return
+    radio_text = f"{high_hz:g} Hz" if low_hz == high_hz else f"from {low_hz:g} to {high_hz:g} Hz"
+    problem = f"its bandwidth is {mac.bandwidth_hz:g} Hz, but the radio's is {radio_text}"
+    yield Fault("mac", problem, None, "set the same bandwidth")
+
+
+def _radio_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Radios of unknown classes, settings without effect, and a downlink whose power or bandwidth is not known."""
+    radio = spec.radio
+    if radio is None:
+        return
+    known_devices = [] if spec.compute is None or spec.compute.devices is None else [*spec.compute.devices]
+    yield from (fault.under("radio") for fault in radio.device_faults(known_devices))
+    if spec.downlink is None:
+        reason = "without a downlink: towers send nothing over the air"
+        for key, tower in (
+            ("tower", radio.tower),
+            *((f"towers.{name}", tower) for name, tower in radio.towers.items()),
+        ):
+            yield from no_effect(tower, ["power"], reason, prefix=f"radio.{key}.")
+        if "noise_figure" in radio.differing:
+            reason = "without a downlink, on which alone users receive"
+            yield Fault("radio.noise_figure", f"has no effect by user {reason}", None, "give one number")
+        return
+    if radio.tower.power is not None and spec.downlink.power is not None:
+        problem = "the power of towers is given twice: downlink.power has it, too"
+        yield Fault("radio.tower.power", problem, radio.tower.power, "leave one of them out")
+    has_power = spec.downlink.power is not None or radio.tower.power is not None
+    if "power" in radio.differing and not has_power:
+        problem = "missing: without it towers have the power of their users, but these powers differ"
+        yield Fault("downlink.power", problem, None, "give the power of towers")
+    if "bandwidth" in radio.differing and spec.downlink.mode == "multicast":
+        problem = "one signal is sent to all users of a tower in one band, but their bandwidths differ"
+        yield Fault("downlink.mode", problem, "multicast", "take unicast, or give one bandwidth")
 
 
 def _probe_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:

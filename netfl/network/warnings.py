@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netfl.network.build import build_layout, compute_streams
+from netfl.network.build import build_layout, compute_streams, open_budget
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import Measured
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
@@ -16,7 +16,6 @@ from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
-from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.registry import kind_of
@@ -60,7 +59,7 @@ def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) 
     if spec.radio is None:
         return
     users = np.unique(np.linspace(0, layout.users - 1, _MAX_LINKS).astype(np.int64))
-    budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+    budget = open_budget(spec, context, layout)
     gains_db = budget.mean_gains_db(users, _INSTANTS_S)
     total_db = gains_db.sum(axis=0)
     amplified = np.flatnonzero(total_db > _ROUNDING_DB)
@@ -87,7 +86,9 @@ def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
     judged_at_start = [mode for mode in range(reception.modes) if not reception.can_follow_fading(mode)]
     if not judged_at_start:
         return
-    slowest_bps = min(reception.rate_bps(spec.radio.bandwidth, mode) for mode in judged_at_start)
+    slowest_bps = min(
+        reception.rate_bps(band_hz, mode) for band_hz in spec.radio.bandwidth_bounds_hz for mode in judged_at_start
+    )
     coherences_s = [channel.coherence_in(layout) for channel in with_carrier(spec.channel)]
     coherence_s = min(coherences_s)
     frame_bits = largest_frame_bits(spec, context)
@@ -205,7 +206,7 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
     slowest_s = frame_bits / slowest_bps
     yield from spec.mac.warnings(frame_bits / max(spec.air_rates_bps), slowest_s)
     if spec.radio is not None:
-        budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+        budget = open_budget(spec, context, layout)
         users = np.arange(layout.users)
         yield from spec.mac.link_warnings(frame_bits, lambda: budget.mean_snr_db(users, _INSTANTS_S))
     longest_s = slowest_s
@@ -229,7 +230,7 @@ def _fragile_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]
 
 def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
     """Cells whose users get more packets than they can send, even without collisions, outages and updates."""
-    if spec.mac is None or spec.interference == "sinr" or spec.exempt is not None:
+    if spec.mac is None or spec.interference.receives_several or spec.exempt is not None:
         return  # several frames can be received at once
     if spec.reception is not None and spec.reception.follows_snr:
         return  # no rate is the highest
@@ -320,7 +321,7 @@ def _max_delay_s(spec: NetworkSpec, context: AccessContext, layout: Layout) -> f
     """Return the largest propagation delay between a user and its tower; 0 at the speed of light, as negligible."""
     if spec.radio is None or all(channel.speed_m_s >= LIGHT_M_S for channel in spec.channel):
         return 0.0
-    budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+    budget = open_budget(spec, context, layout)
     instants_s = _INSTANTS_S[:1] if layout.paths is None else _INSTANTS_S
     delays_s = [budget.delay_s(np.arange(layout.users), time_s) for time_s in instants_s]
     return max(float(delay_s.max()) for delay_s in delays_s if delay_s is not None)

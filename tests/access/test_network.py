@@ -289,7 +289,7 @@ def test_settings_that_do_not_fit_the_scenario_are_errors():
 @pytest.mark.parametrize(
     ("overrides", "problem"),
     [
-        ({"interference": "sinr", "capture": "3 dB"}, "capture: has no effect with interference: sinr"),
+        ({"capture": "3 dB"}, "write interference: {kind: capture, margin: 3 dB}"),
         ({"downlink": {"mode": "multicast"}, "broadcast_rate": 1}, "broadcast_rate: has no effect with downlink"),
         ({"compute": {"speed": 0}}, "greater than 0"),
         ({"broadcast_rate": "5 s"}, "instead of a bit rate"),

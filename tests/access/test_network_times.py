@@ -189,7 +189,8 @@ def test_errors_of_a_timed_network():
     valid = {"traffic": {"kind": "saturated"}, "mac": {"kind": "csma_ca"}}
     assert error_keys(network(**valid)) == set()
     assert error_keys(network(**valid, round={"kind": "first", "m": 3}, update_size="1 kB")) == {"round", "update_size"}
-    assert error_keys(network(**valid, capture="3 dB")) == {"capture"}
+    capture = {"kind": "capture", "margin": "3 dB"}
+    assert error_keys(network(**valid, interference=capture)) == {"interference"}
     assert error_keys(network(**valid, interference="sinr")) == {"interference"}
     assert error_keys(network(**valid, shared_air=True)) == {"shared_air"}
     classes = [{"kind": "saturated"}, {"kind": "poisson", "rate": 1, "name": "saturated"}]
@@ -281,7 +282,7 @@ def test_interference_between_cells_follows_the_path_gains(make_context, ratio, 
     """The SINR is 30 log(900 / 100) = 28.63 dB; noise is negligible."""
     for overrides in (
         {"interference": "sinr", "reception": RADIO["reception"] | {"threshold": ratio}},
-        {"capture": ratio},
+        {"interference": {"kind": "capture", "margin": ratio}},
     ):
         metrics, *_ = run_timed(make_context, two_cells(**overrides), 2, 9.5)
         assert metrics["delivered"] == (20 if valid else 0)
@@ -293,16 +294,20 @@ def test_interference_between_cells_follows_the_path_gains(make_context, ratio, 
         assert alone["delivered"] == 20
 
 
-@pytest.mark.parametrize("overrides", [{"interference": "sinr"}, {"capture": 6.0}], ids=str)
-def test_shared_air_is_refused_with_carrier_sensing(overrides):
+@pytest.mark.parametrize("interference", ["sinr", {"kind": "capture", "margin": 6.0}], ids=str)
+def test_shared_air_is_refused_with_carrier_sensing(interference):
     """Each cell senses its own users only, so neighbours on one channel would collide undetected."""
     sensing_mac = {"kind": "csma_ca", "standard": "802.11a"}
-    faults = nested_faults(two_cells(**overrides, mac=sensing_mac), "", ScenarioFacts(2, 1, duration_s=1.0))
+    faults = nested_faults(
+        two_cells(interference=interference, mac=sensing_mac), "", ScenarioFacts(2, 1, duration_s=1.0)
+    )
     (fault,) = [fault for fault in faults if fault.key == "shared_air"]
     assert fault.value is True
     assert "sense" in fault.problem
     assert "leave it out" in fault.remedy
-    assert error_keys(two_cells(**overrides), 2) == set(), "a MAC without carrier sensing may share the channel"
+    assert error_keys(two_cells(interference=interference), 2) == set(), (
+        "a MAC without carrier sensing may share the channel"
+    )
     assert "shared_air" not in error_keys(two_cells(mac=sensing_mac, shared_air=False), 2)
 
 

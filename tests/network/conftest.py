@@ -70,7 +70,7 @@ class PlannedOutages(NodeAvailability):
 class ScriptedLinks:
     """Links whose SNR in dB is a function of the users and the time."""
 
-    radio = SimpleNamespace(bandwidth=1e5)
+    bandwidth_hz = 1e5
 
     def __init__(self, snr_db, users=1):
         self._snr_db, self.users = snr_db, users

@@ -156,8 +156,8 @@ def test_user_exempt_from_fading_is_always_received():
 def test_user_exempt_from_fading_still_collides():
     """Without noise the SINR depends on interference, which is as strong as the signal."""
     collisions = {"mac": {"kind": "slotted_aloha", "probability": 1.0}} | DEADLINE
-    for interference in ({"interference": "sinr"}, {"capture": "3 dB"}, {}):
-        rounds, rows = run_rounds(3, 3, **collisions, **interference, exempt={"fading": [1]})
+    for interference in ("sinr", {"kind": "capture", "margin": "3 dB"}, "collide"):
+        rounds, rows = run_rounds(3, 3, **collisions, interference=interference, exempt={"fading": [1]})
         assert not delivery_counts(rounds)
         assert {row[6] for row in rows_of(rows, {1}, "failed")} == {"collided"}
 

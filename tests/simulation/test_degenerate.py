@@ -137,11 +137,12 @@ def test_signal_at_the_threshold_is_received(gain_db, delivered, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("gain", "delivered"), [("10000 dB", 2), ("-10000 dB", 0)])
-@pytest.mark.parametrize("collisions", [{"interference": "sinr"}, {"capture": "1 dB"}], ids=str)
-def test_interference_with_extreme_gains(collisions, gain, delivered, tmp_path):
+@pytest.mark.parametrize("interference", ["sinr", {"kind": "capture", "margin": "1 dB"}], ids=str)
+def test_interference_with_extreme_gains(interference, gain, delivered, tmp_path):
     """Four signals of equal power have -4.8 dB each for any gain; none captures the tower."""
     overrides = {
-        "mac": {"kind": "slotted_aloha", "probability": 1.0 if "interference" in collisions else 0.3}, **collisions,
+        "mac": {"kind": "slotted_aloha", "probability": 1.0 if interference == "sinr" else 0.3},
+        "interference": interference,
         "channel": [{"kind": "constant", "gain": gain}], "unreachable": "keep",
         "reception": {"kind": "snr_threshold", "threshold": "-5 dB", "rate": "20 kbps"},
         "compute": {"speed": 10.0, "samples": 50},
@@ -157,11 +158,14 @@ def test_capture_with_an_extreme_threshold_never_occurs(tmp_path):
         "compute": {"speed": 10.0, "samples": 50},
     }  # fmt: skip
     high_threshold, lower_threshold = (
-        run(tmp_path / str(capture), **overrides, capture=capture) for capture in ("1e6 dB", "900 dB")
+        run(tmp_path / margin, **overrides, interference={"kind": "capture", "margin": margin})
+        for margin in ("1e6 dB", "900 dB")
     )
     assert high_threshold.deliveries.equals(lower_threshold.deliveries)
     assert len(high_threshold.deliveries) == 10
-    assert not high_threshold.deliveries.equals(run(tmp_path / "ratio", **overrides, capture="3 dB").deliveries)
+    capture = {"kind": "capture", "margin": "3 dB"}
+    ratio = run(tmp_path / "ratio", **overrides, interference=capture)
+    assert not high_threshold.deliveries.equals(ratio.deliveries)
 
 
 @pytest.mark.filterwarnings("error")

@@ -61,7 +61,19 @@ CYCLE_S = 3.0
 """Longest time of a model of outages or fading, as examples with hours would not change in a run of seconds."""
 _ROUND_KEYS = ("round", "compute", "broadcast_rate", "update_size")
 
-BUILT_AXES = {"air", "channel", "mac", "motion", "outage", "placement", "reception", "routing", "source", "topology"}
+BUILT_AXES = {
+    "air",
+    "channel",
+    "mac",
+    "motion",
+    "outage",
+    "placement",
+    "radio",
+    "reception",
+    "routing",
+    "source",
+    "topology",
+}
 """Axes whose errors may depend on the layout."""
 
 
@@ -164,8 +176,13 @@ def axes() -> dict[str, dict[str, Any]]:
         | {kind: rounds[kind] for kind in rounds if kind != "first"},
         "channel": {"none": None} | slowed(members("network/channel"), "network/channel"),
         "reception": {"base": None, **members("network/reception"), "shannon capacity": {"kind": "shannon"}},
+        "radio": {"one": {}, "powers": {"power": [16 + 2 * (user % 3) for user in range(USERS)],
+                                        "antenna_gain": {"distribution": "normal", "mean": "0 dB", "std": "2 dB"}},
+                  "bands": {"bandwidth": [1.0, 0.5, 1.0, 0.25, 0.5, 1.0]},
+                  "towers": {"tower": {"noise_figure": "3 dB", "antenna_gain": "5 dB"},
+                             "towers": {"tower:0": {"noise_figure": "9 dB"}}}},
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
-        "interference": {"collide": {}, "capture": {"capture": "6 dB"}, "sinr": {"interference": "sinr"}},
+        "interference": {"collide": None, **members("network/interference")},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
                      **members("network/topology")},
@@ -223,7 +240,9 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     for key in ("routing", "queue", "motion", "transport", "selection", "energy", "exempt", "staleness"):
         if has[key]:
             access[key] = value[key]
-    access |= value["interference"] | value["air"]
+    access |= value["air"]
+    if value["interference"] is not None:
+        access["interference"] = value["interference"]
     access.setdefault("compute", {}).update(value["compute"])
     if value["channel"] is not None:
         access["channel"] = [*access["channel"], value["channel"]]
@@ -304,8 +323,20 @@ def _fit_radio(access, value, has):
     if mac == "csma_ca":
         if has["budget"]:
             raise RefusedError("there is no link budget without a reception")
+        if has["radio"]:
+            raise RefusedError("there is no radio without a reception")
         for section in ("radio", "channel", "reception"):
             del access[section]
+        return
+    radio = dict(value["radio"])
+    if "power" in radio:
+        radio["power"] = [f"{level} dBm" for level in radio["power"]]
+        if "downlink" in access:
+            access["downlink"] = access["downlink"] | {"power": "16 dBm"}
+    if "bandwidth" in radio:  # parts of the band of the others
+        band_hz = 4e3 if channel == "underwater" else BANDWIDTH_HZ
+        radio["bandwidth"] = [band_hz * part for part in radio["bandwidth"]]
+    access["radio"] |= radio
 
 
 def checked(levels: dict[str, str], *, is_whole: bool = True) -> Row:
@@ -355,11 +386,15 @@ def budgeted(row: Row) -> Row:
     pairs = itertools.product(np.linspace(0.0, 2 * DURATION_S, 17).tolist(), users.tolist())
     snr_db = [config.medium.snr_db(users[user : user + 1], towers[user], time_s) for time_s, user in pairs]
     have_db = float(np.median(np.reshape(snr_db, (-1, len(users))), axis=0).min())
-    bits, band_hz, reception = largest_frame_bits(access, context), access.radio.bandwidth, access.reception
-    need_db = min(
-        minimum_snr_db(lambda snr_db, mode=mode: reception.success(snr_db, band_hz, bits, mode), _CERTAIN)
-        for mode in range(reception.modes)
-    )
+    bits, reception = largest_frame_bits(access, context), access.reception
+
+    def needed_db(band_hz):
+        return min(
+            minimum_snr_db(lambda snr_db, mode=mode: reception.success(snr_db, band_hz, bits, mode), _CERTAIN)
+            for mode in range(reception.modes)
+        )
+
+    need_db = max(map(needed_db, access.radio.bandwidth_bounds_hz))
     if reception.follows_snr:  # any SNR suffices for some rate
         need_db = _CAPACITY_DB
     margin_db = axes()["budget"][row.levels.get("budget", "strong")] + getattr(reception, "margin", 0.0)

@@ -417,7 +417,8 @@ def watched():  # noqa: PLR0915 - one patch after the other
             watch.bits[path]["received"] += float(each[is_received].sum())
             watch.bits[path]["failed"] += float(each[~is_received].sum())
             medium, received = path._medium, event.value[list(flight.places)]
-            alone = getattr(medium, "_capture_db", None) is None and not getattr(medium, "_sinr", False)
+            interference = getattr(medium, "_interference", None)
+            alone = interference is None or interference.loses_all
             if alone and flight.share is None and received.any():
                 assert np.count_nonzero(received) == 1
                 watch.airtimes_s[path._channel, flight.channel].append((flight.start_s, flight.end_s))

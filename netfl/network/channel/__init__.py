@@ -134,10 +134,16 @@ class Channel(Spec):
         """True if the gain contains the path loss of the link, so that another model of it would count it twice."""
         return False
 
+    @property
+    def needs_radio(self) -> bool:
+        """True if `fitted` needs one radio for all users: if the model has it, unless it overrides this."""
+        return type(self).fitted is not Channel.fitted
+
     def fitted(self, power_dbm: float, noise_dbm: float, bandwidth_hz: float) -> Self:
         """Return this model for links of that power, noise and bandwidth; by default the model itself.
 
-        A model whose data are SNRs or rates converts them to gains by these numbers.
+        The power contains the gains of both antennas.  A model whose data are SNRs or rates converts them to gains by
+        these numbers.
         """
         return self
 

@@ -110,6 +110,10 @@ class Measured(Channel):
     def has_path_loss(self) -> bool:
         return True
 
+    @property
+    def needs_radio(self) -> bool:
+        return self.measured.quantity in {"snr_db", "rate_bps"}
+
     def fitted(self, power_dbm: float, noise_dbm: float, bandwidth_hz: float) -> Self:
         copy = self.model_copy()
         copy._levels = _RadioLevels(power_dbm, noise_dbm, bandwidth_hz)

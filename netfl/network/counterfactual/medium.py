@@ -32,20 +32,21 @@ class UnfadedMedium(FadingMedium):
     def __init__(self, exemptions: Exemptions, *parts: Any, **options: Any) -> None:
         super().__init__(*parts, **options)
         self._exemptions = exemptions
-        self._fastest_mode = self._reception.choose(np.array([_AMPLE_DB]), self._bandwidth_hz)[0]
+        users = np.arange(self._link_budget.users)
+        self._fastest_modes = self._bands.choose(users, np.full(len(users), _AMPLE_DB))  # [users]
 
     def choose(
         self,
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None = None,
+        boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
     ) -> Ints:
         modes = super().choose(ids, tower, time_s, boost_db, share)
-        return np.where(self._is_exempt(ids), self._fastest_mode, modes)
+        return np.where(self._is_exempt(ids), self._fastest_modes[ids], modes)
 
-    def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
+    def can_receive(self, ids: Ints, bits: float, boost_db: float | Floats) -> Bools:
         return super().can_receive(ids, bits, boost_db) | self._is_exempt(ids)
 
     def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:

@@ -111,9 +111,9 @@ class Lorawan(Mac):
     are not modelled.  Acknowledgements take no airtime and are never lost, and towers receive while they send.
 
     **Interference.**  Frames on the same channel with the same spreading factor interfere; different factors are
-    orthogonal by default.  With ``access.interference: collide`` overlapping frames are lost, except one stronger by
-    ``access.capture``, 6 dB for LoRa.  With ``sinr`` the thresholds of `lora` decide, for each pair of spreading
-    factors.
+    orthogonal by default.  With ``access.interference: collide`` overlapping frames are lost.  With ``capture`` one is
+    spared that is stronger by ``margin``, 6 dB for LoRa.  With ``sinr`` the thresholds of `lora` decide, for each pair
+    of spreading factors.
 
     Exact: n senders that are silent for a fixed time of one airtime T at least and then for an exponential one, a cycle
     of μ in all, and pick one of M channels, are received with probability (1 - 2 T / (M μ))^(n-1): a user that begins

@@ -97,7 +97,7 @@ class Cell:
         """
         if self._medium.follows_snr:
             raise ScenarioError([UNLIMITED_AIRTIME.under("reception")])
-        return self._medium.longest_s(self._queue.max_bits)
+        return self._medium.longest_s(self._queue.max_bits, self.ids)
 
     def airtimes_s(self, users: Users, share: float | Floats | None = None) -> Floats:
         """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``.
@@ -367,11 +367,15 @@ class Cell:
     def _airtimes_in_band_s(self, users: Users, mode: ArrayLike) -> float | Floats:
         """Return the airtime of each next frame in the whole band, one for all or ``[n]``."""
         bits = self._queue.bits(users)
-        if isinstance(bits, float) and isinstance(mode, int):
+        if isinstance(bits, float) and isinstance(mode, int) and self._medium.has_one_band:
             return self._medium.airtime_s(bits, mode)
         bits_of_each = np.broadcast_to(bits, len(users)).tolist()
         mode_of_each = np.broadcast_to(mode, len(users)).tolist()
-        return np.array([self._medium.airtime_s(*frame) for frame in zip(bits_of_each, mode_of_each, strict=True)])
+        frames = zip(bits_of_each, mode_of_each, self._medium.bandwidths_hz(self.ids[users]), strict=True)
+        airtimes_s = np.array([self._medium.airtime_s(*frame) for frame in frames])
+        if len(users) == 1 and not self._medium.has_one_band:
+            return float(airtimes_s[0])
+        return airtimes_s
 
 
 def _equal_after_rounding(durations_s: Floats) -> Floats:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
 
 import numpy as np
 
+from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames
+from netfl.network.interference._conformance import checked_success
+from netfl.network.interference.collide import Collide
 from netfl.network.layout import NodeId
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium, ReceptionResult, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Signal, Transmission, share_gain_db, touch_tolerance_s
+from netfl.network.radio.user_bands import UserBands
 from netfl.network.reception import FadedFrames, Reception
+from netfl.registry import is_plugin
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
 from netfl.units import db_to_linear
@@ -22,6 +28,7 @@ _MAX_KEPT = 4096
 """Links of which the last SNR is kept."""
 _CERTAIN = (0.0, 1.0)
 """Probabilities for which nothing is drawn."""
+_COLLIDE = Collide()
 
 
 @dataclass(slots=True)
@@ -49,14 +56,8 @@ class FadingMedium(Medium):
     its SNR does not suffice: that at its start or, where the reception has a formula for it and fading changes the SNR
     on the way, that in each part of it.
 
-    Transmissions that overlap on a channel interfere.  With *interference* ``collide`` they have ``collided``, except
-    one that is stronger than all others together by *capture_db*.  With ``sinr`` the reception depends on the ratio of
-    the signal to noise and interference at the worst moment; one that fails by that has ``collided`` if it would have
-    been received alone.  The power of others is that at their start.  Where the reception states thresholds for pairs
-    of modes, the interference of each mode is compared with its own threshold, apart from the noise.
-
-    Args:
-        capture_db: margin by which a signal must exceed all others to be received; ``None`` for never.
+    Transmissions that overlap on a channel interfere, and *interference* decides which of them are received.  One that
+    fails by that has ``collided`` if it would have been received alone.  The power of others is that at their start.
     """
 
     def __init__(
@@ -66,21 +67,25 @@ class FadingMedium(Medium):
         connection: Connection,
         streams: Streams,
         *,
-        interference: Literal["collide", "sinr"] = "collide",
-        capture_db: float | None = None,
+        interference: Interference = _COLLIDE,
     ) -> None:
         self.follows_snr = reception.follows_snr
         self.snr_gap_db = reception.snr_gap_db
-        rate_bps = math.nan if reception.follows_snr else reception.rate_bps(air.radio.bandwidth)
+        bands = UserBands(reception, air.bandwidth_hz)
+        rate_bps = math.nan
+        if bands.common_hz is not None and not reception.follows_snr:
+            rate_bps = reception.rate_bps(bands.common_hz)
         Medium.__init__(self, rate_bps, connection)
+        self.has_one_band = bands.common_hz is not None
         self.modes = reception.modes
         self.mode_names = [reception.mode_name(mode) for mode in range(reception.modes)]
         self._link_budget = air
         self._reception = reception
-        self._bandwidth_hz = air.radio.bandwidth
+        self._bands = bands
+        self._bandwidth_hz = math.nan if bands.common_hz is None else bands.common_hz  # that of all users
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
-        self._sinr = interference == "sinr"
-        self._capture_db = capture_db
+        self._interference = interference
+        self._is_checked = is_plugin(interference)
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
 
@@ -95,35 +100,45 @@ class FadingMedium(Medium):
         self._last_snr_db.clear()
         self._link_budget.power_offset_db = offset_db
 
-    def airtime_s(self, bits: float, mode: int = 0) -> float:
-        return bits / self._reception.rate_bps(self._bandwidth_hz, mode)
+    def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
+        return bits / self._reception.rate_bps(self._bandwidth_hz if bandwidth_hz is None else bandwidth_hz, mode)
 
-    def longest_s(self, bits: float) -> float:
+    def bandwidths_hz(self, ids: Ints) -> Sequence[float | None]:
+        if self.has_one_band:
+            return Medium.bandwidths_hz(self, ids)
+        bandwidths_hz: list[float | None] = self._bands.bandwidths_hz(ids).tolist()
+        return bandwidths_hz
+
+    def longest_s(self, bits: float, ids: Ints | None = None) -> float:
         if self.follows_snr:
             return math.inf
-        return Medium.longest_s(self, bits)
+        return max(
+            self.airtime_s(bits, mode, band_hz)
+            for band_hz in self._bands.distinct_hz(ids)
+            for mode in range(self.modes)
+        )
 
     def choose(
         self,
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None = None,
+        boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
     ) -> Ints:
         snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
-        return self._reception.choose(snr_db, self._bandwidth_hz)
+        return self._bands.choose(ids, snr_db)
 
     def rates_bps(
         self,
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None = None,
+        boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
     ) -> Floats:
         snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
-        rates_bps = self._reception.expected_rate_bps(snr_db, self._bandwidth_hz)
+        rates_bps = self._bands.expected_rates_bps(ids, snr_db)
         if share is None:
             return rates_bps
         return np.asarray(share * rates_bps)
@@ -133,7 +148,7 @@ class FadingMedium(Medium):
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None,
+        boost_db: float | Floats | None,
         share: float | Floats | None,
     ) -> Floats:
         """Return the SNR of each link, as the sender knows it, ``[n]``; the arguments are those of `choose`."""
@@ -160,8 +175,12 @@ class FadingMedium(Medium):
         self._downlinks_drawn[ids] += 1
         return is_up & (draws < probability)
 
-    def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
-        return self.best_snr_db(ids) + boost_db >= self._reception.threshold_db(self._bandwidth_hz, bits)
+    def can_receive(self, ids: Ints, bits: float, boost_db: float | Floats) -> Bools:
+        return np.asarray(self.best_snr_db(ids) + boost_db >= self.threshold_db(ids, bits))
+
+    def threshold_db(self, ids: Ints, bits: float) -> float | Floats:
+        """Return the SNR at which *bits* are received with a negligible probability, one for all or ``[n]``."""
+        return self._bands.threshold_db(ids, bits)
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``.
@@ -195,9 +214,11 @@ class FadingMedium(Medium):
                 probability[place] = self._undisturbed_success(ids[place : place + 1], signal)[0]
             return probability
         for mode in np.unique(modes).tolist():
-            signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode), bits, mode)
-            is_in_mode = modes == mode
-            probability[is_in_mode] = self._undisturbed_success(ids[is_in_mode], signal)
+            for band_hz in self._bands.distinct_hz(ids):
+                signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode, band_hz), bits, mode)
+                is_alike = (modes == mode) & (self._bands.bandwidths_hz(ids) == band_hz)
+                if is_alike.any():
+                    probability[is_alike] = self._undisturbed_success(ids[is_alike], signal)
         return probability
 
     def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
@@ -207,7 +228,7 @@ class FadingMedium(Medium):
         """Return which frames were received: outages, then interference, then fading."""
         n = len(transmission.ids)
         is_disturbed = transmission.is_disturbed
-        if is_disturbed and not self._sinr and self._capture_db is None:  # all that overlap collide
+        if is_disturbed and self._interference.loses_all:
             return mark_interrupted(transmission, ["collided"] * n), unknown_snr(n)
         causes, snr_db = self._receptions(transmission, is_disturbed)
         return mark_interrupted(transmission, causes), snr_db
@@ -246,7 +267,7 @@ class FadingMedium(Medium):
     def _lone_reception(self, transmission: Transmission, snr_db: Floats) -> str:
         """Return the cause of failure of a single frame that nothing disturbs."""
         bits = float(np.max(transmission.frames.bits))
-        probability = float(self._reception.success(snr_db, self._bandwidth_hz, bits, transmission.mode)[0])
+        probability = float(self._bands.success(transmission.ids, snr_db, bits, transmission.mode)[0])
         if probability in _CERTAIN:
             return "" if probability else "faded"
         user = int(transmission.ids[0])
@@ -259,41 +280,55 @@ class FadingMedium(Medium):
 
         One draw decides both.
         """
-        alone = self._success(frames.snr_db, frames.fades, frames.bits, frames.transmission.mode)
+        ids = frames.transmission.ids
+        alone = self._success(ids, frames.snr_db, frames.fades, frames.bits, frames.transmission.mode)
         disturbed = alone
         if frames.is_disturbed:
             disturbed = self._disturbed_success(frames, alone)
-        draws = self._draw(frames.transmission.ids, alone, disturbed)
+        draws = self._draw(ids, alone, disturbed)
         return draws < alone, draws < disturbed
 
     def _disturbed_success(self, frames: ArrivingFrames, alone: Floats, noise: float = 1.0) -> Floats:
         """Return the probability of reception with interference, ``[n]``, of frames that have *alone* without.
 
-        Powers are relative to the noise of the receiver: S of a signal, I of its interference, N of the *noise*.
+        Powers are relative to the noise of the receiver, of which *noise* counts.
         """
         transmission = frames.transmission
-        if self._sinr and self._reception.min_sir_db is not None:  # S / I of each mode, apart from the noise
-            thresholds = db_to_linear(self._reception.min_sir_db)
-            return np.where(self._exceeds_interference(transmission, frames.snr_db, thresholds), alone, 0.0)
+        disturbed = DisturbedFrames(
+            users=transmission.ids,
+            mode=transmission.mode,
+            start_s=transmission.start_s,
+            end_s=transmission.end_s,
+            snr_db=frames.snr_db,
+            alone=alone,
+            others=[self._overlap(other, transmission.tower) for other in transmission.interferers],
+            received_over=partial(self._success_over, frames),
+            min_sir_db=self._reception.min_sir_db,
+            noise=noise,
+            power_in_band=None if self.has_one_band else self._link_budget.power_in_band,
+        )
+        if self._is_checked:
+            return checked_success(self._interference, disturbed)
+        return self._interference.success(disturbed)
 
-        interference = self._interference(transmission, frames.snr_db)
-        if self._sinr:  # S / (N + I)
-            disturbance = interference + noise
-            fades = frames.fades
-            if fades is not None:
-                fades = replace(fades, sinr_db=_over_db(fades.sinr_db, disturbance[:, None]))
-            return self._success(_over_db(frames.snr_db, disturbance), fades, frames.bits, transmission.mode)
+    def _overlap(self, other: Transmission, tower: NodeId) -> OverlappingFrames:
+        """Return another transmission as interference at *tower*."""
+        snr = db_to_linear(self.snr_db(other.ids, tower, other.start_s))
+        end_s = other.end_s - touch_tolerance_s(other)
+        return OverlappingFrames(other.ids, other.mode, other.start_s, end_s, snr)
 
-        # capture: S exceeds I by a margin
-        signal = db_to_linear(frames.snr_db)
-        margin = float(db_to_linear(self._capture_db or 0.0))
-        is_captured = (signal >= interference * margin) & (signal > interference)
-        return np.where(is_captured, alone, 0.0)
+    def _success_over(self, frames: ArrivingFrames, disturbance: float | Floats) -> Floats:
+        """Return the probability that each frame is received over a *disturbance* relative to the noise, ``[n]``."""
+        fades = frames.fades
+        if fades is not None:
+            fades = replace(fades, sinr_db=_over_db(fades.sinr_db, np.reshape(disturbance, (-1, 1))))
+        sinr_db = _over_db(frames.snr_db, disturbance)
+        return self._success(frames.transmission.ids, sinr_db, fades, frames.bits, frames.transmission.mode)
 
     def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
         """Return the probability that each user receives *signal*, or is received, without interference, ``[n]``."""
         snr_db = self.snr_db(ids, signal.tower, signal.start_s) + signal.boost_db
-        return self._success(snr_db, self._fades(ids, signal), signal.bits, signal.mode)
+        return self._success(ids, snr_db, self._fades(ids, signal), signal.bits, signal.mode)
 
     def _fades(self, ids: Ints, signal: Signal) -> FadedFrames | None:
         """Return the SNR in parts of a time; ``None`` where the one at its start holds, and the mode gives the rate."""
@@ -322,10 +357,10 @@ class FadingMedium(Medium):
             return 0.0
         return offset_db[ids]
 
-    def _success(self, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
+    def _success(self, ids: Ints, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
         if fades is None:
-            return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
-        return self._reception.success_over(fades)
+            return self._bands.success(ids, snr_db, bits, mode)
+        return self._bands.success_over(ids, fades)
 
     def _draw(self, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
         """Return a uniform draw for each reception, by the user and its number of draws; none where all is certain."""
@@ -335,36 +370,8 @@ class FadingMedium(Medium):
         self._uplinks_drawn[ids] += 1
         return draws
 
-    def _exceeds_interference(self, transmission: Transmission, snr_db: Floats, thresholds: Floats) -> Bools:
-        """Return whether each signal S exceeds θ I for the interference I of each mode, ``[n]``.
 
-        The *thresholds* θ are linear: a row for the mode of the signal, a column for that of the interference.
-        """
-        exceeds_all = np.ones(len(snr_db), np.bool_)
-        for mode in {transmission.mode, *(other.mode for other in transmission.interferers)}:
-            threshold = thresholds[transmission.mode, mode]
-            exceeds_all &= db_to_linear(snr_db) >= threshold * self._interference(transmission, snr_db, mode)
-        return exceeds_all
-
-    def _interference(self, transmission: Transmission, snr_db: Floats, mode: int | None = None) -> Floats:
-        """Return the power of others, or those in *mode*, over the noise, at each sender's worst moment, ``[n]``."""
-        # other transmissions: start, end and power of each; their sum is largest when one of them starts
-        spans = []
-        for other in transmission.interferers:
-            if mode in {None, other.mode}:
-                other_snr_db = self.snr_db(other.ids, transmission.tower, other.start_s)
-                power = float(db_to_linear(other_snr_db).sum())
-                spans.append((other.start_s, other.end_s - touch_tolerance_s(other), power))
-        moments_s = {max(start_s, transmission.start_s) for start_s, _, _ in spans}
-        sums = [sum(power for start_s, end_s, power in spans if start_s <= at_s < end_s) for at_s in moments_s]
-        worst = max(sums, default=0.0)
-
-        # the other senders of this transmission
-        signals = db_to_linear(snr_db) if mode in {None, transmission.mode} else np.zeros(len(snr_db))
-        return np.asarray(worst + signals.sum() - signals)
-
-
-def _over_db(snr_db: Floats, disturbance: Floats) -> Floats:
+def _over_db(snr_db: Floats, disturbance: float | Floats) -> Floats:
     """Return the SINR of a signal where interference and noise are *disturbance* times the noise."""
     return np.asarray(10.0 * np.log10(db_to_linear(snr_db) / disturbance))
 

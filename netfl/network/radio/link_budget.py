@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike
-from pydantic import Field
+from numpy.typing import ArrayLike, NDArray
 
-from netfl.errors import prefix_faults
+from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.network.channel import Channel, LinkGain
 from netfl.network.channel._conformance import open_checked
 from netfl.network.channel._fading import with_carrier
 from netfl.network.channel._measured import OutsideDataError
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
-from netfl.registry import Spec, is_plugin, stream_keys
+from netfl.network.radio.radios import Radio, one_if_equal, per_distinct
+from netfl.registry import is_plugin, stream_keys
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
-from netfl.units import DecibelMilliwatts, Decibels, Hertz
+from netfl.units import db_to_linear
 
 _MAX_PARTS = 4096
 """Largest number of parts of a transmission."""
@@ -28,50 +27,48 @@ THERMAL_DBM_HZ = -174.0
 """Thermal noise at about 290 K, in dBm per hertz."""
 
 
-class Radio(Spec):
-    """Radio of users and towers.
-
-    The noise power is -174 dBm/Hz + 10 log10(B) + NF; a link's SNR in dB is power + gain - noise.  Antenna gains and
-    cable losses, which only shift the link budget, belong into ``power`` (EIRP plus the tower's antenna gain).
-    """
-
-    power: DecibelMilliwatts
-    """Power of every user."""
-    bandwidth: Annotated[Hertz, Field(gt=0)]
-    """B, the noise bandwidth."""
-    noise_figure: Annotated[Decibels, Field(ge=0)] = 0.0
-    """NF, the increase of the thermal noise by the receiver."""
-
-    @property
-    def noise_dbm(self) -> float:
-        """Noise power."""
-        return THERMAL_DBM_HZ + 10.0 * math.log10(self.bandwidth) + self.noise_figure
-
-
 class LinkBudget:
-    """SNR of all links of a network: power plus the gains of all channels, over the noise.
+    """SNR of all links of a network: power and gains of antennas and channels, over the noise.
 
     Args:
         channels: models of a link's channel, whose gains add up.
         streams: random streams of the network; each channel has its own below them.
+        devices: name of each user's class of devices, ``[users]``; ``None`` without classes.
 
     Attributes:
-        power_offset_db: power of each user above that of the radio, ``[users]``; ``None`` if no user has another power.
+        radios: radios of the users and towers.
+        bandwidth_hz: bandwidth of all users, or of each, ``[users]``.
+        power_offset_db: power of each user above that of its radio, ``[users]``; ``None`` if no user has another power.
 
     Raises:
         ScenarioError: a channel is not valid here; keys start with ``channel`` and its number.
     """
 
-    def __init__(self, radio: Radio, channels: Sequence[Channel], layout: Layout, streams: Streams) -> None:
-        self.radio = radio
+    def __init__(
+        self,
+        radio: Radio,
+        channels: Sequence[Channel],
+        layout: Layout,
+        streams: Streams,
+        devices: NDArray[np.str_] | None = None,
+    ) -> None:
         self.users = layout.users
+        self.radios = radio.open(layout.users, layout.towers, devices, streams.at("radio"))
+        self.bandwidth_hz = one_if_equal(self.radios.bandwidth_hz)
         self.power_offset_db: Floats | None = None
-        self._noise_dbm = _noise_dbm(radio, channels)
-        self._channels = [
-            channel.fitted(radio.power, self._noise_dbm, radio.bandwidth) for channel in with_carrier(channels)
-        ]
         self._layout = layout
         self._streams = streams
+
+        # noise of the medium in the band of each user, and levels of power at the towers, one for all or [users]
+        medium_noise_dbm = _medium_noise_dbm(self.bandwidth_hz, channels)
+        self._is_thermal = medium_noise_dbm is None
+        self._band_noise_dbm = _thermal_dbm(self.bandwidth_hz) if medium_noise_dbm is None else medium_noise_dbm
+        self._tower_of = layout.tower_of if layout.towers else np.zeros(layout.users, np.int64)
+        self._level_dbm, self._noise_dbm = self._levels_at(self._tower_of)
+        self._base_db = self._level_dbm - self._noise_dbm
+        self._bases_db: dict[str, float | Floats] = {}  # of all users at a tower, by its name
+
+        self._channels = self._fitted(with_carrier(channels))
         self._gains = self._open(layout, streams)  # to each user's nearest tower
         self._other_gains: dict[str, list[LinkGain]] = {}  # of all users to a tower, by its name
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
@@ -80,12 +77,12 @@ class LinkBudget:
     def snr_db(self, users: Ints, time_s: ArrayLike, tower: str = "") -> Floats:
         """Return the SNR of each user at *time_s* at *tower*, by default its nearest, without interference, ``[n]``."""
         if not tower or len(self._layout.towers) == 1:
-            return self._sum_db(self._gains, users, time_s)
+            return self._sum_db(self._base_db, self._gains, users, time_s)
         is_nearest = self._layout.tower_of[users] == self._layout.towers.index(tower)
         if is_nearest.all():
-            return self._sum_db(self._gains, users, time_s)
-        distant_db = self._sum_db(self._gains_to(tower), users, time_s)
-        nearest_db = self._sum_db(self._gains, users, time_s)
+            return self._sum_db(self._base_db, self._gains, users, time_s)
+        distant_db = self._sum_db(self._base_at(tower), self._gains_to(tower), users, time_s)
+        nearest_db = self._sum_db(self._base_db, self._gains, users, time_s)
         return np.where(is_nearest, nearest_db, distant_db)
 
     def parts_of(self, start_s: float, end_s: float) -> tuple[Floats, Floats] | None:
@@ -121,12 +118,48 @@ class LinkBudget:
     def mean_snr_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
         """Return the SNR of each user, its gains averaged in dB over *times_s*, ``[n]``."""
         gains_db = self.mean_gains_db(users, times_s)
-        return np.asarray(self.radio.power + gains_db.sum(axis=0) - self._noise_dbm)
+        return np.asarray(_of(self._level_dbm, users) + gains_db.sum(axis=0) - _of(self._noise_dbm, users))
 
     def best_snr_db(self, users: Ints) -> Floats:
         """Return an SNR that each user practically never exceeds, ``[n]``."""
         best_db = sum((gain.peak_db(users) for gain in self._gains), np.zeros(len(users)))
-        return np.asarray(self.radio.power + best_db - self._noise_dbm)
+        return np.asarray(_of(self._level_dbm, users) + best_db - _of(self._noise_dbm, users))
+
+    def downlink_gain_db(self, tower_power_dbm: float | None) -> float | Floats:
+        """Return the SNR of the signal of its tower at each user above that of the user at the tower, in dB.
+
+        Antennas and channels have the same gains in both directions; power and noise figure are those of each end.
+
+        Args:
+            tower_power_dbm: power of towers whose radio states none; ``None`` for that of the user.
+
+        Returns:
+            One number for all users, or ``[users]``.
+        """
+        radios = self.radios
+        towers = self._tower_of
+        power_dbm = radios.tower_power_dbm[towers]
+        default_dbm = radios.power_dbm if tower_power_dbm is None else tower_power_dbm
+        gain_db = np.where(np.isnan(power_dbm), default_dbm, power_dbm) - radios.power_dbm
+        if self._is_thermal:
+            gain_db += radios.tower_noise_figure_db[towers] - radios.noise_figure_db
+        return one_if_equal(gain_db)
+
+    def power_in_band(self, users: Ints, others: Ints) -> Floats | None:
+        """Return the interference of *others* in the bands of *users* over its noise, for an SNR of 1, ``[n, m]``.
+
+        All bands have the same centre.  The part min(1, B_i / B_j) of a signal in a band B_j falls into the band B_i,
+        where the noise N_i is another than the N_j to which its SNR refers: N_j / N_i · min(1, B_i / B_j).
+
+        Returns:
+            ``None`` if all users have one band.
+        """
+        if isinstance(self.bandwidth_hz, float):
+            return None
+        bands_hz = self.bandwidth_hz
+        noise_dbm = np.zeros(self.users) + self._band_noise_dbm
+        part = np.minimum(1.0, bands_hz[users][:, None] / bands_hz[others][None, :])
+        return np.asarray(part * db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
 
     def delay_s(self, users: Ints, time_s: float) -> Floats | None:
         """Return the propagation delay to each user's tower, ``[n]``; ``None`` at the speed of light, as negligible."""
@@ -136,9 +169,10 @@ class LinkBudget:
         delays_s = [channel.delay_s(distance_m) for channel in self._slow_channels]  # [channels, n]
         return np.asarray(np.max(delays_s, axis=0))
 
-    def _sum_db(self, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:
-        """Return power + offset + Σ gains - noise of each user, ``[n]``."""
-        base_db = self.radio.power - self._noise_dbm
+    def _sum_db(self, base_db: float | Floats, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:
+        """Return power + offset + Σ gains - noise of each user, ``[n]``; *base_db* is what does not change."""
+        if not isinstance(base_db, float):
+            base_db = base_db[users]
         if self.power_offset_db is None and gains:  # the usual case, with one array less
             snr_db = np.add(base_db, gains[0].gain_db(users, time_s), dtype=float)
             gains = gains[1:]
@@ -149,6 +183,37 @@ class LinkBudget:
         for gain in gains:
             snr_db += gain.gain_db(users, time_s)
         return snr_db
+
+    def _base_at(self, tower: str) -> float | Floats:
+        """Return the SNR of all users at *tower* without their channels, in dB, one for all or ``[users]``."""
+        if tower not in self._bases_db:
+            index = self._layout.towers.index(tower)
+            level_dbm, noise_dbm = self._levels_at(np.full(self.users, index))
+            self._bases_db[tower] = level_dbm - noise_dbm
+        return self._bases_db[tower]
+
+    def _levels_at(self, towers: Ints) -> tuple[float | Floats, float | Floats]:
+        """Return power with the gains of antennas, and noise, of each user at its tower of *towers*, ``[users]``."""
+        radios = self.radios
+        gain_db = radios.gain_db + radios.tower_gain_db[towers]
+        noise_dbm = self._band_noise_dbm
+        if self._is_thermal:
+            noise_dbm = noise_dbm + one_if_equal(radios.tower_noise_figure_db[towers])
+        if not isinstance(noise_dbm, float):
+            noise_dbm = one_if_equal(noise_dbm)
+        return one_if_equal(radios.power_dbm + gain_db), noise_dbm
+
+    def _fitted(self, channels: Sequence[Channel]) -> list[Channel]:
+        """Return the channels with their data as gains."""
+        bands = (self._level_dbm, self._noise_dbm, self.bandwidth_hz)
+        is_one = all(isinstance(value, float) for value in bands)
+        level_dbm, noise_dbm, bandwidth_hz = (float(np.ravel(value)[0]) if self.users else 0.0 for value in bands)
+        fitted = [channel.fitted(level_dbm, noise_dbm, bandwidth_hz) for channel in channels]
+        for index, channel in enumerate(fitted):
+            if channel.needs_radio and not is_one:
+                problem = "its data are SNRs or rates of one radio, but the radios of users or towers differ"
+                raise ScenarioError([Fault(f"channel.{index}", problem, None, "give gains, as gain_db or rsrp_dbm")])
+        return fitted
 
     def _gains_to(self, tower: str) -> list[LinkGain]:
         """Return the channels of all users to *tower*, opened at the first interference from another cell."""
@@ -181,15 +246,41 @@ def _known_gains_db(gain: LinkGain, users: Ints, times_s: Sequence[float]) -> li
     return gains_db
 
 
-def _noise_dbm(radio: Radio, channels: Sequence[Channel]) -> float:
-    """Return the sum of the noises of the media, Σ 10^(noise / 10) in mW; the radio's thermal noise if none has any."""
-    noises_dbm = []
-    for index, channel in enumerate(channels):
-        with prefix_faults(f"channel.{index}"):
-            noise_dbm = channel.noise_dbm(radio.bandwidth)
-        if noise_dbm is not None:
-            noises_dbm.append(noise_dbm)
-    if not noises_dbm:
-        return radio.noise_dbm
-    total_mw = sum(10.0 ** (noise_dbm / 10.0) for noise_dbm in noises_dbm)
-    return 10.0 * math.log10(total_mw)
+def _of(values: float | Floats, users: Ints) -> float | Floats:
+    """Return the values of *users*; one value for all stays one."""
+    if isinstance(values, float):
+        return values
+    return values[users]
+
+
+def _thermal_dbm(bandwidth_hz: float | Floats) -> float | Floats:
+    """Return the thermal noise in each bandwidth."""
+
+    def noise_dbm(band_hz: float) -> float:
+        return THERMAL_DBM_HZ + 10.0 * math.log10(band_hz)
+
+    if isinstance(bandwidth_hz, float):
+        return noise_dbm(bandwidth_hz)
+    return per_distinct(bandwidth_hz, noise_dbm)
+
+
+def _medium_noise_dbm(bandwidth_hz: float | Floats, channels: Sequence[Channel]) -> float | Floats | None:
+    """Return the sum of the noises of the media, Σ 10^(noise / 10) in mW, in each bandwidth; ``None`` without any."""
+
+    def noise_dbm(band_hz: float) -> float:
+        noises_dbm = []
+        for index, channel in enumerate(channels):
+            with prefix_faults(f"channel.{index}"):
+                channel_dbm = channel.noise_dbm(band_hz)
+            if channel_dbm is not None:
+                noises_dbm.append(channel_dbm)
+        if not noises_dbm:
+            return math.nan
+        total_mw = sum(10.0 ** (channel_dbm / 10.0) for channel_dbm in noises_dbm)
+        return 10.0 * math.log10(total_mw)
+
+    if isinstance(bandwidth_hz, float):
+        noise = noise_dbm(bandwidth_hz)
+        return None if math.isnan(noise) else noise
+    noises = per_distinct(bandwidth_hz, noise_dbm)
+    return None if np.isnan(noises).any() else noises

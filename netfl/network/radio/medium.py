@@ -41,12 +41,14 @@ class Medium:
     Attributes:
         mode_names: names of the modes, empty where they have none.
         modes: number of modes that a sender can choose from.
+        has_one_band: whether all users have one bandwidth, so that the mode of a frame gives its rate.
         follows_snr: whether senders have no modes, and set their rates by their SNR instead, `rates_bps`.
         snr_gap_db: SNR that the codes of the reception need above Shannon's limit.
         energy: energy meter of sendings and receptions; ``None`` for none.
     """
 
     modes = 1
+    has_one_band = True
     follows_snr = False
     snr_gap_db = 0.0
     mode_names: Sequence[str] = ("",)
@@ -61,12 +63,19 @@ class Medium:
         if self.energy is not None:
             self.energy.set_power_offset(offset_db)
 
-    def airtime_s(self, bits: float, mode: int = 0) -> float:
-        """Return the airtime of *bits*."""
+    def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
+        """Return the airtime of *bits* in a band, by default in that of all users."""
         return bits / self._rate_bps
 
-    def longest_s(self, bits: float) -> float:
-        """Return the airtime of *bits* in the slowest mode; infinity if rates follow the SNR."""
+    def bandwidths_hz(self, ids: Ints) -> Sequence[float | None]:
+        """Return the bandwidth of each user for `airtime_s`, ``[n]``; ``None`` if all users have one."""
+        return [None] * len(ids)
+
+    def longest_s(self, bits: float, ids: Ints | None = None) -> float:
+        """Return the airtime of *bits* in the slowest mode of *ids*, by default of all users.
+
+        Infinity if rates follow the SNR.
+        """
         return max(self.airtime_s(bits, mode) for mode in range(self.modes))
 
     def most_robust_mode(self, bits: float) -> int:
@@ -84,7 +93,7 @@ class Medium:
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None = None,
+        boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
     ) -> Ints:
         """Return the mode in which each user sends or, if *boost_db* is given, the tower sends to it, ``[n]``.
@@ -93,7 +102,7 @@ class Medium:
             ids: the users.
             tower: their tower.
             time_s: start of the sending.
-            boost_db: power of the tower above that of the radio.
+            boost_db: SNR of the tower's signal above that of the user's, one for all or ``[n]``.
             share: fraction of the band in which each sends, one for all or ``[n]``; ``None`` for the whole band.
         """
         return np.zeros(len(ids), np.int64)
@@ -103,7 +112,7 @@ class Medium:
         ids: Ints,
         tower: NodeId,
         time_s: float,
-        boost_db: float | None = None,
+        boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
     ) -> Floats:
         """Return the bit rate that each user's SNR allows now, ``[n]``; called only if `follows_snr`.
@@ -116,7 +125,10 @@ class Medium:
         """Return the airtime of *bits* of each user, in its mode or at the rate of its SNR, ``[n]``."""
         if self.follows_snr:
             return bits / self.rates_bps(ids, tower, time_s)
-        return np.array([self.airtime_s(bits, mode) for mode in range(self.modes)])[modes]
+        if self.has_one_band:
+            return np.array([self.airtime_s(bits, mode) for mode in range(self.modes)])[modes]
+        bands_hz = self.bandwidths_hz(ids)
+        return np.array([self.airtime_s(bits, *each) for each in zip(modes.tolist(), bands_hz, strict=True)])
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``."""
@@ -130,8 +142,8 @@ class Medium:
         """Return the propagation delay of each user's signal, ``[n]``; ``None`` where it is negligible."""
         return None
 
-    def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
-        """Return whether the signal of a tower, *boost_db* above that of the radio, can ever suffice, ``[n]``."""
+    def can_receive(self, ids: Ints, bits: float, boost_db: float | Floats) -> Bools:
+        """Return whether the signal of a tower can ever suffice, ``[n]``; its SNR is *boost_db* above the user's."""
         return np.ones(len(ids), np.bool_)
 
     def downlink_received(self, ids: Ints, signal: Signal, *, is_sent: bool = True) -> Bools:

@@ -18,7 +18,7 @@ class Signal:
     """A transmission between users and a tower, in either direction, without interference.
 
     Args:
-        boost_db: power above that of the users, one for all or one for each, ``[n]``.
+        boost_db: SNR above that of the users' signals, one for all or one for each, ``[n]``.
         rate_bps: bit rate, of a reception without modes, one for all or one for each, ``[n]``.
     """
 

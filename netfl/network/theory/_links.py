@@ -12,6 +12,7 @@ from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.theory import Condition, TheoryCase
+from netfl.registry import kind_of
 
 ChannelT = TypeVar("ChannelT", bound=Channel)
 _ROUNDING = 1e-9
@@ -46,7 +47,9 @@ def find_threshold(case: TheoryCase) -> float | None:
         return None
     if reception.follows_snr:
         return None
-    return reception.threshold_db(radio.bandwidth)
+    if radio.common_bandwidth_hz is None:
+        return None
+    return reception.threshold_db(radio.common_bandwidth_hz)
 
 
 def _is_at_one_distance(case: TheoryCase) -> bool:
@@ -72,7 +75,13 @@ def _is_saturated(case: TheoryCase) -> bool:
 NO_OUTAGES = Condition("outages", "a network without outages", lambda case: not case.network.outages)
 SATURATED = Condition("traffic", "saturated users with packets of one size", _is_saturated)
 
+ONE_RADIO = Condition(
+    "radio",
+    "users of one radio, and towers of one radio",
+    lambda case: case.network.radio is None or case.network.radio.is_one,
+)
 EQUAL_LINKS = (
+    ONE_RADIO,
     Condition("motion", "users that do not move", lambda case: case.network.motion is None),
     Condition("topology", "users at one distance", _is_at_one_distance),
 )
@@ -82,14 +91,8 @@ ONE_CELL = (
     Condition(
         "interference",
         "collisions in which all are lost",
-        lambda case: case.network.interference == "collide",
-        lambda case: case.network.interference,
-    ),
-    Condition(
-        "capture",
-        "collisions in which all are lost",
-        lambda case: case.network.capture is None,
-        lambda case: case.network.capture,
+        lambda case: case.network.interference.loses_all,
+        lambda case: kind_of(type(case.network.interference)),
     ),
     Condition("topology", "one tower", lambda case: len(case.layout.towers) == 1),
     NO_OUTAGES,
@@ -101,7 +104,7 @@ _THRESHOLD = Condition(
     "reception",
     "snr_threshold or shannon with a rate, in which only collisions cause losses",
     lambda case: find_threshold(case) is not None,
-    given=(_NO_FADING,),
+    given=(_NO_FADING, ONE_RADIO),
 )
 ONLY_COLLISIONS = (
     *EQUAL_LINKS,

@@ -58,10 +58,11 @@ def predict_aloha(case: TheoryCase, channels: int) -> Mapping[str, float]:
     assert isinstance(mac, Aloha)
     assert mac.probability is not None
     assert radio is not None
+    assert radio.common_bandwidth_hz is not None
     assert reception is not None
     bits = traffic.size.mean
     users = case.layout.users
-    slot_s = mac.slot or bits / reception.rate_bps(radio.bandwidth)
+    slot_s = mac.slot or bits / reception.rate_bps(radio.common_bandwidth_hz)
     success = (1.0 - mac.probability / channels) ** (users - 1)
     metrics = {
         "throughput_theory_bps": users * mac.probability * success * bits / slot_s,

@@ -20,7 +20,7 @@ def _channel(case: TheoryCase) -> Underwater:
 
 def _bandwidth_hz(case: TheoryCase) -> float:
     assert case.network.radio is not None
-    return case.network.radio.bandwidth
+    return case.network.radio.bandwidth_bounds_hz[1]
 
 
 def _has_channel(case: TheoryCase) -> bool:
@@ -93,9 +93,11 @@ class UnderwaterLink(Theory):
         assert radio is not None
         khz = channel.frequency / 1e3
         length_m = _length_m(case)
-        source_db = 170.8 + (radio.power - 30.0)  # SL
+        radios = radio.open(case.layout.users, case.layout.towers, None, case.streams)
+        power_dbm = float(radios.power_dbm[0] + radios.gain_db[0] + radios.tower_gain_db[0])
+        source_db = 170.8 + (power_dbm - 30.0)  # SL
         loss_db = 10.0 * channel.spreading * math.log10(length_m) + _thorp_db_km(khz) * length_m / 1e3  # TL
-        noise_db = _wenz_db(khz, channel.shipping, channel.wind) + 10.0 * math.log10(radio.bandwidth)
+        noise_db = _wenz_db(khz, channel.shipping, channel.wind) + 10.0 * math.log10(_bandwidth_hz(case))
         metrics = {"snr_theory_db": source_db - loss_db - noise_db}
         if case.network.traffic and case.network.reception is not None:
             metrics["delay_theory_s"] = _delay_s(case)

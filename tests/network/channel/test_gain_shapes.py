@@ -5,7 +5,8 @@ import pytest
 
 from netfl.errors import ScenarioError
 from netfl.network.channel import Channel, StaticGain, distance_gain
-from netfl.network.radio.link_budget import LinkBudget, Radio
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.radios import Radio
 from netfl.network.topology import Star
 from netfl.streams import Streams
 from netfl.types import Law

@@ -10,7 +10,8 @@ from netfl.network.build import build_network
 from netfl.network.channel.radio_map import RadioMap
 from netfl.network.layout import Layout, Trajectories
 from netfl.network.motion.trajectory import Trajectory
-from netfl.network.radio.link_budget import LinkBudget, Radio
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.radios import Radio
 from netfl.network.topology.inline import Inline
 from netfl.network.topology.star import Star
 from netfl.scenario.scenario import validate

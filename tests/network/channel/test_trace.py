@@ -13,7 +13,8 @@ from netfl.network.build import build_network
 from netfl.network.channel._measured import capacity_snr_db
 from netfl.network.channel.trace import Trace
 from netfl.network.layout import Layout
-from netfl.network.radio.link_budget import LinkBudget, Radio
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.radios import Radio
 from netfl.network.topology.inline import Inline
 from netfl.network.topology.star import Star
 from netfl.scenario.scenario import validate

@@ -15,6 +15,7 @@ import netfl
 from netfl.errors import Fault
 from netfl.network.clock import Clock
 from netfl.network.event_log import Ending, EventLog
+from netfl.network.interference.capture import Capture
 from netfl.network.layout import NodeId
 from netfl.network.mac import csma_ca
 from netfl.network.mac.csma_ca import CsmaCa
@@ -151,7 +152,7 @@ def node_state(planned_outages, plan):
 def fading_medium(snr_db, planned_outages, plan=None, rate=6e6, **options):
     """Return a medium on which user i has an SNR of snr_db[i]; the threshold is 0 dB."""
     air = SimpleNamespace(
-        radio=SimpleNamespace(bandwidth=1e6),
+        bandwidth_hz=1e6,
         users=len(snr_db),
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
@@ -414,7 +415,11 @@ def test_station_waits_for_ack_of_captured_frame(monkeypatch, planned_outages):
     """Station 0 is received despite 1, its ACK ends at 2184: all count from DIFS after it, 1 with window 31."""
     script_backoffs(monkeypatch, (2, 15), (2, 15), (15, 15), (3, 31))
     simulation = run_until(
-        A, 2400, scripted_traffic([0], [0]), 2, medium=fading_medium([20, 5], planned_outages, capture_db=6)
+        A,
+        2400,
+        scripted_traffic([0], [0]),
+        2,
+        medium=fading_medium([20, 5], planned_outages, interference=Capture(margin=6)),
     )
     assert simulation.delivered == [(2124, 0)]
     assert simulation.sent == [(52, 0, 1), (2184 + 34 + 27, 1)]

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,8 @@ import netfl
 from netfl.errors import ScenarioError
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
+from netfl.network.interference.capture import Capture
+from netfl.network.interference.collide import Collide
 from netfl.network.layout import NodeId
 from netfl.network.mac.lorawan import MAX_PAYLOAD_BYTES, Lorawan, time_on_air_s
 from netfl.network.outage._combined import CombinedOutages
@@ -41,7 +42,7 @@ ALWAYS = [{"channels": 1, "duty_cycle": 1.0}]
 class ScriptedLinks:
     """Links with a constant SNR for each user."""
 
-    radio = SimpleNamespace(bandwidth=125e3)
+    bandwidth_hz = 125e3
 
     def __init__(self, snr_db):
         self._snr_db, self.users = np.asarray(snr_db, float), len(snr_db)
@@ -302,12 +303,13 @@ def test_random_spreading_factors_are_uniform_and_constant():
 
 
 @pytest.mark.parametrize(
-    ("orthogonal", "capture_db", "delivered"), [(True, None, {0, 1}), (False, None, set()), (False, 6.0, {0})]
+    ("orthogonal", "interference", "delivered"),
+    [(True, Collide(), {0, 1}), (False, Collide(), set()), (False, Capture(margin=6.0), {0})],
 )
-def test_interference_between_spreading_factors(orthogonal, capture_db, delivered):
+def test_interference_between_spreading_factors(orthogonal, interference, delivered):
     """Users at 12 and -4 dB use SF7 and SF10 on one channel at once."""
     mac = Lorawan(sub_bands=ALWAYS, orthogonal=orthogonal, max_attempts=1)
-    simulation = LoraSimulation(mac, [12.0, -4.0], capture_db=capture_db)
+    simulation = LoraSimulation(mac, [12.0, -4.0], interference=interference)
     simulation.env.run(until=20)
     assert {user for user, _ in simulation.delivered} == delivered
 

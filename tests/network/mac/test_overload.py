@@ -150,7 +150,7 @@ def constant_traffic(time_s, **overrides):
             },
             "1.33",
         ),
-        ({"traffic": constant_traffic(1.0), "interference": "collide", "capture": 6.0}, "4"),
+        ({"traffic": constant_traffic(1.0), "interference": {"kind": "capture", "margin": 6.0}}, "4"),
     ],
 )
 def test_overloaded_cell_is_reported(overrides, load):

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import poisson
 
 from netfl.errors import ScenarioError
+from netfl.network.interference.capture import Capture
 from netfl.network.mac._bases import channel_picker
 from netfl.network.mac._slotted import SlottedCell
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
@@ -130,7 +131,9 @@ class AlwaysSend(KnownBacklog):
 def test_adaptive_rule_counts_channels_with_collisions(make_cell):
     """0 and 1 collide, 2 is alone, 3 meets 4 which is down, 5 fades alone, 7 is stronger than 6."""
     channels, gains_db = np.array([0, 0, 1, 2, 2, 3, 4, 4]), np.array([0.0, 0, 0, 0, 0, -9, 0, 20])
-    simulation = make_cell(8, plan={4: [(0.0, 9.5)]}, snr_db=lambda users, time_s: gains_db[users], capture_db=6.0)
+    simulation = make_cell(
+        8, plan={4: [(0.0, 9.5)]}, snr_db=lambda users, time_s: gains_db[users], interference=Capture(margin=6.0)
+    )
     rule = AlwaysSend(5)
     simulation.env.process(serve_adaptive(SlottedCell(simulation.cell, 1.0, 1, lambda users: channels[users]), rule))
     simulation.tower.schedule_broadcast(0, 0.0)
@@ -234,7 +237,7 @@ def test_two_channels_separate_two_permanent_senders(make_cell):
 
 def test_capture_receives_stronger_user(make_cell):
     """20 dB apart on one channel, capture at 6 dB: user 1 is received, and user 0 in the next slot."""
-    simulation = make_cell(2, snr_db=lambda users, time_s: 20.0 * users, capture_db=6.0)
+    simulation = make_cell(2, snr_db=lambda users, time_s: 20.0 * users, interference=Capture(margin=6.0))
     simulation.env.process(MultichannelAloha(probability=1, channels=1).serve(simulation.cell))
     simulation.tower.schedule_broadcast(0, 0.0)
     simulation.env.run(until=5)

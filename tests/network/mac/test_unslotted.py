@@ -10,6 +10,7 @@ import pytest
 
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
+from netfl.network.interference.capture import Capture
 from netfl.network.layout import NodeId
 from netfl.network.mac.pure_aloha import PureAloha
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, poisson_cell
@@ -73,7 +74,7 @@ def test_user_sends_at_end_of_outage(make_cell):
 
 def test_weaker_user_backs_off_after_capture(make_cell):
     """The users are 20 dB apart, with capture at 6 dB: user 1 is received, and user 0 backs off."""
-    simulation = make_cell(2, snr_db=lambda users, time_s: 20.0 * users, capture_db=6.0)
+    simulation = make_cell(2, snr_db=lambda users, time_s: 20.0 * users, interference=Capture(margin=6.0))
     run_mac(simulation, PureAloha(backoff=1e6), 100.0)
     assert [(message.user, at_s) for at_s, message in simulation.sent_on] == [(1, 1.0)]
     assert simulation.recorder.events("sent") == [(0.0, 0), (0.0, 1)]

@@ -10,6 +10,8 @@ import pytest
 
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
+from netfl.network.interference.capture import Capture
+from netfl.network.interference.sinr import Sinr
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
@@ -34,7 +36,7 @@ BITS = 1000.0
 class ConstantLinks:
     """Links with a linear SNR for each (tower, user), and the propagation delay of each user."""
 
-    radio = SimpleNamespace(bandwidth=1e5)
+    bandwidth_hz = 1e5
 
     def __init__(self, powers, delay_s=None):
         self._snr_db = {tower: 10 * np.log10(np.array(values, float)) for tower, values in powers.items()}
@@ -106,7 +108,7 @@ def test_ideal_medium_has_only_collisions():
 
 
 @pytest.mark.parametrize(
-    ("powers", "capture_db", "causes"),
+    ("powers", "margin_db", "causes"),
     [
         ([10, 2], 6.0, ["", "collided"]),  # 10 / 2 = 5 > 10^0.6 = 3.98
         ([10, 2.6], 6.0, ["collided", "collided"]),  # 3.85
@@ -126,8 +128,8 @@ def test_ideal_medium_has_only_collisions():
     ],
 )
 @pytest.mark.parametrize("arrangement", ["one transmission", "partly overlapping"])
-def test_capture_compares_with_sum_of_interferers(powers, capture_db, causes, arrangement):
-    medium = build_medium(powers, capture_db=capture_db)
+def test_capture_compares_with_sum_of_interferers(powers, margin_db, causes, arrangement):
+    medium = build_medium(powers, interference=Capture(margin=margin_db))
     if arrangement == "one transmission":
         assert simultaneous_causes(medium, len(powers)) == causes
     else:
@@ -136,7 +138,7 @@ def test_capture_compares_with_sum_of_interferers(powers, capture_db, causes, ar
 
 def test_capture_counts_simultaneous_interferers():
     """1 and 2 interfere with 0 one after the other: 10 / 2 captures; each of them loses to 0."""
-    medium = build_medium([10, 2, 2], capture_db=6.0)
+    medium = build_medium([10, 2, 2], interference=Capture(margin=6.0))
     assert failure_causes(medium, (0, 3), (0.0, 1.0), (1.0, 2.0)) == ["", "collided", "collided"]
     assert failure_causes(medium, (0, 3), (0.0, 1.0), (0.9, 1.9)) == ["collided", "collided", "collided"]
 
@@ -164,27 +166,32 @@ def test_all_overlapping_frames_collide_without_capture():
     ],
 )
 def test_sinr_is_minimum_over_time(powers, spans, causes):
-    assert failure_causes(build_medium(powers, interference="sinr"), *spans) == causes
-    assert failure_causes(build_medium(powers[::-1], interference="sinr"), *spans[::-1])[::-1] == causes
+    assert failure_causes(build_medium(powers, interference=Sinr()), *spans) == causes
+    assert failure_causes(build_medium(powers[::-1], interference=Sinr()), *spans[::-1])[::-1] == causes
 
 
 def test_adjacent_interferers_do_not_overlap_despite_rounding():
     """User 1 ends at 0.1 + 0.2, which is 4e-17 after 0.3, where user 2 starts."""
     assert 0.1 + 0.2 > 0.3
     assert (
-        failure_causes(build_medium([3.0, 1.5, 1.5], interference="sinr"), (0, 1), (0.1, 0.1 + 0.2), (0.3, 0.5))[0]
+        failure_causes(build_medium([3.0, 1.5, 1.5], interference=Sinr()), (0, 1), (0.1, 0.1 + 0.2), (0.3, 0.5))[0]
         == ""
     )
-    assert failure_causes(build_medium([10.0, 2, 2], capture_db=6.0), (0, 1), (0.1, 0.1 + 0.2), (0.3, 0.5))[0] == ""
+    assert (
+        failure_causes(
+            build_medium([10.0, 2, 2], interference=Capture(margin=6.0)), (0, 1), (0.1, 0.1 + 0.2), (0.3, 0.5)
+        )[0]
+        == ""
+    )
     late_s = 1e7
     spans = [(late_s, late_s + 1), (late_s + 0.1, late_s + 0.1 + 0.2), (late_s + 0.3, late_s + 0.5)]
-    assert failure_causes(build_medium([3.0, 1.5, 1.5], interference="sinr"), *spans)[0] == ""
+    assert failure_causes(build_medium([3.0, 1.5, 1.5], interference=Sinr()), *spans)[0] == ""
 
 
 def test_simultaneous_users_interfere():
-    assert simultaneous_causes(build_medium([9.0, 4.0, 3.9], interference="sinr"), 3) == ["", "collided", "collided"]
-    assert simultaneous_causes(build_medium([9.0, 4.0, 4.1], interference="sinr"), 3) == ["collided"] * 3
-    assert simultaneous_causes(build_medium([5.0, 5.0, 0.5], interference="sinr"), 3) == [
+    assert simultaneous_causes(build_medium([9.0, 4.0, 3.9], interference=Sinr()), 3) == ["", "collided", "collided"]
+    assert simultaneous_causes(build_medium([9.0, 4.0, 4.1], interference=Sinr()), 3) == ["collided"] * 3
+    assert simultaneous_causes(build_medium([5.0, 5.0, 0.5], interference=Sinr()), 3) == [
         "collided",
         "collided",
         "faded",
@@ -194,13 +201,13 @@ def test_simultaneous_users_interfere():
 def test_sinr_depends_on_tower():
     """User 0 sends to tower 0 and user 1 to tower 1, with powers 3 and 1.9, and 2.1 and 3."""
     powers = {"tower:0": [3.0, 1.9], "tower:1": [2.1, 3.0]}
-    medium = build_medium(powers, interference="sinr")
+    medium = build_medium(powers, interference=Sinr())
     assert failure_causes(medium, (0, 1), (0.5, 1.5), towers=["tower:0", "tower:1"]) == ["", "collided"]
-    medium = build_medium(powers, capture_db=1.7)  # 1.479: 3 / 1.9 = 1.58, 3 / 2.1 = 1.43
+    medium = build_medium(powers, interference=Capture(margin=1.7))  # 1.479: 3 / 1.9 = 1.58, 3 / 2.1 = 1.43
     assert failure_causes(medium, (0, 1), (0.5, 1.5), towers=["tower:0", "tower:1"]) == ["", "collided"]
 
 
-@pytest.mark.parametrize("options", [{}, {"capture_db": 3.0}, {"interference": "sinr"}])
+@pytest.mark.parametrize("options", [{}, {"interference": Capture(margin=3.0)}, {"interference": Sinr()}])
 def test_outage_takes_precedence_over_other_causes(options):
     medium = build_medium([5.0, 0.5, 5.0], **options)
     assert failure_causes(medium, (0, 1), cuts=[True]) == ["lost"]
@@ -225,7 +232,7 @@ def test_reception_draws_are_fair_and_reproducible(share):
 def test_reception_is_random_under_interference():
     """40 dB without interference is certain; with an equal interferer, 0 dB has probability 0.3."""
     count = 3000
-    medium = build_medium([1e4, 1e4], reception=RandomReception(), interference="sinr")
+    medium = build_medium([1e4, 1e4], reception=RandomReception(), interference=Sinr())
     causes = [
         failure_causes(medium, (start_s, start_s + 1), (start_s + 0.5, start_s + 1.5))
         for start_s in range(0, 2 * count, 2)
@@ -234,7 +241,7 @@ def test_reception_is_random_under_interference():
     is_received = np.array([[cause == "" for cause in pair] for pair in causes])
     assert np.abs(is_received.mean(axis=0) - 0.3).max() < 4.5 * np.sqrt(0.21 / count)
     assert abs(np.corrcoef(is_received.T)[0, 1]) < 4.5 / np.sqrt(count), "draws are independent"
-    medium = build_medium([1e4, 1e4], reception=RandomReception(), interference="sinr")
+    medium = build_medium([1e4, 1e4], reception=RandomReception(), interference=Sinr())
     is_received = np.array([[cause == "" for cause in simultaneous_causes(medium, 2)] for _ in range(count)])
     assert np.abs(is_received.mean(axis=0) - 0.3).max() < 4.5 * np.sqrt(0.21 / count)
 
@@ -242,7 +249,7 @@ def test_reception_is_random_under_interference():
 @pytest.mark.slow
 def test_failure_without_interference_is_fading():
     """Each frame has one draw for both probabilities of 0.3, so no frame collides."""
-    medium = build_medium([5.0, 5.0], reception=RandomReception(), interference="sinr")
+    medium = build_medium([5.0, 5.0], reception=RandomReception(), interference=Sinr())
     causes = [
         failure_causes(medium, (start_s, start_s + 1), (start_s + 0.5, start_s + 1.5)) for start_s in range(0, 4000, 2)
     ]

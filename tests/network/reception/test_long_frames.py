@@ -15,7 +15,8 @@ import netfl
 from netfl.cli import app
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.layout import Layout
-from netfl.network.radio.link_budget import LinkBudget, Radio
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.radios import Radio
 from netfl.network.reception import FadedFrames
 from netfl.network.reception.mcs import Mcs
 from netfl.network.reception.modulation import Modulation

@@ -11,6 +11,7 @@ from support.recorders import Memory
 from netfl.access.network import NetworkAccess
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
+from netfl.network.interference.sinr import Sinr
 from netfl.network.layout import NodeId
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
@@ -45,12 +46,12 @@ def outcomes(factors, snr_db, starts_s=None):
     queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log, OutstandingUpdates(users))
     updates = UserPopulation(queue, starts_s)
     links = SimpleNamespace(
-        radio=SimpleNamespace(bandwidth=125e3),
+        bandwidth_hz=125e3,
         users=users,
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
-    medium = FadingMedium(links, Lora(), Connection(), Streams(1), interference="sinr")
+    medium = FadingMedium(links, Lora(), Connection(), Streams(1), interference=Sinr())
     air_interface = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air_interface, queue, Streams(1), received.append)
     updates.receive_and_train(np.arange(users), starts_s, 0)

@@ -1,0 +1,162 @@
+'''Interference family: which of the frames that overlap on one channel are received.
+
+A frame that overlaps with no other is judged by the reception alone.  For frames that overlap, the network asks
+`Interference.success` at the end of each transmission, when all that overlapped with it is known.  It draws one uniform
+number for each frame and compares it with that probability.  A frame that fails has ``collided`` if it would have been
+received without interference, and else ``faded``.
+
+To add a model, write a file in this package, or a class in your own package, that derives from `Interference`.  A
+complete one::
+
+    class FirstCome(Interference):
+        """The tower receives the frame that begins on a free channel; those that begin during another one are lost.
+
+        Example::
+
+            kind: mylab.first_come:FirstCome
+        """
+
+        receives_several = False
+
+        def success(self, frames):
+            is_lone = len(frames.users) == 1
+            is_first = all(frames.start_s < other.start_s for other in frames.others)
+            return frames.alone if is_lone and is_first else np.zeros(len(frames.users))
+
+        def laws(self):
+            return (Law.none("nothing is drawn"),)
+
+`DisturbedFrames` has what a model may need: the SNR of each frame, the frames with which it overlaps and their powers,
+the sum of these at the worst moment (`DisturbedFrames.interference`), and the reception at a given SINR
+(`DisturbedFrames.received_over`).
+'''
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from netfl.registry import Spec, exported_models
+from netfl.types import Floats, Ints, Law
+from netfl.units import db_to_linear
+
+
+@dataclass(frozen=True, slots=True)
+class OverlappingFrames:
+    """Frames of another transmission that overlap with those that are judged.
+
+    Args:
+        users: their senders, by their numbers in the network, ``[m]``.
+        mode: mode of the reception in which they are sent.
+        start_s: time at which they begin to arrive at their tower.
+        end_s: time at which they have arrived, less what counts as rounding.
+        snr: power of each at the tower of the judged frames, at its start, over the noise, ``[m]``.
+    """
+
+    users: Ints
+    mode: int
+    start_s: float
+    end_s: float
+    snr: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class DisturbedFrames:
+    """Frames of one transmission that overlap, with each other or with those of other transmissions.
+
+    Powers are linear, and relative to the noise of the receiver.
+
+    Args:
+        users: their senders, by their numbers in the network, ``[n]``.
+        mode: mode of the reception in which they are sent.
+        start_s: time at which they begin to arrive at the tower.
+        end_s: time at which they have arrived.
+        snr_db: signal of each over the noise, at the start, ``[n]``.
+        alone: probability that each is received without interference, ``[n]``.
+        others: the other transmissions.
+        received_over: returns the probability that each is received where noise and interference are so many times the
+            noise, ``[n]`` or one for all; where fading is followed, the interference is constant.
+        min_sir_db: minimum ratio of signal to interference for each pair of modes, of a reception that has one.
+        noise: power of the noise; 1, or nearly 0 for users that are exempt from it.
+        power_in_band: where users have different bandwidths, returns the interference of some users in the bands of
+            others, for an SNR of 1; ``power_in_band(users, others)`` is ``[n, m]``.
+    """
+
+    users: Ints
+    mode: int
+    start_s: float
+    end_s: float
+    snr_db: Floats
+    alone: Floats
+    others: Sequence[OverlappingFrames]
+    received_over: Callable[[float | Floats], Floats]
+    min_sir_db: Floats | None = None
+    noise: float = 1.0
+    power_in_band: Callable[[Ints, Ints], Floats | None] | None = None
+
+    @property
+    def signal(self) -> Floats:
+        """Power of each signal, ``[n]``."""
+        return db_to_linear(self.snr_db)
+
+    def interference(self, mode: int | None = None) -> Floats:
+        """Return the power of all others, or of those in *mode*, at each sender's worst moment, ``[n]``."""
+        if self.power_in_band is not None:
+            return self._interference_in_bands(mode, self.power_in_band)
+
+        # other transmissions: their sum is largest when one of them starts
+        spans = [
+            (other.start_s, other.end_s, float(other.snr.sum())) for other in self.others if mode in {None, other.mode}
+        ]
+        moments_s = {max(start_s, self.start_s) for start_s, _, _ in spans}
+        sums = [sum(power for start_s, end_s, power in spans if start_s <= at_s < end_s) for at_s in moments_s]
+        worst = max(sums, default=0.0)
+
+        # the other senders of this transmission
+        signals = np.zeros(len(self.users))
+        if mode in {None, self.mode}:
+            signals = self.signal
+        return np.asarray(worst + signals.sum() - signals)
+
+    def _interference_in_bands(self, mode: int | None, power_in_band: Callable[[Ints, Ints], Floats | None]) -> Floats:
+        """Return the interference in the band of each user, as `interference` does for one band."""
+        spans = []
+        for other in self.others:
+            if mode in {None, other.mode}:
+                weights = power_in_band(self.users, other.users)
+                assert weights is not None
+                spans.append((other.start_s, other.end_s, weights @ other.snr))
+        moments_s = {max(start_s, self.start_s) for start_s, _, _ in spans}
+        worst = np.zeros(len(self.users))
+        for at_s in moments_s:
+            powers = [power for start_s, end_s, power in spans if start_s <= at_s < end_s]
+            worst = np.maximum(worst, np.sum(powers, axis=0))
+        if mode in {None, self.mode}:
+            weights = power_in_band(self.users, self.users)
+            assert weights is not None
+            worst = worst + (weights - np.diag(np.diag(weights))) @ self.signal
+        return worst
+
+
+class Interference(Spec):
+    """Base class of models of interference."""
+
+    receives_several: ClassVar[bool] = True
+    """Whether several of the frames that overlap can be received, by which ``netfl check`` judges if a cell is
+    overloaded."""
+    loses_all: ClassVar[bool] = False
+    """Whether all frames that overlap are lost; then nothing is computed about them, and cells cannot share the air."""
+
+    @abstractmethod
+    def success(self, frames: DisturbedFrames) -> Floats:
+        """Return the probability that each of *frames*, which overlap, is received, ``[n]``."""
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("draws nothing"),)
+
+
+__getattr__ = exported_models(__name__)

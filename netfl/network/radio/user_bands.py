@@ -1,0 +1,101 @@
+"""The reception of frames of users that may have different bandwidths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from netfl.network.reception import FadedFrames, Reception
+from netfl.types import Floats, Ints
+
+_InBand = Callable[[float, slice | Ints], Floats | Ints]
+"""``compute(bandwidth_hz, places)``: a value for each user at *places* of a list, all of the same bandwidth."""
+
+
+class UserBands:
+    """A reception that is asked for each user with the user's bandwidth.
+
+    Args:
+        reception: the reception, which gets one bandwidth in each call.
+        bandwidth_hz: bandwidth of all users, or of each, ``[users]``.
+
+    Attributes:
+        common_hz: bandwidth of all users; ``None`` if they differ.
+    """
+
+    def __init__(self, reception: Reception, bandwidth_hz: float | Floats) -> None:
+        self._reception = reception
+        self._bandwidth_hz = bandwidth_hz
+        self.common_hz: float | None = bandwidth_hz if isinstance(bandwidth_hz, float) else None
+
+    def bandwidths_hz(self, ids: Ints) -> Floats:
+        """Return the bandwidth of each user, ``[n]``."""
+        if isinstance(self._bandwidth_hz, float):
+            return np.full(len(ids), self._bandwidth_hz)
+        return self._bandwidth_hz[ids]
+
+    def distinct_hz(self, ids: Ints | None = None) -> list[float]:
+        """Return the bandwidths of *ids*, by default of all users, in rising order, each once."""
+        if isinstance(self._bandwidth_hz, float):
+            return [self._bandwidth_hz]
+        bands_hz = self._bandwidth_hz
+        if ids is not None:
+            bands_hz = bands_hz[ids]
+        distinct_hz: list[float] = np.unique(bands_hz).tolist()
+        return distinct_hz
+
+    def success(self, ids: Ints, snr_db: Floats, bits: float, mode: int) -> Floats:
+        """Return the probability that each user's frame is received at its SNR, ``[n]``."""
+        if self.common_hz is not None:
+            return self._reception.success(snr_db, self.common_hz, bits, mode)
+        return self._by_band(ids, lambda band_hz, at: self._reception.success(snr_db[at], band_hz, bits, mode))
+
+    def success_over(self, ids: Ints, frames: FadedFrames) -> Floats:
+        """Return the probability that each of *frames* is received, ``[n]``; their bandwidth is that of the users."""
+        if self.common_hz is not None:
+            return self._reception.success_over(frames)
+
+        def in_band(band_hz: float, at: slice | Ints) -> Floats:
+            rate_bps = None if frames.rate_bps is None else frames.rate_bps[at]
+            part = replace(frames, sinr_db=frames.sinr_db[at], bandwidth_hz=band_hz, rate_bps=rate_bps)
+            return self._reception.success_over(part)
+
+        return self._by_band(ids, in_band)
+
+    def choose(self, ids: Ints, snr_db: Floats) -> Ints:
+        """Return the mode that each user picks at its SNR, ``[n]``."""
+        if self.common_hz is not None:
+            return self._reception.choose(snr_db, self.common_hz)
+        return self._by_band(ids, lambda band_hz, at: self._reception.choose(snr_db[at], band_hz)).astype(np.int64)
+
+    def expected_rates_bps(self, ids: Ints, snr_db: Floats) -> Floats:
+        """Return the rate that each user sets by its SNR or, with modes, that of the mode that it picks, ``[n]``."""
+        if self._reception.follows_snr:
+            if self.common_hz is not None:
+                return self._reception.expected_rate_bps(snr_db, self.common_hz)
+            return self._by_band(ids, lambda band_hz, at: self._reception.expected_rate_bps(snr_db[at], band_hz))
+        modes = self.choose(ids, snr_db)
+        return self._by_band(ids, lambda band_hz, at: self._mode_rates_bps(band_hz)[modes[at]])
+
+    def threshold_db(self, ids: Ints, bits: float) -> float | Floats:
+        """Return the SNR at which *bits* are received with a negligible probability, one for all or ``[n]``."""
+        if self.common_hz is not None:
+            return self._reception.threshold_db(self.common_hz, bits)
+        return self._by_band(ids, lambda band_hz, at: np.asarray(self._reception.threshold_db(band_hz, bits)))
+
+    def _mode_rates_bps(self, bandwidth_hz: float) -> Floats:
+        """Return the rate of each mode, ``[modes]``."""
+        return np.array([self._reception.rate_bps(bandwidth_hz, mode) for mode in range(self._reception.modes)])
+
+    def _by_band(self, ids: Ints, compute: _InBand) -> Floats:
+        """Return *compute* of the users of each bandwidth, ``[n]``."""
+        if self.common_hz is not None:
+            return np.asarray(compute(self.common_hz, slice(None)))
+        bands_hz = self.bandwidths_hz(ids)
+        values = np.empty(len(ids))
+        for band_hz in np.unique(bands_hz).tolist():
+            places = np.flatnonzero(bands_hz == band_hz)
+            values[places] = compute(band_hz, places)
+        return values
