@@ -67,6 +67,7 @@ FAMILIES = (
     "network/reception",
     "network/interference",
     "network/mac",
+    "network/allocation",
     "network/queue",
     "network/routing",
     "network/outage",

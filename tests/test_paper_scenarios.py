@@ -24,6 +24,8 @@ NAMES = [
     *("afl_adult", "afl_fashion_mnist", "divergence_iid", "divergence_one_class", "divergence_two_class"),
 ]
 BEYOND = ["cvar_bernoulli", "cvar_markov", "cvar_cyclic", "cvar_emergent", "rivals", "alpha_rho"]
+NETWORKS = ["fedcs"]
+"""Scenarios of ours whose results are those of the network alone."""
 FILES = [*(f"paper/{name}" for name in NAMES), *(f"beyond/{name}" for name in BEYOND)]
 SHAPES = {"mnist": [1, 28, 28], "fashion_mnist": [1, 28, 28], "cifar10": [3, 32, 32]}
 BY_HAND = {"vehicle": ([100], None), "sent140": ([25], 50)}
@@ -72,7 +74,7 @@ def fake_users(tmp_path):
 
 def test_every_scenario_belongs_to_an_experiment():
     assert sorted(NAMES) == sorted(path.stem for path in (ROOT / "scenarios/paper").iterdir())
-    assert sorted(BEYOND) == sorted(path.stem for path in (ROOT / "scenarios/beyond").iterdir())
+    assert sorted([*BEYOND, *NETWORKS]) == sorted(path.stem for path in (ROOT / "scenarios/beyond").iterdir())
     run = {part.scenario for experiment_ in paper.EXPERIMENTS.values() for part in experiment_.parts.values()}
     assert run == set(FILES)
 
@@ -86,6 +88,14 @@ def test_scenario_has_quick_and_full_form(name):
     has_splits = name.removeprefix("paper/") in {"qffl_synthetic", "qffl_vehicle", "qffl_sent140"}
     assert full.replicas >= 3 or has_splits  # which are separate runs
     assert quick.rounds <= plain.rounds
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_quick_form_of_a_network_runs(name, tmp_path):
+    plain = netfl.load(path_of(f"beyond/{name}"))
+    for named in {*plain.overrides} - {"quick"} | {""}:
+        scenario = netfl.load(path_of(f"beyond/{name}"), {"rounds": 2}, ("quick", *filter(None, [named])))
+        assert netfl.trace(scenario, tmp_path / f"run_{named}", progress=False).status == "done"
 
 
 @pytest.mark.parametrize("experiment", paper.EXPERIMENTS.values(), ids=[*paper.EXPERIMENTS])

@@ -35,7 +35,13 @@ def build_admission(
     held = None
     if selection.needs_sample_counts:
         held = context.held
-    population = UserInfo(context.users, context.streams.at("selection"), held, airtime_s)
+    update_bits = None
+    work = None
+    if config.service is not None:
+        segmentation = config.service.segmentation
+        update_bits = (segmentation.count - 1) * segmentation.bits + segmentation.last_bits
+        work = config.service.samples
+    population = UserInfo(context.users, context.streams.at("selection"), held, airtime_s, update_bits, work)
     state = SelectionState(selection, population, context.controls, simulator.observations)
     mac_inputs = frozenset[str]()
     if config.mac is not None:

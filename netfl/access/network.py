@@ -28,6 +28,8 @@ from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 
 _POWER_RANGE_DB = (-200.0, 200.0)
 """Range of the power of a user relative to that of the radio."""
+_FREQUENCY_RANGE = (1e-3, 1.0)
+"""Range of the frequency of a processor relative to that of ``compute``."""
 
 
 class NetworkAccess(NetworkSpec, WithSelection):
@@ -108,6 +110,11 @@ class NetworkAccess(NetworkSpec, WithSelection):
             ranges.update(self.mac.control_ranges)
         if self.radio is not None:
             ranges["power"] = _POWER_RANGE_DB
+        if self.compute is not None:
+            ranges["frequency"] = _FREQUENCY_RANGE
+        if self.allocation is not None:  # which decides them
+            for name in ("share", "power", "frequency"):
+                ranges.pop(name, None)
         return ranges
 
     @property

@@ -129,6 +129,8 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         traffic=spec.traffic,
         service=service,
         exemptions=spec.exempt or NO_EXEMPTIONS,
+        allocation=spec.allocation,
+        bandwidth_hz=(spec.radio and spec.radio.common_bandwidth_hz) or np.nan,
         energy=energy,
         sampler=_sampler(spec, context, layout, outages),
         expected=_theory_values(spec, layout, context.streams),
@@ -235,7 +237,13 @@ def _energy_meter(
     power_dbm: float | Floats = np.nan
     if budget is not None:
         power_dbm = one_if_equal(budget.radios.power_dbm)
-    rates = spec.energy.rates(devices, power_dbm)
+    cycles_hz2: float | Floats = 0.0
+    frequency_hz = None
+    if spec.compute is not None:
+        frequency_hz = spec.compute.frequencies_hz(context.users, compute_streams(context))
+    if spec.compute is not None and frequency_hz is not None:
+        cycles_hz2 = np.array(spec.compute.cycles) * np.square(frequency_hz)
+    rates = spec.energy.rates(devices, power_dbm, cycles_hz2)
     if service is None:  # nobody trains, and no version is broadcast
         return EnergyMeter(rates, np.zeros(context.users))
     if service.downlink is not None:  # the downlink states how long each copy takes

@@ -15,6 +15,7 @@ from netfl.errors import Fault
 from netfl.registry import NotWith, Spec, check_one_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
+from netfl.units import Hertz
 
 
 class Device(Spec):
@@ -67,6 +68,9 @@ def as_tuple(value: Any) -> Any:
 class Compute(Spec):
     """Training time of users: samples / speed.
 
+    The speed of a processor that needs ``cycles`` for each sample and has the ``frequency`` f is f / cycles.  Its
+    energy for each sample is capacitance · cycles · f² (`netfl.network.energy.EnergyCosts.capacitance`).
+
     With a spread σ, the speed of user i is speed·exp(σ z_i), z_i standard normal, drawn once: lognormal with that
     median.  Each class of ``devices`` has its own speed and spread.  With a jitter c, the time of every single update
     is multiplied by exp(s z - s²/2), with a new z for each update and s² = ln(1 + c²): lognormal with mean 1 and
@@ -77,10 +81,21 @@ class Compute(Spec):
         Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
     ) = None
     """Training samples per second: one number for all users (with a spread, the median), or a list, one for each."""
+    frequency: (
+        Annotated[tuple[Annotated[Hertz, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
+    ) = None
+    """Instead of ``speed``: processor cycles per second; one number for all users (with a spread, the median), or a
+    list, one for each."""
+    cycles: (
+        Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
+    ) = None
+    """Processor cycles for each training sample: one number for all users, or a list, one for each.  With ``speed`` or
+    ``devices`` they state the frequency, speed · cycles."""
     spread: Annotated[float, Field(ge=0, le=10), NotWith("devices")] = 0.0
     """Standard deviation of the natural logarithm of the users' speeds; only with one speed for all."""
     devices: Annotated[Mapping[str, Device], Field(min_length=1)] | None = None
-    """Instead of both: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and ``spread``."""
+    """Instead of a speed for all: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and
+    ``spread``."""
     jitter: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Coefficient of variation of the training time from update to update."""
     samples: Annotated[float, Field(ge=0)] | None = None
@@ -88,7 +103,14 @@ class Compute(Spec):
 
     @model_validator(mode="after")
     def _one_source(self) -> Compute:
-        check_one_of(self, "speed", "devices")
+        check_one_of(self, "speed", "frequency", "devices")
+        if self.frequency is not None and self.cycles is None:
+            raise ValueError("frequency is given without cycles, the processor cycles of a sample; give both")
+        lengths = {len(values) for values in (self.speed, self.frequency, self.cycles) if values is not None} - {1}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"lists of {' and '.join(map(str, sorted(lengths)))} values; give one for each user in all"
+            )
         devices = (self.devices or {}).values()
         shares = [device.share for device in devices if device.share is not None]
         if shares and len(shares) < len(devices):
@@ -100,9 +122,14 @@ class Compute(Spec):
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if self.speed is not None and len(self.speed) > 1:
             yield from no_effect(self, ["spread"], "with a list of speeds", "leave one of them out")
-        if self.speed is not None and len(self.speed) not in {1, facts.users}:
-            remedy = f"give one number, or {facts.users} of them"
-            yield Fault("speed", f"{len(self.speed)} speeds for {facts.users} users", None, remedy)
+        if self.frequency is not None and len(self.frequency) > 1:
+            yield from no_effect(self, ["spread"], "with a list of frequencies", "leave one of them out")
+        by_user = {"speed": ("speeds", self.speed), "frequency": ("frequencies", self.frequency)}
+        by_user["cycles"] = ("numbers of cycles", self.cycles)
+        for key, (plural, values) in by_user.items():
+            if values is not None and len(values) not in {1, facts.users}:
+                remedy = f"give one number, or {facts.users} of them"
+                yield Fault(key, f"{len(values)} {plural} for {facts.users} users", None, remedy)
         devices = self.devices or {}
         for name, device in devices.items():
             yield from facts.unknown_users(f"devices.{name}.users", device.listed)
@@ -124,8 +151,17 @@ class Compute(Spec):
         """True if all users certainly train for the same time."""
         devices = [*(self.devices or {}).values()]
         is_drawn = self.spread or self.jitter or any(device.spread for device in devices)
-        speeds = {*(self.speed or ()), *(device.speed for device in devices)}
+        speeds = {*self._medians, *(device.speed for device in devices)}
         return not is_drawn and len(speeds) == 1 and self.samples is not None
+
+    @property
+    def _medians(self) -> tuple[float, ...]:
+        """Median speed of all users, or of each; empty with devices."""
+        if self.frequency is None:
+            return self.speed or ()
+        assert self.cycles is not None
+        speeds = np.array(self.frequency) / np.array(self.cycles)
+        return tuple(speeds.tolist())
 
     def work(self, samples: Floats) -> Floats:
         """Return the training samples of each user for one update: those given here, or the learners' *samples*."""
@@ -156,7 +192,7 @@ class Compute(Spec):
     def speeds(self, users: int, streams: Streams) -> Floats:
         """Return the training samples of each user in a second, ``[users]``."""
         if self.devices is None:
-            median = np.array(self.speed or ())
+            median = np.array(self._medians)
             spread = np.array([self.spread])
         else:
             parameters = np.array([[device.speed, device.spread] for device in self.devices.values()])
@@ -165,6 +201,12 @@ class Compute(Spec):
         if spread.any():
             speed = speed * np.exp(spread * streams.field("speed").normal(np.arange(users)))
         return np.asarray(speed)
+
+    def frequencies_hz(self, users: int, streams: Streams) -> Floats | None:
+        """Return the processor cycles of each user in a second, ``[users]``; ``None`` if the cycles are not given."""
+        if self.cycles is None:
+            return None
+        return np.asarray(self.speeds(users, streams) * np.array(self.cycles))
 
     def time_s(self, samples: Floats, streams: Streams) -> Floats:
         """Return the mean training time of each user for one update, given the learners' *samples*, ``[users]``."""
@@ -179,12 +221,15 @@ class Compute(Spec):
         return lambda users, index: np.exp(sqrt(variance) * field.normal(users, index) - variance / 2.0)
 
     def columns(self, users: int, streams: Streams) -> dict[str, NDArray[Any]]:
-        """Return columns of the table of users: the ``device``, if there are classes, and the ``speed``."""
+        """Return columns of the table of users: ``device`` of classes, ``speed``, and ``frequency_hz`` with cycles."""
         columns: dict[str, NDArray[Any]] = {}
         if self.devices is not None:
             names = np.array([*self.devices])
             columns["device"] = names[self.device(users, streams)]
         columns["speed"] = self.speeds(users, streams)
+        frequency_hz = self.frequencies_hz(users, streams)
+        if frequency_hz is not None:
+            columns["frequency_hz"] = frequency_hz
         return columns
 
     def laws(self) -> tuple[Law, ...]:
@@ -192,8 +237,8 @@ class Compute(Spec):
         drawn = [device for device in (self.devices or {}).values() if device.share is not None]
         if drawn:
             laws.append(_speed_law(self, [(device.share or 0.0, device.speed, device.spread) for device in drawn]))
-        elif self.speed is not None and len(self.speed) == 1:
-            laws.append(_speed_law(self, [(1.0, self.speed[0], self.spread)]))
+        elif len(self._medians) == 1:
+            laws.append(_speed_law(self, [(1.0, self._medians[0], self.spread)]))
         if drawn:
             claim = StatisticClaim(
                 "share",

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.network.allocation import Allocation
 from netfl.network.compute import TrainingJitter
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
@@ -75,6 +76,8 @@ class NetworkConfig:
         node_state: state of the nodes by these outages.
         service: parameters of the rounds; ``None`` for traffic alone.
         expected: metrics predicted by theory, for the record.
+        allocation: decisions on the users of each round; ``None`` for none.
+        bandwidth_hz: bandwidth of the users' radio; NaN without one.
     """
 
     layout: Layout
@@ -92,6 +95,8 @@ class NetworkConfig:
     expected: Mapping[str, float] = field(default_factory=dict)
     energy: EnergyMeter | None = None
     exemptions: Exemptions = NO_EXEMPTIONS
+    allocation: Allocation | None = None
+    bandwidth_hz: float = np.nan
 
     @property
     def max_failed_attempts(self) -> float:

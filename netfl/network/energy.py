@@ -18,18 +18,22 @@ from netfl.registry import Spec, no_effect
 from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Joules, Watts, db_to_linear
 
-_ROUNDS = ("per_training", "per_sample", "receive")
+_ROUNDS = ("per_training", "per_sample", "capacitance", "receive")
 """Costs that occur in rounds only."""
 
 
 class PowerRates(NamedTuple):
-    """Energy and power of each user, ``[users]`` each, in joules and watts."""
+    """Energy and power of each user, ``[users]`` each, in joules and watts.
+
+    ``cycles_j`` is the energy of the processor cycles of a sample at the frequency of ``compute``.
+    """
 
     training_j: Floats
     sample_j: Floats
     transmit_w: Floats
     receive_w: Floats
     idle_w: Floats
+    cycles_j: Floats
 
 
 class EnergyCosts(Spec):
@@ -39,6 +43,9 @@ class EnergyCosts(Spec):
     """Energy of each training, at its start."""
     per_sample: Annotated[Joules, Field(ge=0)] | None = None
     """Additional energy of each training sample."""
+    capacitance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """κ, the effective switched capacitance of the processor, in J s²: a cycle at the frequency f costs κ f².  A sample
+    of ``compute.cycles`` c costs κ c f² in addition; about 1e-28 for a phone."""
     transmit: Annotated[Watts, Field(ge=0)] | None = None
     """Power of a user on the air, amplifier and circuits together, at the power of its radio."""
     efficiency: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -58,9 +65,11 @@ class EnergyCosts(Spec):
 class Energy(EnergyCosts):
     """Energy accounting of users, without batteries.
 
-    A training costs per_training + f · samples · per_sample, where f is the completed share of the training: 1, unless
-    the user abandoned it or the run ended.  Every attempt costs transmit · airtime, whatever its outcome; every version
-    that is sent to a user costs receive · bits / rate; a time T costs idle · T.  Costs that are not given are 0.
+    A training costs per_training + x · samples · (per_sample + κ c f²), where x is the completed share of the training:
+    1, unless the user abandoned it or the run ended.  The last term is that of a processor with the frequency f and c
+    cycles for each sample (``capacitance`` κ; T. D. Burd and R. W. Brodersen, J. VLSI Signal Process. 13, 1996).  Every
+    attempt costs transmit · airtime, whatever its outcome; every version that is sent to a user costs
+    receive · bits / rate; a time T costs idle · T.  Costs that are not given are 0.
     """
 
     devices: Mapping[str, EnergyCosts] = Field(default_factory=dict)
@@ -78,10 +87,15 @@ class Energy(EnergyCosts):
         yield "", self
         yield from ((f"devices.{name}.", costs) for name, costs in self.devices.items())
 
-    def rates(self, devices: NDArray[np.str_], power_dbm: float | Floats) -> PowerRates:
-        """Return energy and power of each user, by the name of its class in *devices*.
+    def rates(
+        self, devices: NDArray[np.str_], power_dbm: float | Floats, cycles_hz2: float | Floats = 0.0
+    ) -> PowerRates:
+        """Return energy and power of each user.
 
-        *power_dbm* is the power of all users, or of each, ``[users]``; NaN without a radio.
+        Args:
+            devices: name of the class of each user, ``[users]``.
+            power_dbm: power of the radios of all users, or of each, ``[users]``; NaN without a radio.
+            cycles_hz2: cycles of a sample times the squared frequency, c f², of all users or of each.
         """
         radiated_w = np.broadcast_to(db_to_linear(power_dbm - 30.0), len(devices))
 
@@ -90,7 +104,7 @@ class Energy(EnergyCosts):
             transmit_w: float | Floats | None = costs.transmit
             if costs.efficiency is not None:
                 transmit_w = radiated_w / costs.efficiency
-            return costs.per_training, costs.per_sample, transmit_w, costs.receive, costs.idle
+            return costs.per_training, costs.per_sample, transmit_w, costs.receive, costs.idle, costs.capacitance
 
         columns = [np.full(len(devices), 0.0 if value is None else value) for value in values(self)]
         for name, costs in self.devices.items():
@@ -98,6 +112,7 @@ class Energy(EnergyCosts):
             for column, value in zip(columns, values(costs), strict=True):
                 if value is not None:  # else as all users
                     column[is_member] = np.broadcast_to(value, len(devices))[is_member]
+        columns[-1] = columns[-1] * cycles_hz2  # κ c f²
         return PowerRates(*columns)
 
 
@@ -117,9 +132,11 @@ class EnergyMeter:
 
     Attributes:
         power_factor: radiated power of each user relative to that of the radio, ``[users]``; 1.0 for all.
+        frequency_factor: frequency of each user relative to that of ``compute``, ``[users]``; 1.0 for all.
     """
 
     power_factor: Floats | float = 1.0
+    frequency_factor: Floats | float = 1.0
 
     def __init__(self, rates: PowerRates, samples: Floats, broadcast_s: float = 0.0) -> None:
         self.broadcast_s = broadcast_s
@@ -128,6 +145,7 @@ class EnergyMeter:
         # begin and end of the last training of each user; equal once it is counted
         self._from_s = np.zeros(len(samples))
         self._until_s = np.zeros(len(samples))
+        self._cycle_factor = np.ones(len(samples))  # energy of a cycle in the last training over that at full frequency
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
@@ -136,16 +154,31 @@ class EnergyMeter:
         self._since_s = now_s
         self._begun = np.zeros(users)  # trainings
         self._trained = np.zeros(users)  # trainings by their completed shares, without those under way
+        self._computed = np.zeros(users)  # the same, weighted by the energy of their cycles
         self._unpaid = np.zeros(users)  # trainings by the shares of their energy that batteries did not have
         self._sending_s = np.zeros(users)
         self._receiving_s = np.zeros(users)
         self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
+
+    @property
+    def transmit_w(self) -> Floats:
+        """Power of each user while sending at the power of the radio, ``[users]``."""
+        return self._rates.transmit_w
+
+    @property
+    def cycles_j(self) -> Floats:
+        """Energy of the processor cycles of one update of each user at full frequency, ``[users]``."""
+        return self._rates.cycles_j * self._samples
 
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
         self._begun[ids] += 1
         self._from_s[ids] = from_s
         self._until_s[ids] = until_s
+        factor = self.frequency_factor
+        if not isinstance(factor, float):
+            factor = factor[ids]
+        self._cycle_factor[ids] = np.square(factor)
 
     def stop(self, ids: Ids, at_s: ArrayLike) -> None:
         """End the last trainings of users, if they have not ended before."""
@@ -154,13 +187,16 @@ class EnergyMeter:
         ids = ids[is_running]
         from_s = self._from_s[ids]
         until_s = self._until_s[ids]
-        self._trained[ids] += np.clip((by_s - from_s) / (until_s - from_s), 0.0, 1.0)
+        shares = np.clip((by_s - from_s) / (until_s - from_s), 0.0, 1.0)
+        self._trained[ids] += shares
+        self._computed[ids] += shares * self._cycle_factor[ids]
         self._from_s[ids] = until_s
 
     def fail(self, ids: Ids, share: Floats) -> None:
         """End the last trainings of users at their start, when a battery had only a *share* of their energy."""
         self._unpaid[ids] += 1.0 - share
         self._trained[ids] += share
+        self._computed[ids] += share * self._cycle_factor[ids]
         self._from_s[ids] = self._until_s[ids]
 
     def send(self, ids: Ids, airtime_s: float | Floats) -> None:
@@ -192,14 +228,18 @@ class EnergyMeter:
 
     def total_j(self, now_s: float) -> float:
         """Return the energy of all users by now; a training under way counts by its completed share."""
-        under_way_j = self._rates.sample_j * self._samples * self._share_under_way(now_s)
+        under_way_j = self._under_way_j(now_s)
         spent_j = float(sum(joules.sum() for joules in self._spent(now_s).values()))
         return spent_j + float(under_way_j.sum())
 
     def by_user_j(self, now_s: float) -> Floats:
         """Return the energy of each user by now, ``[users]``, as in `total_j`."""
-        under_way_j = self._rates.sample_j * self._samples * self._share_under_way(now_s)
-        return np.asarray(np.sum([*self._spent(now_s).values(), under_way_j], axis=0))
+        return np.asarray(np.sum([*self._spent(now_s).values(), self._under_way_j(now_s)], axis=0))
+
+    def _under_way_j(self, now_s: float) -> Floats:
+        """Return the energy of the completed share of each user's training under way, ``[users]``."""
+        sample_j = self._rates.sample_j + self._rates.cycles_j * self._cycle_factor
+        return np.asarray(sample_j * self._samples * self._share_under_way(now_s))
 
     def _share_under_way(self, now_s: float) -> Floats:
         """Return the completed share of each user's training under way, ``[users]``."""
@@ -239,8 +279,9 @@ class EnergyMeter:
         """Return the energy of each user by its use, without that of trainings under way, ``[users]`` each."""
         rates = self._rates
         per_training_j = rates.training_j * (self._begun - self._unpaid)
+        cycles_j = rates.cycles_j * self._samples * self._computed
         return {
-            "train": per_training_j + rates.sample_j * self._samples * self._trained,
+            "train": per_training_j + rates.sample_j * self._samples * self._trained + cycles_j,
             "send": rates.transmit_w * self._radiated_s,
             "receive": rates.receive_w * self._receiving_s,
             "idle": rates.idle_w * (now_s - self._since_s),

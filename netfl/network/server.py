@@ -78,9 +78,11 @@ class Server:
 
     Attributes:
         admission: selection of the users.
+        on_selected: called with the users selected for each round; returns those that take part.
     """
 
     admission: Admission
+    on_selected: Callable[[Users], Users] | None = None
 
     def __init__(
         self,
@@ -211,6 +213,8 @@ class Server:
     def _select(self, report: LearnerReport | None) -> None:
         """Select the users of a round, and give MACs the metrics of users that they need."""
         self._selected = self.admission.choose(self._log.round, report)
+        if self.on_selected is not None:
+            self._selected = self.on_selected(self._selected)
         self._is_selected[:] = False
         self._is_selected[self._selected] = True
         metrics = self.admission.metrics_for_mac()

@@ -17,6 +17,7 @@ import numpy as np
 import simpy
 
 from netfl.errors import ModelError, NetflError, prefix_faults
+from netfl.network.allocator import RoundAllocator, set_frequency
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
@@ -367,6 +368,8 @@ class NetworkSimulator:
             self._close,
         )
         server.admission = admission
+        if self._config.allocation is not None:
+            server.on_selected = RoundAllocator(self._config.allocation, self._config, self.env, self._towers).apply
         if self._config.exemptions.selection:
             server.admission = InclusiveAdmission(self._config.exemptions, admission)
         self._server = server
@@ -419,6 +422,8 @@ class NetworkSimulator:
 
         if self._config.medium is not None:
             self._config.medium.set_power_offset(controls.mac.get("power"))
+        if "frequency" in controls.mac:
+            set_frequency(controls.mac["frequency"], self._config, self._towers.values())
         for cell in self._cells:
             cell.set_controls({name: values[cell.ids] for name, values in controls.mac.items()})
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from netfl.network.allocation import Allocation
 from netfl.network.compute import Compute
 from netfl.network.config import Downlink
 from netfl.network.counterfactual import Exemptions
@@ -31,6 +32,9 @@ class NetworkSpec(NetworkParts):
     """Training times of users."""
     energy: Energy | None = None
     """Energy of users; ``null``: not counted."""
+    allocation: Annotated[Allocation, FamilyMember()] | None = None
+    """Share of the band, power and processor frequency of each selected user, as a round opens; ``null``: full power
+    and frequency, and the shares of the MAC."""
     broadcast_rate: Annotated[Annotated[Bitrate, Field(gt=0)] | None, NotWith("downlink")] = None
     """Rate at which towers send the global model to their users, on an ideal downlink."""
     downlink: Downlink | None = None

@@ -69,6 +69,10 @@ class Tower:
         self._newest_s = np.zeros(cell.size)
         self._connected_s = np.full(cell.size, -np.inf)
 
+    def set_frequency(self, factor: Floats) -> None:
+        """Let trainings of its users that begin from now on run at *factor* times their frequency, ``[size]``."""
+        self._population.set_frequency(factor)
+
     def schedule_broadcast(self, version: int, at_s: float, users: Users | None = None) -> None:
         """Send *version* to *users*, by default all, at *at_s*; older ones that would come no sooner are skipped."""
         env = self.cell.env

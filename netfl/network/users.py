@@ -122,8 +122,10 @@ class UserPopulation:
         # times of the next trainings, and how many have been drawn
         size = len(self._ids)
         self._jitter = behaviour.jitter
+        self._full_compute_s = compute_s
         self._mean_compute_s = compute_s
         self._compute_s = compute_s.copy()
+        self._frequency = np.ones(size)  # over that of each processor
         self._drawn = np.zeros(size, np.int64)
         self._draw_compute_time(np.arange(size))
 
@@ -248,6 +250,22 @@ class UserPopulation:
         """Expect no update of *users* from *base*, by default their newest version, as they are cut off for good."""
         bases = self.version[users] if base is None else base
         self._outstanding.cancel(self._ids[users], bases)
+
+    def set_frequency(self, factor: Floats) -> None:
+        """Let trainings that begin from now on run at *factor* times the frequency of each processor, ``[size]``.
+
+        Trainings that run keep theirs.
+        """
+        change = factor / self._frequency
+        if (change == 1.0).all():
+            return
+        self._frequency = factor
+        self._mean_compute_s = self._full_compute_s / factor
+        self._compute_s = self._compute_s / change
+        due = np.flatnonzero(np.isfinite(self._version_due_s))
+        if due.size and self._on_new_version != "restart":
+            due = due[~self._goes_on(due)]
+        self.queue.ready_s[due] = self.next_ready_s(due)
 
     def record_trainings(self, now_s: float) -> None:
         """Record the trainings that have ended by now."""

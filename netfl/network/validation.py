@@ -18,7 +18,7 @@ NO_ROUNDS = "without round: no rounds are served"
 _LINK = ("channel", "interference", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
-    "on_new_version",
+    "on_new_version", "allocation",
 )  # fmt: skip
 
 
@@ -41,6 +41,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     yield from _probe_faults(spec, facts)
     yield from _traffic_faults(spec)
     yield from _energy_faults(spec, users_send=users_send)
+    yield from _allocation_faults(spec)
     yield from _radio_faults(spec)
     if is_timed and spec.traffic and all(traffic.destination == "tower" for traffic in spec.traffic):
         reason = "because all traffic leaves at the tower"
@@ -86,7 +87,7 @@ def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:
 
 
 def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
-    """Unknown devices, efficiencies without a radio, and costs of sending if no user sends."""
+    """Unknown devices, costs of cycles that are not known, and costs of sending without a radio or if no user sends."""
     if spec.energy is None:
         return
     known_devices: list[str] = []
@@ -98,11 +99,35 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
             yield Fault(f"energy.devices.{name}", problem, None, suggest(name, known_devices))
     for key, costs in spec.energy.each():
         prefix = f"energy.{key}"
+        if spec.compute is None or spec.compute.cycles is None:
+            reason = "without compute.cycles, the processor cycles of a sample"
+            yield from no_effect(costs, ["capacitance"], reason, "give compute.cycles", prefix)
         if not users_send:
             reason = "because no user sends anything"
             yield from no_effect(costs, ["transmit", "efficiency"], reason, prefix=prefix)
         elif spec.radio is None:
             yield from no_effect(costs, ["efficiency"], "without a radio", "give transmit", prefix)
+
+
+def _allocation_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """An allocation whose shares no MAC uses, or that does not know the rates or energies that it depends on."""
+    allocation = spec.allocation
+    if allocation is None or spec.round is None:
+        return
+    if spec.mac is None or "share" not in spec.mac.control_ranges:
+        remedy = "use mac: {kind: fdma, division: allocated}"
+        yield Fault("allocation", "divides the band, but the MAC has its own division", None, remedy)
+    follows_snr = spec.reception is not None and spec.reception.follows_snr
+    if allocation.follows_capacity and not follows_snr:
+        problem = "assumes that users send at capacity, but the rates of the reception do not follow the SNR"
+        yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
+    if not allocation.needs_energy:
+        return
+    if spec.energy is None:
+        yield Fault("allocation", "depends on the energy of users, which is not counted", None, "give energy")
+    elif spec.energy.transmit is None and spec.energy.efficiency is None:
+        problem = "depends on the power of sending, which is not given"
+        yield Fault("allocation", problem, None, "give energy.transmit or energy.efficiency")
 
 
 def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool) -> Iterator[Fault]:

@@ -57,6 +57,7 @@ class TestDistributions:
         "overrides",
         [
             {"speed": 80.0, "spread": 0.6},
+            {"frequency": 1e9, "cycles": 1e7, "spread": 0.6},
             {"speed": 80.0, "jitter": 0.5},
             {"devices": FLEET},
             {"devices": FLEET, "jitter": 1.5},
@@ -196,8 +197,8 @@ class TestProblems:
     @pytest.mark.parametrize(
         ("overrides", "problem"),
         [
-            ({}, "give exactly one of speed and devices"),
-            ({"speed": 1, "devices": FLEET}, "give exactly one of speed and devices"),
+            ({}, "give exactly one of speed, frequency and devices"),
+            ({"speed": 1, "devices": FLEET}, "give exactly one of speed, frequency and devices"),
             ({"devices": FLEET, "spread": 0.1}, "spread: has no effect with devices"),
             ({"devices": {"a": {"share": 0.5, "speed": 1}}}, "sum to 0.5"),
             ({"devices": {"a": {"share": 0.5, "speed": 1}, "b": {"users": 2, "speed": 1}}}, "same key in all"),
@@ -262,3 +263,71 @@ def test_alike_is_true_for_equal_training_times(overrides, expected):
 def test_overflowing_speeds_and_times_are_rejected(overrides):
     with pytest.raises(ScenarioError, match="less than or equal to"):
         Compute(speed=1.0, samples=1, **overrides)
+
+
+class TestProcessors:
+    """Frequency and cycles of processors, compared with time = cycles · samples / f and energy = κ · cycles · f²."""
+
+    def test_speed_of_a_processor(self):
+        model = compute(frequency=["1 GHz", "2 GHz", "1.5 GHz"], cycles=[1e7, 1e7, 3e7])
+        assert model.time_s(np.zeros(3), STREAMS) == pytest.approx([1.0, 0.5, 2.0])
+        assert model.frequencies_hz(3, STREAMS) == pytest.approx([1e9, 2e9, 1.5e9])
+
+    def test_one_frequency_and_cycles_of_each_user(self):
+        model = compute(frequency="1 GHz", cycles=[1e7, 2e7])
+        assert model.speeds(2, STREAMS) == pytest.approx([100.0, 50.0])
+
+    def test_cycles_of_devices_state_their_frequencies(self):
+        model = compute(devices=FLEET, cycles=1e6)
+        assert model.frequencies_hz(50, STREAMS) == pytest.approx(1e6 * model.speeds(50, STREAMS))
+
+    def test_equal_to_the_speed_that_they_state(self):
+        by_speed, _, _ = run_rounds(compute={"speed": 40.0, "spread": 0.3, "samples": 50})
+        cycles = {"frequency": "1 GHz", "cycles": 2.5e7, "spread": 0.3, "samples": 50}
+        by_cycles, _, columns = run_rounds(compute=cycles)
+        assert by_speed == by_cycles
+        assert columns["frequency_hz"] == pytest.approx(2.5e7 * columns["speed"])
+
+    @pytest.mark.parametrize("on_new_version", ["restart", "finish"])
+    def test_energy_of_cycles(self, on_new_version):
+        """κ c f² for each sample is as much as the same energy per sample."""
+        options = {"users": 4, "on_new_version": on_new_version}
+        processors = {"frequency": ["1 GHz", "2 GHz", "0.5 GHz", "1 GHz"], "cycles": 2e7, "samples": 50}
+        _, log, _ = run_rounds(compute=processors, energy={"capacitance": 1e-28, "per_sample": 0.001}, **options)
+        _, trainings, _ = run_rounds(compute=processors, energy={"per_sample": 1.0}, **options)
+        frequency_hz = np.array([1e9, 2e9, 0.5e9, 1e9])
+        sample_j = 0.001 + 1e-28 * 2e7 * frequency_hz**2
+        assert log.spendings["train_J"] == pytest.approx(sample_j * trainings.spendings["train_J"])
+        assert log.spendings["train_J"].min() > 0
+
+    def test_energy_of_a_class(self):
+        fleet = {"fast": {"users": [0, 2], "speed": 100}, "slow": {"users": [1, 3], "speed": 50}}
+        energy = {"capacitance": 1e-28, "devices": {"slow": {"capacitance": 4e-28}}}
+        options = {"users": 4, "compute": {"devices": fleet, "cycles": 1e7, "samples": 50}}
+        _, log, _ = run_rounds(energy=energy, **options)
+        _, trainings, _ = run_rounds(energy={"per_sample": 1.0}, **options)
+        sample_j = np.array([1e-28 * 1e7 * 1e18, 4e-28 * 1e7 * 0.25e18] * 2)
+        assert log.spendings["train_J"] == pytest.approx(sample_j * trainings.spendings["train_J"])
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"frequency": 1e9}, "without cycles"),
+            ({"frequency": 1e9, "cycles": 1e7, "speed": 3.0}, "given together"),
+            ({"frequency": [1e9] * 3, "cycles": [1e7] * 2}, "lists of 2 and 3 values"),
+        ],
+    )
+    def test_contradictions(self, settings, message):
+        with pytest.raises(ScenarioError, match=message):
+            compute(**settings)
+
+    def test_lists_of_wrong_lengths(self):
+        problems = find_problems({"frequency": 1e9, "cycles": [1e7] * 3, "samples": 50})
+        assert problems["access.compute.cycles"].problem == "3 numbers of cycles for 10 users"
+
+    def test_capacitance_without_cycles(self):
+        access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"energy": {"capacitance": 1e-28}})
+        facts = ScenarioFacts(users=10, rounds=5, sized=True)
+        faults = [fault for fault in nested_faults(access, "access", facts) if "energy" in fault.key]
+        assert [fault.key for fault in faults] == ["access.energy.capacitance"]
+        assert faults[0].remedy == "give compute.cycles"

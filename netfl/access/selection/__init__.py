@@ -70,12 +70,16 @@ class UserInfo:
         sample_counts: training examples of each user, ``[size]``; ``None`` without data.
         airtime_s: expected airtime of one update of each user, including faded attempts, ``[size]``; ``None`` without
             a network, or if the selection does not need it.
+        update_bits: size of an update on the air; ``None`` without a network.
+        work: training samples of one update of each user, ``[size]``; ``None`` without a network.
     """
 
     size: int
     streams: Streams
     sample_counts: Floats | None = None
     airtime_s: Floats | None = None
+    update_bits: float | None = None
+    work: Floats | None = None
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def finish_together(request: BandRequest) -> Floats:
     fastest = snr / np.log1p(snr) * nats_per_snr  # T of each user if it had the whole band
     x = 1.0 / float(fastest.max())
     for _ in range(_MAX_STEPS):
-        densities = _densities(nats_per_snr * x)
+        densities = snr_in_share(nats_per_snr * x)
         shares = snr / densities
         excess = float(shares.sum()) - 1.0
         if excess <= _PRECISION:
@@ -82,7 +82,7 @@ def finish_together(request: BandRequest) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def _densities(ratio: Floats) -> Floats:
+def snr_in_share(ratio: Floats) -> Floats:
     """Return the SNR in the share, y with ln(1 + y) / y = *ratio*, ``[n]``; ratios lie between 0 and 1.
 
     As ln(1 + y) ≥ 2 y / (2 + y), the root is at least 2 / ratio - 2.  The left side decreases and is convex, so that

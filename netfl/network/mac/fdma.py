@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 from pydantic import Field, model_validator
 
-from netfl.errors import Fault
+from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac, ShareBounds
 from netfl.network.mac._band_division import BandDivision, BandRequest, divide_equally, fill_water, finish_together
@@ -43,6 +43,9 @@ class Fdma(Mac):
 
     - ``equal``: 1/n for each of n users.
     - ``given``: those in ``shares``, whoever else sends.
+    - ``allocated``: those that the network's ``allocation``, or the caller of `netfl.Simulation.step`, gives as a round
+      opens (``controls={"share": …}``); equal until then.  A user with a share of 0 sends nothing.  Where frames of
+      former shares are on the air, and the band does not hold them and the new ones, the new ones wait for their ends.
     - ``need``: all frames of a division end at the same time T, as early as possible: Σ s_i = 1, where
       bits_i = T s_i B log2(1 + snr_i / s_i).  Under a reception with modes, s_i is in proportion to the airtime of the
       frame in the whole band; a user that picks a faster mode in its share ends earlier.
@@ -70,7 +73,7 @@ class Fdma(Mac):
         max_attempts: 20
     """
 
-    division: Literal["equal", "given", "need", "water_filling"] = "equal"
+    division: Literal["equal", "given", "allocated", "need", "water_filling"] = "equal"
     """Rule of the shares."""
     shares: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...] | None, OnlyWith("division", "given", needed=True)
@@ -78,8 +81,7 @@ class Fdma(Mac):
     """Fraction of the band of each user, in the order of their numbers; those of a cell add up to at most 1."""
     among: Literal["users", "backlog"] | None = None
     """Users that have shares: all ``users`` of the cell, or those of the ``backlog`` when the band is free; ``null`` is
-    ``users`` for ``equal`` and ``given``, and ``backlog`` for ``need`` and ``water_filling``, which allow nothing
-    else."""
+    ``backlog`` for ``need`` and ``water_filling``, and ``users`` for the others; only ``equal`` allows both."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
@@ -90,9 +92,10 @@ class Fdma(Mac):
                 f"division: {self.division} follows the frames that wait, so that among: users has no meaning; leave "
                 "among out"
             )
-        if self.among == "backlog" and self.division == "given":
+        if self.among == "backlog" and self.division in {"given", "allocated"}:
             raise ValueError(
-                "division: given holds whoever else sends, so that among: backlog has no meaning; leave among out"
+                f"division: {self.division} holds whoever else sends, so that among: backlog has no meaning; leave "
+                "among out"
             )
         return self
 
@@ -109,6 +112,12 @@ class Fdma(Mac):
     @property
     def divides_band(self) -> bool:
         return True
+
+    @property
+    def control_ranges(self) -> dict[str, tuple[float, float]]:
+        if self.division == "allocated":
+            return {"share": (0.0, 1.0)}
+        return {}
 
     @property
     def is_fixed(self) -> bool:
@@ -133,7 +142,7 @@ class Fdma(Mac):
         if self.is_fixed:
             return ShareBounds(equal, equal)
         smallest = np.zeros(layout.users)
-        if self.division == "equal":
+        if self.division == "equal":  # among the backlog
             smallest = equal
         return ShareBounds(smallest, np.ones(layout.users))
 
@@ -153,6 +162,8 @@ class Fdma(Mac):
         yield Fault("shares", problem, float(f"{in_cell[worst]:.6g}"), "give fractions that add up to at most 1")
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        if self.division == "allocated":
+            return self._serve_allocated(cell)
         if self.is_fixed:
             return self._serve_fixed(cell)
         return self._serve_backlog(cell)
@@ -169,6 +180,30 @@ class Fdma(Mac):
                 cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog]))
             else:
                 yield cell.wait_for_backlog()
+
+    def _serve_allocated(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        """Let each user send in its present share, if the frames on the air leave the band for all that wait.
+
+        Raises:
+            ScenarioError: the shares add up to more than the band.
+        """
+        on_air = np.zeros(cell.size)  # share with which each user last began to send
+        ends: list[simpy.Event] = []
+        while True:
+            cell.changes()
+            shares = _allocated_shares(cell)
+            backlog = cell.backlog()
+            backlog = backlog[shares[backlog] > 0.0]
+            in_use = float(on_air[cell.transmit_path.is_sending()].sum())
+            if backlog.size and in_use + float(shares[backlog].sum()) <= 1.0 + _ROUNDING:
+                on_air[backlog] = shares[backlog]
+                ends = [end for end in ends if not end.processed]
+                ends.append(cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog])))
+            elif backlog.size:  # frames of former shares
+                yield simpy.AllOf(cell.env, ends)
+            else:
+                later_s = cell.ready_s[(shares > 0.0) & (cell.ready_s > cell.env.now)]
+                yield cell.wait_for_change(float(later_s.min(initial=np.inf)))
 
     def _serve_backlog(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Divide the band among the users of the backlog, and again when their frames have ended."""
@@ -222,6 +257,19 @@ class Fdma(Mac):
 
         statement = f"1 for {users} users that always have something to send"
         return (Law("time between frames, in T / s", statement, normalised_gaps, mean=1.0, variance=0.0),)
+
+
+def _allocated_shares(cell: Cell) -> Floats:
+    """Return the share that each user has now, ``[size]``."""
+    shares = cell.controls.get("share")
+    if shares is None:
+        return np.full(cell.size, 1.0 / max(cell.size, 1))
+    total = float(shares.sum())
+    if total > 1.0 + _ROUNDING:
+        problem = f"the shares of the users of {cell.tower.name} add up to more than the band"
+        remedy = "give fractions that add up to at most 1"
+        raise ScenarioError([Fault("controls.share", problem, float(f"{total:.6g}"), remedy)])
+    return shares
 
 
 def _join_ends(airtimes_s: Floats) -> float | Floats:

@@ -1,0 +1,115 @@
+'''Allocation family: the share of the band, the power and the processor frequency of each user in a round.
+
+As a round opens, each tower divides its band among the users that are selected, by `Allocation.allocate`.  It knows
+their SNR at that time, the size of an update, and their times and energies; this knowledge costs nothing.  Users that
+are given a share have it until another round gives them something else; the others take no part in the round.
+
+To write an allocation, add a file to this package, or a class to a package of your own, that derives from `Allocation`.
+A complete one::
+
+    class Slower(Allocation):
+        """Equal shares; all processors run at a fraction of their frequency.
+
+        Example::
+
+            kind: mylab.slower:Slower
+            frequency: 0.5
+        """
+
+        frequency: Annotated[float, Field(gt=0, le=1)]
+        """Fraction of the frequency of each processor."""
+
+        def allocate(self, request):
+            users = len(request.snr)
+            return Decision(np.full(users, 1 / users), np.ones(users), np.full(users, self.frequency))
+
+        def laws(self):
+            return (Law.none("draws nothing"),)
+
+The MAC must be one whose shares are given: `fdma` with ``division: allocated``.
+'''
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from netfl.registry import Spec, exported_models
+from netfl.types import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRequest:
+    """Users of a cell that are selected in a round, with values at full power and full frequency, ``[n]`` each.
+
+    Args:
+        snr: SNR in the whole band, as a ratio of powers, less the gap of the reception.
+        bits: size of the update.
+        train_s: mean training time.
+        train_j: energy of the processor cycles of the training.
+        transmit_w: power while sending.
+        bandwidth_hz: bandwidth of the radio.
+    """
+
+    snr: Floats
+    bits: Floats
+    train_s: Floats
+    train_j: Floats
+    transmit_w: Floats
+    bandwidth_hz: float
+
+    def select(self, users: Ints) -> AllocationRequest:
+        """Return the request of some users, by their places."""
+        return AllocationRequest(
+            self.snr[users],
+            self.bits[users],
+            self.train_s[users],
+            self.train_j[users],
+            self.transmit_w[users],
+            self.bandwidth_hz,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Resources of each user in a round, as fractions of the band, of its full power and of its full frequency.
+
+    Args:
+        share: fraction of the band, ``[n]``; they add up to at most 1.  A user without a share takes no part in the
+            round.
+        power: fraction of the power of the radio, ``[n]``, above 0.
+        frequency: fraction of the frequency of ``compute``, ``[n]``, above 0.
+    """
+
+    share: Floats
+    power: Floats
+    frequency: Floats
+
+
+class Allocation(Spec):
+    """The contract of an allocation."""
+
+    @abstractmethod
+    def allocate(self, request: AllocationRequest) -> Decision:
+        """Return what each of the users of *request* has in the round."""
+
+    @property
+    def needs_energy(self) -> bool:
+        """True if the allocation depends on the energy of users."""
+        return False
+
+    @property
+    def follows_capacity(self) -> bool:
+        """True if the allocation assumes that users send at the capacity of their share."""
+        return False
+
+
+def full_power(share: Floats) -> Decision:
+    """Return the decision in which users have these shares, full power and full frequency."""
+    users = len(share)
+    return Decision(share, np.ones(users), np.ones(users))
+
+
+__getattr__ = exported_models(__name__)

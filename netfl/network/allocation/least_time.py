@@ -1,0 +1,68 @@
+"""The least time in which all users deliver within a budget of energy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from netfl.network.allocation import Allocation, AllocationRequest, Decision, full_power
+from netfl.network.allocation._tradeoff import (
+    Tradeoff,
+    least_deadline_s,
+    least_energy_of_sending_j,
+    shares_within_budget,
+)
+from netfl.types import Law
+from netfl.units import Joules
+
+
+class LeastTime(Allocation):
+    """Shares, powers and frequencies with which all users deliver as early as possible, each within its budget.
+
+    Minimise T subject to c_i / φ_i + t_i ≤ T, e_i φ_i² + ρ_i w_i t_i ≤ budget, t_i s_i B log2(1 + ρ_i γ_i / s_i) ≥ b_i,
+    Σ s_i ≤ 1, and fractions φ and ρ of at most 1: e_i is the energy of a training of c_i s at full frequency, w_i the
+    power of sending at full power.  T is found by bisection: for each T, the smallest share of every user follows from
+    the upload time that leaves the most energy where it is needed, and T is feasible if these shares fit into the band.
+    Energy while idle and while receiving is not counted.
+
+    A user whose budget is below w b ln 2 / (B γ), the limit for long uploads at low power, has no share and takes no
+    part in the round.
+
+    The model is that of `least_energy`.
+
+    Example::
+
+        kind: least_time
+        budget: 0.5 J
+    """
+
+    budget: Annotated[Joules, Field(gt=0)]
+    """Energy of each user for the training and the upload of a round."""
+
+    @property
+    def needs_energy(self) -> bool:
+        return True
+
+    @property
+    def follows_capacity(self) -> bool:
+        return True
+
+    def allocate(self, request: AllocationRequest) -> Decision:
+        decision = full_power(np.zeros(len(request.snr)))
+        possible = np.flatnonzero(least_energy_of_sending_j(request) < self.budget)
+        if not possible.size:
+            return decision
+        part = request.select(possible)
+        budget_j = np.full(len(possible), self.budget)
+        deadline_s = least_deadline_s(part, budget_j)
+        share = shares_within_budget(part, deadline_s, budget_j)
+        best = Tradeoff(part, deadline_s).decide(share / share.sum())
+        decision.share[possible] = best.share
+        decision.power[possible] = best.power
+        decision.frequency[possible] = best.frequency
+        return decision
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("draws nothing"),)

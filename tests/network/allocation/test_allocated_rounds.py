@@ -1,0 +1,212 @@
+"""Allocations and controls in whole networks: times and energies of rounds, shares of the band, and errors."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from support.small_network import SECTION, play
+
+import netfl
+from netfl.errors import ModelError, ScenarioError
+from netfl.network.allocation import Allocation, AllocationRequest, Decision
+from netfl.network.allocation._tradeoff import energies_j, least_energy_of_sending_j
+from netfl.network.allocation.least_energy import LeastEnergy
+from netfl.network.allocation.least_time import LeastTime
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.types import Law
+
+BANDWIDTH_HZ, BITS = 1e6, 2e6
+DISTANCES_M = np.array([100.0, 200.0, 400.0])
+CYCLES, FREQUENCY_HZ, CAPACITANCE, SAMPLES = 1e7, np.array([1e9, 2e9, 1e9]), 1e-28, 100
+TRANSMIT_W = 0.5
+PARTS = {
+    "topology": {"kind": "star", "distances": [*DISTANCES_M], "rate": "1000 Gbps", "delay": 0},
+    "radio": {"power": "20 dBm", "bandwidth": BANDWIDTH_HZ},
+    "channel": [{"kind": "log_distance", "exponent": 3.5, "frequency": "2 GHz"}],
+    "reception": "shannon",
+    "mac": {"kind": "fdma", "division": "allocated"},
+    "unreachable": "keep",
+    "compute": {"frequency": [*FREQUENCY_HZ], "cycles": CYCLES, "samples": SAMPLES},
+    "energy": {"capacitance": CAPACITANCE, "transmit": TRANSMIT_W},
+    "update_size": BITS,
+    "round": {"kind": "available", "deadline": "1 h"},
+}
+
+
+def request():
+    """Return the request that the network should make, from its distances and devices."""
+    loss_db = 20 * np.log10(4 * np.pi * 2e9 / 299792458.0) + 35 * np.log10(DISTANCES_M)
+    return AllocationRequest(
+        snr=10 ** ((20 - loss_db + 174 - 60) / 10),
+        bits=np.full(3, BITS),
+        train_s=SAMPLES * CYCLES / FREQUENCY_HZ,
+        train_j=SAMPLES * CAPACITANCE * CYCLES * FREQUENCY_HZ**2,
+        transmit_w=np.full(3, TRANSMIT_W),
+        bandwidth_hz=BANDWIDTH_HZ,
+    )
+
+
+def ends_s(round_):
+    """Return the time of each user's delivery after the opening, in the order of the users."""
+    deliveries = sorted(round_.deliveries, key=lambda delivery: delivery.user)
+    return np.array([delivery.arrived_s for delivery in deliveries]) - round_.opened_s
+
+
+def test_equal_allocation_is_the_equal_division():
+    allocated, _ = play(3, 3, **PARTS, allocation="equal")
+    plain, _ = play(3, 3, **(PARTS | {"mac": {"kind": "fdma", "division": "equal"}}))
+    assert [ends_s(round_).tolist() for round_ in allocated] == [ends_s(round_).tolist() for round_ in plain]
+
+
+@pytest.mark.parametrize("deadline_s", [2.5, 10.0])
+def test_least_energy_meets_its_deadline_at_its_energy(deadline_s):
+    rounds, log = play(3, 2, **PARTS, allocation={"kind": "least_energy", "deadline": deadline_s})
+    for round_ in rounds:
+        assert ends_s(round_) == pytest.approx(np.full(3, deadline_s), rel=1e-4)
+    decision = LeastEnergy(deadline=deadline_s).allocate(request())
+    assert log.spendings["energy_J"] == pytest.approx(2 * energies_j(request(), decision), rel=1e-4)
+    equal, equal_log = play(3, 2, **PARTS, allocation="equal")
+    assert log.spendings["energy_J"].sum() < equal_log.spendings["energy_J"].sum()
+    assert len(equal) == 2
+
+
+@pytest.mark.slow
+def test_least_time_keeps_to_its_budget():
+    budget_j = 0.4
+    rounds, log = play(3, 2, **PARTS, allocation={"kind": "least_time", "budget": budget_j})
+    assert (log.spendings["energy_J"] / 2 <= budget_j * (1 + 1e-6)).all()
+    decision = LeastTime(budget=budget_j).allocate(request())
+    assert log.spendings["energy_J"] / 2 == pytest.approx(energies_j(request(), decision), rel=1e-4)
+    assert rounds[0].closed_s == pytest.approx(rounds[1].closed_s - rounds[1].opened_s, rel=1e-6)
+
+
+def test_only_selected_users_share_the_band():
+    selection = {"kind": "oldest", "m": 2}
+    rounds, _ = play(3, 3, **PARTS, allocation="equal", selection=selection)
+    for round_ in rounds:
+        users = [delivery.user for delivery in sorted(round_.deliveries, key=lambda delivery: delivery.user)]
+        assert len(users) == 2
+        part = request().select(np.array(users))
+        upload_s = BITS / (BANDWIDTH_HZ / 2 * np.log2(1 + 2 * part.snr))
+        assert ends_s(round_) == pytest.approx(part.train_s + upload_s, rel=1e-4)
+
+
+def test_new_shares_wait_for_frames_of_former_shares():
+    """User 2 is still on the air when the second round opens: its half and the two new ones exceed the band."""
+    parts = PARTS | {"allocation": "equal", "round": {"kind": "first", "m": 1}, "energy": None}
+    parts["compute"] = {"speed": 1e6, "samples": 1}
+    turns = [[0, 2], [0, 1], [1]]
+    selection = {"kind": "support.small_network:Listed", "turns": turns}
+    _, log = play(3, 3, **parts, selection=selection)
+    frames = []
+    for part in log.attempts:
+        share = 10 ** ((10 * np.log10(request().snr[part["user"]]) - part["snr_db"]) / 10)
+        frames += zip(part["start_s"], part["end_s"], part["user"], share, strict=True)
+    frames = sorted(frame for frame in frames if np.isfinite(frame[3]))
+    for start_s, *_ in frames:
+        on_air = [share for begin_s, end_s, _, share in frames if begin_s <= start_s < end_s - 1e-9]
+        assert sum(on_air) <= 1 + 1e-6
+    ends_s = {user: end_s for start_s, end_s, user, _ in frames if start_s < 0.1}
+    assert ends_s.keys() == {0, 2}
+    second_s = min(start_s for start_s, _, user, _ in frames if user == 1)
+    assert second_s == pytest.approx(ends_s[2], abs=1e-5)
+    assert ends_s[2] > ends_s[0] + 0.1
+
+
+def scenario(**overrides):
+    access = copy.deepcopy(SECTION) | {
+        "reception": "shannon",
+        "mac": {"kind": "fdma", "division": "allocated"},
+        "compute": {"frequency": 1e9, "cycles": 1e7, "samples": 100},
+        "energy": {"capacitance": 1e-28, "transmit": "500 mW"},
+        "update_size": "100 kB",
+    }
+    return {"name": "allocated", "users": 3, "rounds": 2, "access": access | overrides}
+
+
+def load(**overrides):
+    return validate(ScenarioDocument(scenario(**overrides)))
+
+
+class TestControls:
+    def test_frequency_and_share_of_a_caller(self):
+        with netfl.Simulation(load(round={"kind": "available", "deadline": "1 h"})) as simulation:
+            first = simulation.step()
+            second = simulation.step(controls={"frequency": [1.0, 0.5, 0.25], "share": [0.5, 0.25, 0.25]})
+        trained_s = np.array([1.0, 2.0, 4.0])
+        assert len(first.deliveries) == len(second.deliveries) == 3
+        at_s = {delivery.user: delivery.sent_s - second.opened_s for delivery in second.deliveries}
+        starts_s = np.array([at_s[user] for user in range(3)])
+        assert starts_s - starts_s[0] == pytest.approx(trained_s - 1.0, abs=0.2)
+
+    def test_energy_of_a_slower_processor(self):
+        with netfl.Simulation(load(energy={"capacitance": 1e-28})) as simulation:
+            simulation.step(controls={"frequency": [1.0, 0.5, 0.25]})
+            energy_j = simulation.state.energy_j
+        assert energy_j[0] == pytest.approx(0.1)
+        assert energy_j[1] <= 0.1 * 0.25 + 1e-12
+
+    def test_shares_above_the_band(self):
+        with netfl.Simulation(load()) as simulation, pytest.raises(ScenarioError, match="add up to more than the band"):
+            simulation.step(controls={"share": 0.5})
+
+    def test_an_allocation_leaves_no_controls(self):
+        with netfl.Simulation(load(allocation="equal")) as simulation, pytest.raises(ScenarioError, match="no effect"):
+            simulation.step(controls={"share": 0.2})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "remedy"),
+    [
+        ({"allocation": "equal", "mac": "fdma"}, "access.allocation", "division: allocated"),
+        ({"allocation": {"kind": "least_time", "budget": "1 J"}, "energy": None}, "access.allocation", "give energy"),
+        (
+            {"allocation": {"kind": "least_energy", "deadline": "1 s"}, "energy": {"capacitance": 1e-28}},
+            "access.allocation",
+            "energy.transmit",
+        ),
+        (
+            {
+                "allocation": {"kind": "least_energy", "deadline": "1 s"},
+                "reception": {"kind": "shannon", "rate": "1 Mbps"},
+            },
+            "access.allocation",
+            "without rate",
+        ),
+    ],
+)
+def test_errors(overrides, key, remedy):
+    with pytest.raises(ScenarioError) as caught:
+        load(**overrides)
+    (fault,) = caught.value.faults
+    assert fault.key == key
+    assert remedy in fault.remedy
+
+
+def test_a_user_without_a_share_takes_no_part():
+    """User 2 cannot send within the budget, and does not train."""
+    limits_j = least_energy_of_sending_j(request())
+    budget_j = float(np.sqrt(limits_j[1] * limits_j[2]))
+    rounds, log = play(3, 1, **PARTS, allocation={"kind": "least_time", "budget": budget_j})
+    assert sorted(delivery.user for delivery in rounds[0].deliveries) == [0, 1]
+    assert log.spendings["begun"].tolist() == [1, 1, 0]
+    assert rounds[0].closed_s < 3600
+
+
+class Greedy(Allocation):
+    """Gives every user more than its power."""
+
+    def allocate(self, request):
+        users = len(request.snr)
+        return Decision(np.full(users, 1 / users), np.full(users, 2.0), np.ones(users))
+
+    def laws(self):
+        return (Law.none("draws nothing"),)
+
+
+def test_a_model_that_gives_more_than_there_is():
+    with pytest.raises(ModelError, match=r"power is .* not a fraction for each of 3 users"):
+        play(3, 1, **PARTS, allocation={"kind": f"{__name__}:Greedy"})
