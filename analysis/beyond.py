@@ -64,7 +64,8 @@ MAP = {rate: Part("beyond/alpha_rho", ("full", f"rho_{rate.replace('.', '_')}"))
 EQUAL_STEPS = (
     "The learners have equal step sizes, so that a user above t moves the model up to (1 - γ)/α + γ times as far as "
     "with FedAvg: 2.6 times with α = γ = 0.3, and 9.1 times with α = γ = 0.1. The runs *steps* train FedAvg with 2, 5 "
-    "and 10 times the step size. Where they have not run, it is open how much of a gain is a larger step."
+    "and 10 times the step size. Where they have not run, it is open how much of a gain is a larger step. "
+    "[Findings](findings.md) tune all learners in accesses like these."
 )
 
 
