@@ -231,6 +231,13 @@ FINDINGS = (
             *_gains("cycle of 200", _RATES[:2], is_equality=False),
         ],
         core_hours=2.5,
+        answer=(
+            "On digits, nowhere. At each of the fifteen points the tuned CVaR of α = γ = 0.3 is within a point of the "
+            "tuned FedAvg, in the mean, and both choose the same effective step. None of the thirty intervals of a "
+            "difference, those of α = γ = 0.1 included, excludes zero. Where rounds are independent, and in "
+            "the cell, we expected that. Long absences and cycles make the rare class harder for all learners alike, "
+            "which we did not expect: the two hypotheses on each are refuted."
+        ),
     ),
     Finding(
         name="fashion",
@@ -582,6 +589,7 @@ def draw_lines(finding: Finding) -> Figure:
         ax.set_title(block)
     for ax in axes[: len(blocks)]:
         ax.set_ylim(max(0.0, 20.0 * np.floor((lowest - 5.0) / 20.0)), 100.0)
+        ax.label_outer()
     axes[0].set_ylabel("rare accuracy (%)")
     for ax, (metric, block) in zip(axes[len(blocks) :], product(finding.network, blocks), strict=True):
         found = [interval(finding.values(Series(block, point, "", metric))) for point in finding.points]
@@ -621,10 +629,10 @@ def _hypothesis_row(finding: Finding, hypothesis: Hypothesis) -> str:
     found = finding.difference(hypothesis)
     if not found.replicas:
         return f"| {hypothesis.text} | – | not run |"
-    scale, unit = 1.0, ""
+    shown = f"{found.mean:+.3g} ± {found.half:.2g}"
     if "accuracy" in hypothesis.first.metric:
-        scale, unit = 100.0, " points"
-    shown = f"{scale * found.mean:+.3g} ± {scale * found.half:.2g}{unit}, {found.replicas} pairs"
+        shown = f"{100 * found.mean:+.1f} ± {100 * found.half:.1f} points"
+    shown += f", {found.replicas} pairs"
     return f"| {hypothesis.text} | {shown} | {hypothesis.verdict(found)} |"
 
 

@@ -82,7 +82,7 @@ def test_differences_are_paired_by_replica(toy):
     low, high = stats.ttest_rel(a, b).confidence_interval(0.95)
     found = toy.difference(toy.hypotheses[0])
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
-    assert f"| A is above B | +10 ± {100 * (high - low) / 2:.2g} points, 3 pairs | open |" in findings.section(toy)
+    assert f"| A is above B | +10.0 ± {100 * (high - low) / 2:.1f} points, 3 pairs | open |" in findings.section(toy)
 
 
 def test_results_of_a_block_replace_those_before(toy):
