@@ -115,7 +115,7 @@ class Finding:
         axis: what the points are.
         learners: the learners, in the order of the plot.
         hypotheses: statements written before the runs.
-        core_hours: hours of one thread for all sweeps, by `netfl check`.
+        core_hours: hours of one core for all sweeps, measured or, before they ran, by `netfl check`.
         answer: what the runs say, in words, written after them; empty before.
         network: metrics of the network that the table shows.
         is_map: the plot is a map of learners and points, with the weights of FedAU, and no lines.
@@ -230,7 +230,7 @@ FINDINGS = (
             *_gains("Markov, 200 rounds", _RATES[:2], is_equality=False),
             *_gains("cycle of 200", _RATES[:2], is_equality=False),
         ],
-        core_hours=2.5,
+        core_hours=1.0,
         answer=(
             "On digits, nowhere. At each of the fifteen points the tuned CVaR of α = γ = 0.3 is within a point of the "
             "tuned FedAvg, in the mean, and both choose the same effective step. None of the thirty intervals of a "
@@ -372,7 +372,7 @@ FINDINGS = (
                 for cutoff in _CUTOFFS
             ),
         ],
-        core_hours=1.0,
+        core_hours=0.5,
         is_map=True,
     ),
     Finding(
@@ -420,7 +420,7 @@ FINDINGS = (
                 Series("", "round robin", "", "energy_J"),
             ),
         ],
-        core_hours=1.5,
+        core_hours=0.3,
         answer=(
             "Not here. The MAC changes the fairness of deliveries and the energy, but every MAC delivers the farthest "
             "users often enough, so that all learners reach the same accuracy on the rare classes with all of them, "
@@ -613,6 +613,8 @@ def section(finding: Finding) -> list[str]:
     if missing:
         hours = finding.core_hours * len(missing) / len(finding.blocks)
         lines += [f"Not run yet: {'; '.join(missing)} (about {hours:.1f} hours of one core).", ""]
+    else:
+        lines += [f"All sweeps together took {finding.core_hours:.1f} hours of one core.", ""]
     lines += ["| hypothesis, written before the runs | difference | verdict |", "|---|---|---|"]
     for hypothesis in finding.hypotheses:
         lines.append(_hypothesis_row(finding, hypothesis))
