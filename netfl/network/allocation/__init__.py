@@ -50,7 +50,7 @@ class AllocationRequest:
         bits: size of the update.
         train_s: mean training time.
         train_j: energy of the processor cycles of the training.
-        transmit_w: power while sending.
+        transmit_w: power while sending, above 0 if energy is counted.
         bandwidth_hz: bandwidth of the radio.
     """
 
