@@ -153,6 +153,12 @@ class NetworkAccess(NetworkSpec, WithSelection):
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
         yield from super().warnings(context)
+        if self.allocation is not None and self.allocation.observes:
+            seen = " and ".join(self.allocation.observes)
+            yield (
+                f"access.allocation: the towers see the present {seen} of users without cost or delay, as no real "
+                "tower can; compare it with allocation: equal"
+            )
         yield from network_warnings(self, context, self.selection.max_selected(context.users))
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:

@@ -17,6 +17,8 @@ from netfl.types import Floats, Users
 from netfl.units import db_to_linear
 
 _ROUNDING = 1e-9
+_MIN_W = 1e-12
+"""Power of sending that counts for users whose sending is free."""
 
 
 def set_frequency(factor: Floats, config: NetworkConfig, towers: Iterable[Tower]) -> None:
@@ -87,7 +89,9 @@ class RoundAllocator:
         )
         energy = self._config.energy
         if energy is not None:
-            request = replace(request, train_j=energy.cycles_j[ids], transmit_w=energy.transmit_w[ids])
+            request = replace(
+                request, train_j=energy.cycles_j[ids], transmit_w=np.maximum(energy.transmit_w[ids], _MIN_W)
+            )
         decision = self._allocation.allocate(request)
         self._check(decision, len(users))
         self._share[ids] = decision.share

@@ -360,7 +360,8 @@ class Simulation:
                 compression; ``None`` leaves it.  A network is designed for the largest: see `Simulation`.
             broadcast_bits: size of the broadcast of this and later rounds; ``None`` leaves it.
             controls: settings from now on, ``[users]`` each or one for all: ``power``, in dB above that of the radio,
-                and those of a MAC that a caller controls, such as ``probability`` and ``channel``.
+                ``frequency``, as a fraction of that of the processor, and those of a MAC that a caller controls, such
+                as ``probability``, ``channel`` and ``share``.
             report: the learners' report on the last round, which only closed loops use; by default that of the learners
                 that train here.
             deadline_s: time from the opening of this round to its close at the latest, in a network whose rule of the

@@ -63,8 +63,17 @@ _BESIDE_MODELS = {
     },
 }
 """Keys of the network that a model needs: a motion whose users start where the file has them."""
-_OF_NETWORKS = {"score"}
+_OF_NETWORKS = {"score", "fedcs"}
 """Selections that need airtimes."""
+_BESIDE_FAMILIES = {
+    "network/allocation": {
+        "mac": {"kind": "fdma", "division": "allocated"},
+        "reception": {"kind": "shannon"},
+        "compute": {"frequency": "1 GHz", "cycles": 1e7},
+        "energy": {"capacitance": 1e-28, "transmit": "500 mW"},
+    },
+}
+"""Keys of the network that all models of a family need."""
 
 
 def world(family: str, spec: dict, folder: Path) -> dict:
@@ -91,6 +100,7 @@ def world(family: str, spec: dict, folder: Path) -> dict:
         data["access"] = copy.deepcopy(SECTION)
         spec = spec | OF_FILES.get((family, spec["kind"]), {})
         as_list = {"channel": [spec], "outage": [spec]}
+        data["access"] |= _BESIDE_FAMILIES.get(family, {})
         data["access"] |= _BESIDE_MODELS.get((family, spec["kind"]), {})
         data["access"]["round"] |= _ROUND_BESIDE.get(name, {})
         if spec["kind"] == "underwater":

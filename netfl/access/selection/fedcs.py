@@ -45,7 +45,7 @@ class Fedcs(Selection):
 
         kind: fedcs
         deadline: 3 min
-        asked: 100
+        asked: 4
         observe: {check_in: {airtime: 5 ms}, rate_bps: check_in}
     """
 

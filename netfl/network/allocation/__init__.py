@@ -32,6 +32,7 @@ The MAC must be one whose shares are given: `fdma` with ``division: allocated``.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,7 @@ class AllocationRequest:
         bits: size of the update.
         train_s: mean training time.
         train_j: energy of the processor cycles of the training.
-        transmit_w: power while sending.
+        transmit_w: power while sending, above 0 if energy is counted.
         bandwidth_hz: bandwidth of the radio.
     """
 
@@ -94,6 +95,11 @@ class Allocation(Spec):
     @abstractmethod
     def allocate(self, request: AllocationRequest) -> Decision:
         """Return what each of the users of *request* has in the round."""
+
+    @property
+    def observes(self) -> Collection[str]:
+        """Names of the present values that the allocation uses, of `netfl.types.OBSERVATIONS`; by default the SNR."""
+        return ("snr_db",)
 
     @property
     def needs_energy(self) -> bool:

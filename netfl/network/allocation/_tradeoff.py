@@ -32,6 +32,10 @@ _REFINEMENTS = 5
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _GOLDEN_STEPS = 45
 _MAX_EXPONENT = 700.0
+_MIN_FRACTION = 1e-12
+"""Smallest fraction of power and frequency."""
+_MIN_S = 1e-60
+"""Time that a training has at least, so that its energy is finite."""
 _MAX_DOUBLINGS = 60
 
 
@@ -90,8 +94,9 @@ class Tradeoff:
         power = np.expm1(exponent * math.log(2.0)) * share / request.snr
         frequency = np.ones(len(share))
         trains = request.train_s > 0.0
-        frequency[trains] = (request.train_s / (self.deadline_s - upload_s))[trains]
-        return Decision(share, np.minimum(power, 1.0), np.minimum(frequency, 1.0))
+        train_s = request.train_s[trains]
+        frequency[trains] = train_s / np.maximum((self.deadline_s - upload_s)[trains], train_s)
+        return Decision(share, np.clip(power, _MIN_FRACTION, 1.0), np.maximum(frequency, _MIN_FRACTION))
 
     def _exponent(self, upload_s: Floats, share: Floats) -> Floats:
         """Return b / (t s B), the bits per second and hertz in the share."""
@@ -101,7 +106,7 @@ class Tradeoff:
     def _training_slope(self, upload_s: Floats, share: Floats) -> Floats:
         """Return the derivative of e c² / (T - t)²."""
         energy = _columns(self.request.train_j * np.square(self.request.train_s), share)
-        remaining_s = np.maximum(self.deadline_s - upload_s, 1e-300)
+        remaining_s = np.maximum(self.deadline_s - upload_s, _MIN_S)
         return np.where(energy > 0.0, 2.0 * energy / remaining_s**3, 0.0)
 
     def _slope_by_time(self, upload_s: Floats, share: Floats) -> Floats:
@@ -192,7 +197,7 @@ def shares_within_budget(request: AllocationRequest, deadline_s: float, budget_j
 
     def needed(log_upload_s: Floats) -> Floats:
         upload_s = np.exp(log_upload_s)
-        remaining_s = np.maximum(deadline_s - upload_s, 1e-300)
+        remaining_s = np.maximum(deadline_s - upload_s, _MIN_S)
         train_j = request.train_j * np.square(request.train_s / remaining_s)
         power = np.clip((budget_j - train_j) / (request.transmit_w * upload_s), 0.0, 1.0)
         return shares_for(request, upload_s, power)

@@ -16,6 +16,10 @@ class Equal(Allocation):
         kind: equal
     """
 
+    @property
+    def observes(self) -> tuple[str, ...]:
+        return ()
+
     def allocate(self, request: AllocationRequest) -> Decision:
         users = len(request.snr)
         return full_power(np.full(users, 1.0 / users))

@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from support.small_network import SECTION, play
+from support.small_network import SECTION, make, play
 
 import netfl
 from netfl.errors import ModelError, ScenarioError
@@ -156,6 +156,16 @@ class TestControls:
     def test_an_allocation_leaves_no_controls(self):
         with netfl.Simulation(load(allocation="equal")) as simulation, pytest.raises(ScenarioError, match="no effect"):
             simulation.step(controls={"share": 0.2})
+
+
+def test_a_warning_of_an_allocation_that_sees_the_present():
+    def warnings(allocation):
+        access, context, _ = make(3, 1, **PARTS, allocation=allocation)
+        return [warning for warning in access.warnings(context) if "allocation" in warning]
+
+    assert warnings("equal") == []
+    (warning,) = warnings({"kind": "least_energy", "deadline": 10.0})
+    assert "see the present snr_db of users without cost" in warning
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from netfl.network.allocation import AllocationRequest
@@ -215,3 +217,37 @@ def test_energy_is_convex_in_the_share():
     middles = 0.5 * (grid[:, 1:] + grid[:, :-1])
     assert tradeoff.slope(middles) == pytest.approx(quotient, rel=1e-2, abs=1e-6)
     assert (np.diff(tradeoff.slope(middles), axis=1) > -1e-9).all()
+
+
+def powers_of_ten(low, high):
+    return st.floats(low, high).map(lambda exponent: 10.0**exponent)
+
+
+@st.composite
+def extreme_requests(draw):
+    users = draw(st.integers(1, 4))
+
+    def values(low, high):
+        return np.array([draw(powers_of_ten(low, high)) for _ in range(users)])
+
+    return AllocationRequest(
+        snr=values(-10, 8),
+        bits=values(1, 9),
+        train_s=values(-3, 4) * draw(st.sampled_from([0.0, 1.0])),
+        train_j=values(-6, 3) * draw(st.sampled_from([0.0, 1.0])),
+        transmit_w=values(-12, 2),
+        bandwidth_hz=draw(powers_of_ten(2, 9)),
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(extreme_requests(), powers_of_ten(-4, 4), st.booleans())
+def test_extreme_requests_have_finite_fractions(request, limit, has_deadline):
+    model = LeastEnergy(deadline=limit) if has_deadline else LeastTime(budget=limit)
+    decision = model.allocate(request)
+    for values in (decision.share, decision.power, decision.frequency):
+        assert np.isfinite(values).all()
+        assert ((values >= 0) & (values <= 1 + 1e-9)).all()
+    assert decision.share.sum() <= 1 + 1e-9
+    assert min(decision.power.min(), decision.frequency.min()) > 0
