@@ -23,7 +23,7 @@ from netfl.results.locking import is_locked, refuse_special_files
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.run_schema import DTYPES, OTHER_TABLES, check_document, check_numbering, read_table
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
-from netfl.results.tables import SCHEMAS, read_stream, stream_of
+from netfl.results.tables import SCHEMAS, order_learners, read_stream, stream_of
 from netfl.scenario.html_card import html_card
 from netfl.types import KINDS
 
@@ -285,10 +285,7 @@ class Run:
         else:
             return pd.DataFrame({column: pd.Series(dtype=DTYPES[kind]) for column, kind in OTHER_TABLES[name].items()})
         table: pd.DataFrame = rows.to_pandas(ignore_metadata=True)
-        if "learner" in table:  # groups and plots then have the order of the scenario
-            others = [name for name in table["learner"].cat.categories if name not in self.learners]
-            table["learner"] = table["learner"].cat.set_categories([*self.learners, *others])
-        return table
+        return order_learners(table, self.learners)
 
     def path_of(self, name: str) -> Path:
         """Return a file of the run by its name; of an extended run whose files are being replaced, the new one."""

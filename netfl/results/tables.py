@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ from netfl.results.atomic_write import publish_file, temp_path
 from netfl.results.row_order import TIMES, row_order, split_by_replica
 from netfl.scenario.recording import EventFilter
 from netfl.types import KINDS, Delivery, Event, Ints, LearnerReport, Round
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _METRIC = Column("metric", "word", "name of the metric")
 _VALUE = Column("value", "double", "value of the metric")
@@ -319,6 +322,14 @@ class MemoryTable:
     def read(self) -> pa.Table:
         """Return all rows, as they are in the file of a run."""
         return _row_group(self._rows.sorted_rows(), self._schema)
+
+
+def order_learners(table: pd.DataFrame, learners: Sequence[str]) -> pd.DataFrame:
+    """Return a table whose learners are categories in the order of the scenario, which groups and plots then have."""
+    if "learner" not in table:
+        return table
+    others = [name for name in table["learner"].cat.categories if name not in learners]
+    return table.assign(learner=table["learner"].cat.set_categories([*learners, *others]))
 
 
 def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:

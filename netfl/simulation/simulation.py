@@ -21,6 +21,7 @@ from netfl.access.selection._observation import ANSWERED, Observe
 from netfl.errors import Fault, ScenarioError, model_errors
 from netfl.registry import faults_of, kind_of, one_line
 from netfl.results.formatting import clock
+from netfl.results.tables import order_learners
 from netfl.scenario.html_card import html_card
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.history import History
@@ -339,7 +340,11 @@ class Simulation:
         """
         self._check_recording()
         nodes = pd.DataFrame(self._setup.nodes(self.replica))
-        return {**self.history.tables(), "users": self.users.assign(**self.history.by_user), "nodes": nodes}
+        tables = self.history.tables()
+        if "metrics" in tables:
+            names = [*self.scenario.learners, *self.scenario.evaluation.choose]
+            tables["metrics"] = order_learners(tables["metrics"], names)
+        return {**tables, "users": self.users.assign(**self.history.by_user), "nodes": nodes}
 
     def step(
         self,

@@ -51,8 +51,16 @@ def a_round(index, users, oldest=0):
 def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
     """Return a writer of a run with *replicas* replicas."""
     evaluation = SimpleNamespace(choose={}, targets=())
+    access = SimpleNamespace(info=SimpleNamespace(can_erase=False))
     scenario = SimpleNamespace(
-        keeping=event_filter, users=10, rounds=100, has_rounds=True, stop_s=None, evaluation=evaluation, model=None
+        access=access,
+        keeping=event_filter,
+        users=10,
+        rounds=100,
+        has_rounds=True,
+        stop_s=None,
+        evaluation=evaluation,
+        model=None,
     )
     return RunWriter(folder, scenario, range(first, first + replicas), lanes)
 
