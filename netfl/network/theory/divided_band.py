@@ -88,9 +88,12 @@ def _shares_of_equal_rates(snr: Floats) -> Floats:
     """Return the shares, of sum 1, that give all users the same rate."""
     from scipy.optimize import brentq
 
+    def excess(share: float, signal: float, rate: float) -> float:
+        return float(share * np.log2(1.0 + signal / share)) - rate
+
     def needed(rate: float) -> Floats:
         """Return the shares in which each user has *rate*, in bits per second and hertz of the whole band."""
-        return np.array([brentq(lambda s, own=own: s * np.log2(1.0 + own / s) - rate, 1e-12, 2.0) for own in snr])
+        return np.array([brentq(excess, 1e-12, 2.0, args=(signal, rate)) for signal in snr.tolist()])
 
     highest = float(np.log2(1.0 + snr.min()))  # that of the weakest user in the whole band
     lowest = highest / len(snr)  # in equal shares, each has at least this
