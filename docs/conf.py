@@ -52,7 +52,7 @@ nitpick_ignore_regex = [
     ),  # what only netfl handles
     (
         r"py:class",
-        r"netfl\.(network|learning|simulation)\..*",
+        r"netfl\.(network|learning|simulation)\..*|(netfl\.access\.selection\._observation\.)?Observe",
     ),  # sections of a scenario, and machinery behind a contract
 ]
 

@@ -22,6 +22,7 @@ PARTS = (
             *(
                 "AccessContext",
                 "RoundControls",
+                "Observed",
                 "ScenarioFacts",
                 "Round",
                 "Delivery",
