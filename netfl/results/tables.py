@@ -326,7 +326,7 @@ class MemoryTable:
 
 def order_learners(table: pd.DataFrame, learners: Sequence[str]) -> pd.DataFrame:
     """Return a table whose learners are categories in the order of the scenario, which groups and plots then have."""
-    if "learner" not in table:
+    if "learner" not in table or table["learner"].dtype != "category":
         return table
     others = [name for name in table["learner"].cat.categories if name not in learners]
     return table.assign(learner=table["learner"].cat.set_categories([*learners, *others]))

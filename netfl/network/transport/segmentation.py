@@ -283,6 +283,7 @@ class SegmentedUpdateQueue(UpdateQueue):
             self.ready_s[user] = next_update_s
 
     def settle(self, transfer: Transfer) -> None:
+        """Let an update arrive, or end it, once each of its packets has arrived or is lost."""
         arrived = transfer.arrived
         if arrived is None or not transfer.is_open or transfer.is_handed_over:
             return

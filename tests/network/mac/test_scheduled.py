@@ -176,7 +176,7 @@ class ModeMedium(Medium):
 
     modes, LENGTHS_S = 3, (1.0, 1.7, 3.1)
 
-    def airtime_s(self, bits, mode=0):
+    def airtime_s(self, bits, mode=0, bandwidth_hz=None):
         return self.LENGTHS_S[mode]
 
     def choose(self, ids, tower, time_s, boost_db=0.0):
