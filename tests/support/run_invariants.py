@@ -265,6 +265,8 @@ def check_batteries(events, access):
         held_j = battery["initial"][1] * battery["capacity"]
         for kind, cost_j in (("trained", battery["per_training"]), ("delivered", battery["per_bit"] * frame_bits)):
             uses = events[(events["kind"] == kind) & (events["value"] >= 0) & ~events["user"].isin([*exempt])]
+            if isinstance(battery["nodes"], list):  # each battery is that of its own users
+                uses = uses[uses["user"].isin(battery["nodes"])]
             uses = uses.sort_values("time_s")
             spent_j = cost_j * (uses.groupby("user").cumcount() + 1)
             excess = spent_j > (held_j + supply_w * uses["time_s"]) * (1 + SLACK)
