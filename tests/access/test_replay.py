@@ -216,6 +216,18 @@ def test_impossible_recordings_are_errors(tmp_path, make_context, rounds, delive
     assert [*map(str, error.value.faults)] == found
 
 
+def test_lost_parts_belong_to_one_of_two_deliveries_from_a_base(tmp_path, make_context):
+    """A user delivers twice in a round from version 0: the second update lacks a part, the first does not."""
+    pd.DataFrame(ROUNDS | {"delivered": [2, 0, 1]}).to_parquet(tmp_path / "rounds.parquet")
+    rows = DELIVERIES | {"round": [1, 1, 3], "user": 0, "base": [0, 0, 2], "sent_s": 0.0, "arrived_s": [0.3, 0.8, 2.9]}
+    pd.DataFrame(rows).to_parquet(tmp_path / "deliveries.parquet")
+    lost = {"replica": 0, "round": 1, "user": 0, "base": 0, "arrived_s": [0.8, 0.8], "part": [0, 2], "parts": 4}
+    pd.DataFrame(lost).to_parquet(tmp_path / "erasures.parquet")
+    rounds = [*Replay(run=tmp_path).rounds(make_context(8, 3))]
+    received = [delivery.received for round_ in rounds for delivery in round_.deliveries]
+    assert received == [None, (False, True, False, True), None]
+
+
 def test_order_of_arrival_is_checked(tmp_path):
     pd.DataFrame(ROUNDS | {"delivered": [2, 0, 1]}).to_parquet(tmp_path / "rounds.parquet")
     rows = DELIVERIES | {"round": [1, 1, 3], "base": [0, 0, 2], "sent_s": 0.0, "arrived_s": [0.9, 0.8, 2.9]}
