@@ -195,15 +195,14 @@ class _Recording:
         deliveries, self._delivery_rows = _read_columns(folder, "deliveries", (REPLICA, ROUND, *columns_of(Delivery)))
         self.rounds = rounds.sort_values(order, kind="stable")
         self.deliveries = deliveries.sort_values(order, kind="stable")
-        self._tables = [self._round_rows, self._delivery_rows]
-        self._erasures: pd.DataFrame | None = None
+        self._erasures = pd.DataFrame()
+        self._erasure_rows: UserTable | None = None
         if (folder / f"{_ERASURES}.parquet").is_file():
-            self._erasures, erasure_rows = _read_columns(folder, _ERASURES, _ERASURE_COLUMNS)
-            self._tables.append(erasure_rows)
+            self._erasures, self._erasure_rows = _read_columns(folder, _ERASURES, _ERASURE_COLUMNS)
 
     def received(self, replica: int) -> dict[tuple[int, int, int, float], tuple[bool, ...]]:
         """Return ``Delivery.received`` of the deliveries of a replica that lack parts, by their `_key`."""
-        if self._erasures is None:
+        if self._erasure_rows is None:
             return {}
         of_replica = self._erasures[self._erasures["replica"] == replica]
         received: dict[tuple[int, int, int, float], list[bool]] = {}
@@ -235,16 +234,10 @@ class _Recording:
                 yield Fault("run", problem, remedy="set fewer rounds")
             self._check_rounds(rounds, deliveries)
             self._check_deliveries(rounds, deliveries, users)
-            self._check_erasures(replica)
-        for table in self._tables:
+            self._check_erasures(replica, deliveries)
+        tables = (self._round_rows, self._delivery_rows, self._erasure_rows)
+        for table in (table for table in tables if table is not None):
             yield from (fault.under("run") for fault in table.faults)
-
-    def _check_erasures(self, replica: int) -> None:
-        if self._erasures is None:
-            return
-        erasures = self._erasures[self._erasures["replica"] == replica]
-        table = _Rows(self._tables[-1], erasures)
-        table.refuse((erasures["part"] >= erasures["parts"]).to_numpy(), "no such part", "part")
 
     def _check_rounds(self, rounds: pd.DataFrame, deliveries: pd.DataFrame) -> None:
         table = _Rows(self._round_rows, rounds)
@@ -289,6 +282,26 @@ class _Recording:
         table.refuse(
             is_earlier & is_same_round, "it arrives before the row above: times are not ascending", "arrived_s"
         )
+
+
+    def _check_erasures(self, replica: int, deliveries: pd.DataFrame) -> None:
+        if self._erasure_rows is None:
+            return
+        erasures = self._erasures[self._erasures["replica"] == replica]
+        table = _Rows(self._erasure_rows, erasures)
+        part = erasures["part"].to_numpy()
+        parts = erasures["parts"].to_numpy()
+        table.refuse(part >= parts, "no such part", "part")
+        is_delivered = pd.MultiIndex.from_frame(erasures[_DELIVERY_KEY]).isin(
+            pd.MultiIndex.from_frame(deliveries[_DELIVERY_KEY])
+        )
+        table.refuse(~is_delivered, "no such delivery of the user is recorded in this round", "user")
+        of_delivery = erasures.groupby(_DELIVERY_KEY)
+        first = of_delivery["parts"].transform("first").to_numpy()
+        table.refuse(parts != first, "a row above has another number of parts for this delivery", "parts")
+        table.refuse(erasures.duplicated([*_DELIVERY_KEY, "part"]).to_numpy(), "it occurs twice", "part")
+        lost = of_delivery["part"].transform("size").to_numpy()
+        table.refuse(lost >= parts, "all parts are lost, but such an update is not delivered", "parts")
 
 
 class _Rows:
