@@ -118,7 +118,8 @@ class Aggregation(Spec):
 
         Args:
             current: buffers of the current version, ``[buffers]``.
-            updates: as in `step`, but `Updates.bases` and `Updates.models` are buffers, ``[k, buffers]``.
+            updates: as in `step`, but `Updates.bases` and `Updates.models` are buffers, ``[k, buffers]``.  Buffers that
+                are lost are those of *current*, so that they count as unchanged.
         """
         return current + (updates.samples / updates.samples.sum()) @ (updates.models - current)
 
