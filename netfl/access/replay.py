@@ -59,8 +59,8 @@ class Replay(Access):
     can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered and oldest, and perhaps
     uplink_bits, downlink_bits and energy_J; ``deliveries`` holds replica, round, user, base, sent_s and arrived_s, and
     perhaps attempts, in the order of arrival.  The defaults of columns that are missing are those of `Round` and
-    `Delivery`.  If there is a table ``erasures``, it holds the parts of deliveries that were lost: replica, round, user,
-    base and arrived_s of the delivery, the number of the part, and the number of the parts of the update.
+    `Delivery`.  If there is a table ``erasures``, it holds the parts of deliveries that were lost: replica, round,
+    user, base and arrived_s of the delivery, the number of the part, and the number of the parts of the update.
 
     A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
     update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the
@@ -282,7 +282,6 @@ class _Recording:
         table.refuse(
             is_earlier & is_same_round, "it arrives before the row above: times are not ascending", "arrived_s"
         )
-
 
     def _check_erasures(self, replica: int, deliveries: pd.DataFrame) -> None:
         if self._erasure_rows is None:

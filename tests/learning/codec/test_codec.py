@@ -237,6 +237,17 @@ def errors_of(**changes):
             ["learners.plain.aggregation: needs the place of each parameter … 'rand_k' … 'average_received'"],
         ),
         (
+            {"codec": "sign", "learners": {"plain": LEARNER | {"aggregation": "scaffold"}}},
+            ["learners.plain.aggregation: computes … 'sign' changes ('scaffold') … leave the codec out"],
+        ),
+        (
+            {
+                "codec": {"kind": "qsgd", "bits_per_parameter": 4},
+                "learners": {"plain": LEARNER | {"aggregation": {"kind": "fedavgm", "inner": "scaffold"}}},
+            },
+            ["learners.plain.aggregation: computes … 'qsgd' changes ('fedavgm')"],
+        ),
+        (
             {"codec": "support.plugin_codecs:Unsized"},
             ["codec: its method 'bits' gives 0 for 1000 parameters ('support"],
         ),
@@ -244,6 +255,12 @@ def errors_of(**changes):
 )
 def test_errors_of_scenarios(changes, patterns):
     assert_messages(errors_of(**changes), patterns)
+
+
+def test_broadcasts_of_scaffold_may_be_coded():
+    learners = {"plain": LEARNER | {"aggregation": "scaffold"}}
+    scenario = netfl.load(SCENARIO | {"codec": "none", "codec_down": "float16", "learners": learners})
+    assert scenario.learners["plain"].aggregation.needs_whole_models
 
 
 @pytest.mark.parametrize(
@@ -274,7 +291,8 @@ def test_the_air_carries_the_bits_of_the_codec(codec, tmp_path):
 
 
 def test_buffers_t_and_what_a_rule_sends_travel_whole():
-    learners = {"one": LEARNER | {"aggregation": "scaffold", "objective": {"kind": "cvar", "alpha": 0.3, "lr_t": 0.1}}}
+    objective = {"kind": "cvar", "alpha": 0.3, "lr_t": 0.1}
+    learners = {"one": LEARNER | {"aggregation": "support.plugin_payloads:Returning", "objective": objective}}
     model = {"kind": "module", "module": "support.training_modules:Normed"}
     data = np.zeros((30, 4), np.float32), np.arange(30) % 3
     scenario = netfl.load(SCENARIO | {"codec": "sign", "learners": learners, "model": model, "data": data})
