@@ -270,12 +270,21 @@ def test_broadcasts_of_scaffold_may_be_coded():
         ("Short", "codec: its method 'decode' gives tensor [2, 3, 6], not tensor [2, 3, 7]"),
         ("Writing", "codec: its method 'encode' writes into its argument change"),
         ("Failing", "codec: its method 'encode' fails on test values: RuntimeError: no … line"),
+        ("Hidden", "codec: its method 'encode' gives positions, but 'is_sparse' … write is_sparse"),
+        ("MixedUpdates", "codec: what is read of an update depends on the updates … each row"),
+        ("MixedLanes", "codec: what is read of an update depends on the updates and lanes … each row"),
+        ("OwnDraws", "codec: what is read of an update depends on … draw from draws only"),
     ],
 )
 def test_errors_of_codecs_of_users(kind, pattern):
     with pytest.raises(ScenarioError) as error:
         prepare_run(netfl.load(SCENARIO | {"codec": f"support.plugin_codecs:{kind}"}))
     assert_messages([str(fault) for fault in error.value.faults], [pattern])
+
+
+@pytest.mark.parametrize("kind", ["Shown", "Dithered"])
+def test_correct_codecs_of_users_are_accepted(kind):
+    prepare_run(netfl.load(SCENARIO | {"codec": f"support.plugin_codecs:{kind}"}))
 
 
 @pytest.mark.parametrize("codec", ["sign", {"kind": "top_k", "share": 0.4}])
