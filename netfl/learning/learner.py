@@ -135,6 +135,7 @@ class BatchedLearner:
             is_whole_run=not task.all_learners and not task.may_diverge,
             model=task.model,
             buffers=self._architecture.buffers,
+            codecs=task.codecs,
         )
         streams, parameters = [data.streams for data in task.replicas], self._architecture.trained
         self._coder: UpdateCoder | None = None

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
@@ -35,7 +36,8 @@ class LaneServers:
     """The servers of all lanes.  A diverged lane keeps its last finite version and ignores all further updates.
 
     If all lanes diverge, the run ends, unless *is_whole_run* is false: then it has other lanes elsewhere.
-    Messages name *model* if it is from outside netfl.  *lanes* maps learner and replica to the learner's settings.
+    Messages name *model* and *codecs* if they are from outside netfl.  *lanes* maps learner and replica to the
+    learner's settings.
 
     A GPU checks the versions itself, and the host reads later which lanes have diverged: see `find_diverged`.
 
@@ -51,8 +53,10 @@ class LaneServers:
         is_whole_run: bool = True,
         model: Model | None = None,
         buffers: int = 0,
+        codecs: Codecs = WHOLE,
     ) -> None:
-        self._lanes, self.specs, self._is_whole_run, self._model = [*lanes], [*lanes.values()], is_whole_run, model
+        self._lanes, self.specs, self._is_whole_run = [*lanes], [*lanes.values()], is_whole_run
+        self._shared = {"model": model, **codecs.named}
         self._rules = [spec.aggregation for spec in self.specs]
         self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
         """True if an aggregation adds a term to the gradients of the users."""
@@ -195,7 +199,7 @@ class LaneServers:
 
     def divergence_text(self, lane: int, subject: str) -> str:
         """Return the message that *subject* of *lane* is not finite, which parts from outside netfl may also cause."""
-        plugins = [*find_plugins(self._model), *find_plugins(self.specs[lane])]
+        plugins = [*find_plugins(self._shared), *find_plugins(self.specs[lane])]
         suspects = " or ".join(dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins))
         cause = f", or {suspects} returned such numbers" if suspects else ""
         return f"the {subject} is not finite: training diverged{cause}; a smaller lr may help"

@@ -46,6 +46,15 @@ class Failing(Bare):
         raise RuntimeError("no")
 
 
+class Broken(Bare):
+    """It returns NaN."""
+
+    codes_versions: ClassVar[bool] = True
+
+    def encode(self, change, draws):
+        return Encoded(change * float("nan"))
+
+
 class Hidden(Bare):
     """It sends one parameter, and does not state that it sends only some."""
 

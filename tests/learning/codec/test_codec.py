@@ -11,7 +11,7 @@ from support import plain_codecs
 from support.error_messages import assert_messages
 
 import netfl
-from netfl.errors import ScenarioError
+from netfl.errors import ModelError, ScenarioError
 from netfl.learning import codec as family
 from netfl.learning.codec import Codec, top_k
 from netfl.learning.codec.bfloat16 import Bfloat16
@@ -202,6 +202,10 @@ def errors_of(**changes):
     [
         ({"codec": "topk"}, ["codec: no such learning/codec … top_k"]),
         ({"codec": "quantization"}, ["codec: no such learning/codec … 'qsgd'"]),
+        (
+            {"codec": {"kind": "qsgd", "bits": 4}},
+            ["codec.bits_per_parameter: missing", "codec.bits: unknown key … 'bits_per_parameter'"],
+        ),
         ({"codec": {"kind": "top_k", "share": 0}}, ["codec.share: … more than 0"]),
         ({"codec_down": "sign"}, ["codec_down: … whole version … float16"]),
         (
@@ -285,6 +289,13 @@ def test_errors_of_codecs_of_users(kind, pattern):
 @pytest.mark.parametrize("kind", ["Shown", "Dithered"])
 def test_correct_codecs_of_users_are_accepted(kind):
     prepare_run(netfl.load(SCENARIO | {"codec": f"support.plugin_codecs:{kind}"}))
+
+
+@pytest.mark.parametrize("key", ["codec", "codec_down"])
+def test_divergence_names_the_codec(key, tmp_path):
+    """The versions of `codec_down` are NaN from version 0 on, from which users train."""
+    with pytest.raises(ModelError, match="or 'support.plugin_codecs:Broken' returned such numbers"):
+        netfl.run(netfl.load(SCENARIO | {key: "support.plugin_codecs:Broken"}), tmp_path / "run", device="cpu")
 
 
 @pytest.mark.parametrize("codec", ["sign", {"kind": "top_k", "share": 0.4}])
