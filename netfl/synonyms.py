@@ -63,7 +63,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "quantizer": ("codec",), "compressor": ("codec",), "compression": ("assumed_compression", "codec"),
     "compression_down": ("assumed_compression_down", "codec_down"), "sparsification": ("top_k", "codec"),
     "topk": ("top_k",), "randk": ("rand_k",), "random_k": ("rand_k",), "signsgd": ("sign",), "sign_sgd": ("sign",),
-    "bits": ("bits_per_parameter",), "fp16": ("float16",), "half": ("float16",), "bf16": ("bfloat16",), "terngrad": ("qsgd",),
+    "fp16": ("float16",), "half": ("float16",), "bf16": ("bfloat16",), "terngrad": ("qsgd",),
+    "bits": ("bits_per_parameter",),
     # networks
     "wireless": ("network",), "lte": ("mcs",), "5g": ("mcs",), "nr": ("mcs",), "4g": ("mcs",),
     "cellular": ("mcs",), "wifi": ("csma_ca",), "wi_fi": ("csma_ca",), "wlan": ("csma_ca",),

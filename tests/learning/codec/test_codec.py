@@ -294,7 +294,7 @@ def test_correct_codecs_of_users_are_accepted(kind):
 @pytest.mark.parametrize("key", ["codec", "codec_down"])
 def test_divergence_names_the_codec(key, tmp_path):
     """The versions of `codec_down` are NaN from version 0 on, from which users train."""
-    with pytest.raises(ModelError, match="or 'support.plugin_codecs:Broken' returned such numbers"):
+    with pytest.raises(ModelError, match=r"or 'support\.plugin_codecs:Broken' returned such numbers"):
         netfl.run(netfl.load(SCENARIO | {key: "support.plugin_codecs:Broken"}), tmp_path / "run", device="cpu")
 
 
