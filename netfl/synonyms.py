@@ -64,6 +64,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "compression_down": ("assumed_compression_down", "codec_down"), "sparsification": ("top_k", "codec"),
     "topk": ("top_k",), "randk": ("rand_k",), "random_k": ("rand_k",), "signsgd": ("sign",), "sign_sgd": ("sign",),
     "fp16": ("float16",), "half": ("float16",), "bf16": ("bfloat16",), "terngrad": ("qsgd",),
+    "bits": ("bits_per_parameter",),
     # networks
     "wireless": ("network",), "lte": ("mcs",), "5g": ("mcs",), "nr": ("mcs",), "4g": ("mcs",),
     "cellular": ("mcs",), "wifi": ("csma_ca",), "wi_fi": ("csma_ca",), "wlan": ("csma_ca",),

@@ -37,6 +37,17 @@ from netfl.types import (
 _RANK = Column("rank", "int64", "place of the user in the ranking, from 0")
 _ERASURES = "erasures"
 """Table of the parts of deliveries that are lost, which some runs have."""
+_DELIVERY_KEY = ["round", "user", "base", "arrived_s"]
+"""Columns that name a delivery of a replica."""
+_ERASURE_COLUMNS = (
+    REPLICA,
+    ROUND,
+    USER,
+    Column("base", "int64", ""),
+    Column("arrived_s", "double", ""),
+    Column("part", "int64", ""),
+    Column("parts", "int64", ""),
+)
 _LOWEST = {"round": 1, "attempts": 1, "parts": 1}
 """Lowest values of columns; those of the others are 0."""
 
@@ -48,11 +59,12 @@ class Replay(Access):
     can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered and oldest, and perhaps
     uplink_bits, downlink_bits and energy_J; ``deliveries`` holds replica, round, user, base, sent_s and arrived_s, and
     perhaps attempts, in the order of arrival.  The defaults of columns that are missing are those of `Round` and
-    `Delivery`.  If there is a table ``erasures``, it holds the parts of deliveries that were lost.
+    `Delivery`.  If there is a table ``erasures``, it holds the parts of deliveries that were lost: replica, round,
+    user, base and arrived_s of the delivery, the number of the part, and the number of the parts of the update.
 
     A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
     update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the
-    round that is not older than ``oldest`` of the round before.
+    round that is not older than ``oldest`` of the round before.  A delivery has lost some of its parts, but not all.
 
     Example::
 
@@ -69,7 +81,7 @@ class Replay(Access):
         if faults:
             raise ScenarioError(faults)
         rounds, deliveries = recording.replica(context.replica)
-        erasures = _read_erasures(self.run, context.replica) if self._has_erasures else {}
+        received = recording.received(context.replica)
         if context.stop_s is not None:
             rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
         updates = _rows(deliveries, columns_of(Delivery))
@@ -79,9 +91,9 @@ class Replay(Access):
             values = {column.field: value for column, value in zip(columns_of(Round), row, strict=True)}
             delivered = values["deliveries"]  # the column holds their number
             values["deliveries"] = tuple(Delivery(*update) for update in islice(updates, delivered))
-            if erasures:
+            if received:
                 values["deliveries"] = tuple(
-                    replace(delivery, received=erasures.get((values["index"], delivery.user, delivery.base)))
+                    replace(delivery, received=received.get(_key(values["index"], delivery)))
                     for delivery in values["deliveries"]
                 )
             if math.isnan(values["energy_j"]):
@@ -162,24 +174,12 @@ def _rows(table: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Any,
     return zip(*(table[column.name].tolist() for column in columns), strict=True)
 
 
-def _read_erasures(folder: Path, replica: int) -> dict[tuple[int, int, int], tuple[bool, ...]]:
-    """Return ``Delivery.received`` of the deliveries of a replica that lack parts, by round, user and base.
+def _key(index: int, delivery: Delivery) -> tuple[int, int, int, float]:
+    """Return the values of `_DELIVERY_KEY` of a delivery in round *index*.
 
-    Raises:
-        ScenarioError: the table cannot be read, or a part is not one of its update.
+    A user may deliver twice in a round from one base, but not at one time.
     """
-    whole_numbers = [Column(name, "int64", "") for name in ("base", "part", "parts")]
-    table, read = _read_columns(folder, _ERASURES, (REPLICA, ROUND, USER, *whole_numbers))
-    is_wrong = table["part"] >= table["parts"]
-    _Rows(read, table).refuse(is_wrong.to_numpy(), "no such part", "part")
-    with prefix_faults("run"):
-        read.check()
-    received: dict[tuple[int, int, int], list[bool]] = {}
-    of_replica = table[table["replica"] == replica]
-    columns = (of_replica[name].tolist() for name in ("round", "user", "base", "part", "parts"))
-    for index, user, base, part, parts in zip(*columns, strict=True):
-        received.setdefault((index, user, base), [True] * parts)[part] = False
-    return {key: tuple(parts) for key, parts in received.items()}
+    return index, delivery.user, delivery.base, delivery.arrived_s
 
 
 class _Recording:
@@ -195,6 +195,21 @@ class _Recording:
         deliveries, self._delivery_rows = _read_columns(folder, "deliveries", (REPLICA, ROUND, *columns_of(Delivery)))
         self.rounds = rounds.sort_values(order, kind="stable")
         self.deliveries = deliveries.sort_values(order, kind="stable")
+        self._erasures = pd.DataFrame()
+        self._erasure_rows: UserTable | None = None
+        if (folder / f"{_ERASURES}.parquet").is_file():
+            self._erasures, self._erasure_rows = _read_columns(folder, _ERASURES, _ERASURE_COLUMNS)
+
+    def received(self, replica: int) -> dict[tuple[int, int, int, float], tuple[bool, ...]]:
+        """Return ``Delivery.received`` of the deliveries of a replica that lack parts, by their `_key`."""
+        if self._erasure_rows is None:
+            return {}
+        of_replica = self._erasures[self._erasures["replica"] == replica]
+        received: dict[tuple[int, int, int, float], list[bool]] = {}
+        columns = (of_replica[name].tolist() for name in (*_DELIVERY_KEY, "part", "parts"))
+        for index, user, base, arrived_s, part, parts in zip(*columns, strict=True):
+            received.setdefault((index, user, base, arrived_s), [True] * parts)[part] = False
+        return {key: tuple(parts) for key, parts in received.items()}
 
     def replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rounds and the deliveries of a replica."""
@@ -219,7 +234,9 @@ class _Recording:
                 yield Fault("run", problem, remedy="set fewer rounds")
             self._check_rounds(rounds, deliveries)
             self._check_deliveries(rounds, deliveries, users)
-        for table in (self._round_rows, self._delivery_rows):
+            self._check_erasures(replica, deliveries)
+        tables = (self._round_rows, self._delivery_rows, self._erasure_rows)
+        for table in (table for table in tables if table is not None):
             yield from (fault.under("run") for fault in table.faults)
 
     def _check_rounds(self, rounds: pd.DataFrame, deliveries: pd.DataFrame) -> None:
@@ -265,6 +282,25 @@ class _Recording:
         table.refuse(
             is_earlier & is_same_round, "it arrives before the row above: times are not ascending", "arrived_s"
         )
+
+    def _check_erasures(self, replica: int, deliveries: pd.DataFrame) -> None:
+        if self._erasure_rows is None:
+            return
+        erasures = self._erasures[self._erasures["replica"] == replica]
+        table = _Rows(self._erasure_rows, erasures)
+        part = erasures["part"].to_numpy()
+        parts = erasures["parts"].to_numpy()
+        table.refuse(part >= parts, "no such part", "part")
+        is_delivered = pd.MultiIndex.from_frame(erasures[_DELIVERY_KEY]).isin(
+            pd.MultiIndex.from_frame(deliveries[_DELIVERY_KEY])
+        )
+        table.refuse(~is_delivered, "no such delivery of the user is recorded in this round", "user")
+        of_delivery = erasures.groupby(_DELIVERY_KEY)
+        first = of_delivery["parts"].transform("first").to_numpy()
+        table.refuse(parts != first, "a row above has another number of parts for this delivery", "parts")
+        table.refuse(erasures.duplicated([*_DELIVERY_KEY, "part"]).to_numpy(), "it occurs twice", "part")
+        lost = of_delivery["part"].transform("size").to_numpy()
+        table.refuse(lost >= parts, "all parts are lost, but such an update is not delivered", "parts")
 
 
 class _Rows:

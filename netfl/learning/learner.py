@@ -135,6 +135,7 @@ class BatchedLearner:
             is_whole_run=not task.all_learners and not task.may_diverge,
             model=task.model,
             buffers=self._architecture.buffers,
+            codecs=task.codecs,
         )
         streams, parameters = [data.streams for data in task.replicas], self._architecture.trained
         self._coder: UpdateCoder | None = None
@@ -352,7 +353,7 @@ class BatchedLearner:
                     losses=losses.get(lane),
                     messages=self._versions.messages(cohort.bases[part], lane),
                     has_repeats=has_repeats,
-                    received=None if received is None or not self._servers.reads_parts(lane) else received[part],
+                    received=None if received is None else received[part],
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
         self._servers.check_updates(lanes, cohort, users_of_all, result.models)

@@ -26,7 +26,7 @@ from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.update_coding import CodecDraws
 from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
-from netfl.types import Floats
+from netfl.types import Floats, Ints
 
 _VERSION_SIZE = 7
 _MAX_DELIVERIES = 3
@@ -88,20 +88,37 @@ def _faults(part: object, learner: LearnerSpec, users: int, max_deliveries: int)
 
 
 def _codec_faults(part: Codec) -> Iterator[Fault]:
-    """Try the changes of two updates in three lanes."""
-    change = torch.linspace(-1.0, 1.0, 6 * _VERSION_SIZE).view(2, 3, _VERSION_SIZE)
-    zeros = np.zeros(2, np.int64)
-    draws = CodecDraws(np.ones((2, 2), np.int64), np.arange(2), zeros, zeros, change)
+    """Try the changes of two updates in three lanes together, and one of them alone."""
+    change = torch.arange(6.0 * _VERSION_SIZE).sin().view(2, 3, _VERSION_SIZE)
+    together = yield from _try_coding(part, change, np.arange(2))
+    if together is None:
+        return
+    alone = yield from _try_coding(part, change[1:, 2:].clone(), np.array([1]))
+    if alone is not None and not torch.allclose(alone, together[1:, 2:], rtol=1e-3, atol=1e-5, equal_nan=True):
+        problem = "what is read of an update depends on the updates and lanes that are encoded with it"
+        remedy = "encode each row of parameters by itself, over the last dimension, and draw from draws only"
+        yield Fault("", problem, kind_of(type(part)), remedy)
+
+
+def _try_coding(part: Codec, change: Tensor, users: Ints) -> Generator[Fault, None, Tensor | None]:
+    """Try the *change* of *users*, ``[users, lanes, parameters]``; return what is read, ``None`` after an error."""
+    kind, zeros = kind_of(type(part)), np.zeros_like(users)
+    draws = CodecDraws(np.ones((len(users), 2), np.int64), users, zeros, zeros, change)
     given = "changes, [updates, lanes, parameters], and draws; it returns Encoded(values)"
     encoded = yield from _try(part, "encode", {"change": change, "draws": draws}, "", given)
     if encoded is None:
-        return
+        return None
     if not isinstance(encoded, Encoded):
         problem = f"its method 'encode' gives {_describe(encoded)}, not an Encoded"
-        yield Fault("", problem, kind_of(type(part)), "return Encoded(values), from netfl.learning.codec")
-        return
+        yield Fault("", problem, kind, "return Encoded(values), from netfl.learning.codec")
+        return None
+    if encoded.positions is not None and not part.is_sparse:
+        problem = "its method 'encode' gives positions, but 'is_sparse' states that all parameters are sent"
+        yield Fault("", problem, kind, "write is_sparse: ClassVar[bool] = True in the class")
+        return None
     given = "what 'encode' has returned; it returns the changes that the receiver reads"
-    yield from _try(part, "decode", {"encoded": encoded}, _describe(change), given)
+    decoded: Tensor | None = yield from _try(part, "decode", {"encoded": encoded}, _describe(change), given)
+    return decoded
 
 
 def _objective_faults(part: Objective) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ newest version, and older ones from which updates may still come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
@@ -35,7 +36,8 @@ class LaneServers:
     """The servers of all lanes.  A diverged lane keeps its last finite version and ignores all further updates.
 
     If all lanes diverge, the run ends, unless *is_whole_run* is false: then it has other lanes elsewhere.
-    Messages name *model* if it is from outside netfl.  *lanes* maps learner and replica to the learner's settings.
+    Messages name *model* and *codecs* if they are from outside netfl.  *lanes* maps learner and replica to the
+    learner's settings.
 
     A GPU checks the versions itself, and the host reads later which lanes have diverged: see `find_diverged`.
 
@@ -51,8 +53,10 @@ class LaneServers:
         is_whole_run: bool = True,
         model: Model | None = None,
         buffers: int = 0,
+        codecs: Codecs = WHOLE,
     ) -> None:
-        self._lanes, self.specs, self._is_whole_run, self._model = [*lanes], [*lanes.values()], is_whole_run, model
+        self._lanes, self.specs, self._is_whole_run = [*lanes], [*lanes.values()], is_whole_run
+        self._shared = {"model": model, **codecs.named}
         self._rules = [spec.aggregation for spec in self.specs]
         self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
         """True if an aggregation adds a term to the gradients of the users."""
@@ -85,10 +89,6 @@ class LaneServers:
         """Return whether the aggregation of *lane* needs the losses of the users' bases."""
         return lane not in self._diverged and self._rules[lane].needs_losses
 
-    def reads_parts(self, lane: int) -> bool:
-        """Return whether the aggregation of *lane* needs to know which numbers arrived."""
-        return self._rules[lane].reads_parts
-
     def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
         """Return the `Aggregation.drift` of *users*, ``[users, size + 1]``; it is 0 for buffers."""
         drift = self._rules[lane].drift(self._states[lane], users, messages)
@@ -101,30 +101,33 @@ class LaneServers:
         return self._step_sizes.of_version(index - 1)[lane]
 
     def step(self, lane: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
-        """Aggregate *updates* into the next version of *lane*, which `accept_finite` then checks."""
+        """Aggregate *updates* into the next version of *lane*, which `accept_finite` then checks.
+
+        `Updates.received` has to be there if numbers are lost, for any rule.
+        """
         if lane in self._diverged:
             return current
         rule = self._rules[lane]
         try:
-            if self._buffers is None:
-                following, self._states[lane] = rule.step(self._states[lane], current, updates)
-            else:
-                of_parameters, of_buffers = (
-                    replace(
-                        updates,
-                        bases=select(updates.bases),
-                        models=select(updates.models),
-                        received=None if updates.received is None else select(updates.received),
-                    )
-                    for select in (self._without_buffers, self._only_buffers)
-                )
-                after, self._states[lane] = rule.step(self._states[lane], self._without_buffers(current), of_parameters)
-                following = self._with_buffers(after, rule.next_buffers(self._only_buffers(current), of_buffers))
+            of_parameters = _select(updates, self._without_buffers, rule.reads_parts)
+            after, self._states[lane] = rule.step(self._states[lane], self._without_buffers(current), of_parameters)
+            following = self._with_buffers(after, self._next_buffers(rule, current, updates))
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
         if self._check is None:
             self._updates[lane] = updates
         return following
+
+    def _next_buffers(self, rule: Aggregation, current: Tensor, updates: Updates) -> Tensor:
+        """Return the buffers of the next version; those that are lost count as unchanged from the *current* one."""
+        before = self._only_buffers(current)
+        if self._buffers is None:
+            return before
+        of_buffers = _select(updates, self._only_buffers, rule.reads_parts)
+        if updates.received is not None:
+            kept = of_buffers.models.where(self._only_buffers(updates.received), before)
+            of_buffers = replace(of_buffers, models=kept)
+        return rule.next_buffers(before, of_buffers)
 
     def check_updates(self, lanes: Ints, cohort: Cohort, users: Tensor, models: Tensor) -> None:
         """Let a GPU check the updates of *cohort*; see `DeviceCheck.add_updates`."""
@@ -196,7 +199,7 @@ class LaneServers:
 
     def divergence_text(self, lane: int, subject: str) -> str:
         """Return the message that *subject* of *lane* is not finite, which parts from outside netfl may also cause."""
-        plugins = [*find_plugins(self._model), *find_plugins(self.specs[lane])]
+        plugins = [*find_plugins(self._shared), *find_plugins(self.specs[lane])]
         suspects = " or ".join(dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins))
         cause = f", or {suspects} returned such numbers" if suspects else ""
         return f"the {subject} is not finite: training diverged{cause}; a smaller lr may help"
@@ -254,6 +257,14 @@ class LaneServers:
 
     def _pairs(self) -> zip[tuple[Aggregation, State]]:
         return zip(self._rules, self._states, strict=True)
+
+
+def _select(updates: Updates, select: Callable[[Tensor], Tensor], reads_parts: bool) -> Updates:
+    """Return *updates* of some of their numbers, as `Aggregation.step` and `Aggregation.next_buffers` get them."""
+    received = None
+    if updates.received is not None and reads_parts:
+        received = select(updates.received)
+    return replace(updates, bases=select(updates.bases), models=select(updates.models), received=received)
 
 
 def _stack(following: Sequence[Tensor], trained: Sequence[Tensor]) -> Tensor:

@@ -170,11 +170,14 @@ class UpdateCoder:
     def received(self, cohort: Cohort, like: Tensor) -> Tensor | None:
         """Return whether each number of the updates of *cohort* arrived, ``[users, size + 1]``; ``None`` for all.
 
-        θ has an entry for each parameter, which codecs that send only some of them do not have.
+        With a codec that sends only some parameters, all of θ counts as received: a lost entry has no place.
         """
-        if cohort.received is None or self._codec.is_sparse:
+        if cohort.received is None:
             return None
-        theta = self._received_theta(cohort.received, self._parameters, like.device)
+        if self._codec.is_sparse:
+            theta = torch.ones(len(cohort.received), self._parameters, dtype=torch.bool, device=like.device)
+        else:
+            theta = self._received_theta(cohort.received, self._parameters, like.device)
         return torch.cat([theta, self._received_rest(cohort.received, like)], dim=1)
 
     def state(self) -> dict[int, dict[int, Tensor]]:

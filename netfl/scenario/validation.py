@@ -283,7 +283,7 @@ def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _codec_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the errors of codecs that cannot code a version, and of sizes that replace those of codecs."""
+    """Yield the errors of codecs that cannot code a version or suit no rule, and of sizes that replace theirs."""
     codecs = Codecs.of(parts["codec"], parts["codec_down"])
     if codecs.down is not None and not codecs.down.codes_versions:
         problem = "keeps only parts of a change, but a broadcast holds a whole version"
@@ -293,6 +293,15 @@ def _codec_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if codecs.named and update_bits is not None:
         problem = f"replaces the size that the {' and '.join(codecs.named)} of this scenario states"
         yield Fault("access.update_size", problem, update_bits, "leave it out, or leave the codec out")
+    if codecs.up is None:
+        return
+    for name, learner in (parts["learners"] or {}).items():
+        rule = learner.aggregation
+        if rule.needs_whole_models:
+            codec = kind_of(type(codecs.up))
+            problem = f"computes what its users send beside the model from the model, which the codec '{codec}' changes"
+            remedy = "leave the codec out (codec_down may stay), or use another aggregation"
+            yield Fault(f"learners.{name}.aggregation", problem, kind_of(type(rule)), remedy)
 
 
 def _erasure_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:

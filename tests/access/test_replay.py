@@ -216,6 +216,58 @@ def test_impossible_recordings_are_errors(tmp_path, make_context, rounds, delive
     assert [*map(str, error.value.faults)] == found
 
 
+def test_lost_parts_belong_to_one_of_two_deliveries_from_a_base(tmp_path, make_context):
+    """A user delivers twice in a round from version 0: the second update lacks a part, the first does not."""
+    pd.DataFrame(ROUNDS | {"delivered": [2, 0, 1]}).to_parquet(tmp_path / "rounds.parquet")
+    rows = DELIVERIES | {"round": [1, 1, 3], "user": 0, "base": [0, 0, 2], "sent_s": 0.0, "arrived_s": [0.3, 0.8, 2.9]}
+    pd.DataFrame(rows).to_parquet(tmp_path / "deliveries.parquet")
+    lost = {"replica": 0, "round": 1, "user": 0, "base": 0, "arrived_s": [0.8, 0.8], "part": [0, 2], "parts": 4}
+    pd.DataFrame(lost).to_parquet(tmp_path / "erasures.parquet")
+    rounds = [*Replay(run=tmp_path).rounds(make_context(8, 3))]
+    received = [delivery.received for round_ in rounds for delivery in round_.deliveries]
+    assert received == [None, (False, True, False, True), None]
+
+
+LOST = {"replica": 0, "round": 2, "user": 1, "base": 1, "arrived_s": 1.9, "part": [0, 2], "parts": 4}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, None),
+        ({"part": [4, 2]}, "erasures.parquet:1: part: no such part (4)"),
+        ({"part": [-1, 2]}, "erasures.parquet:1: column part: no such number (-1)"),
+        ({"part": [2, 2]}, "erasures.parquet:2: part: it occurs twice (2)"),
+        ({"parts": [4, 9]}, "erasures.parquet:2: parts: a row above has another number of parts … (9)"),
+        ({"part": [0, 1], "parts": 2}, "erasures.parquet:1: parts: all parts are lost, … (2)"),
+        ({"user": [1, 5]}, "erasures.parquet:2: user: no such delivery … (5)"),
+        ({"base": [0, 1]}, "erasures.parquet:1: user: no such delivery … (1)"),
+        ({"round": [2, 9]}, "erasures.parquet:2: user: no such delivery … (1)"),
+        ({"arrived_s": [1.9, 1.8]}, "erasures.parquet:2: user: no such delivery … (1)"),
+    ],
+)
+def test_impossible_erasures_are_errors(tmp_path, make_context, change, message):
+    """By file, row and reason, before the run as in it."""
+    pd.DataFrame(ROUNDS).to_parquet(tmp_path / "rounds.parquet")
+    pd.DataFrame(DELIVERIES).to_parquet(tmp_path / "deliveries.parquet")
+    pd.DataFrame(LOST | change).to_parquet(tmp_path / "erasures.parquet")
+    found = problems(tmp_path, users=8, rounds=3)
+    if message is None:
+        assert not found
+        return
+    assert_messages(found[:1], [f"run: {message}"])
+    with pytest.raises(ScenarioError) as error:
+        next(Replay(run=tmp_path).rounds(make_context(8, 3)))
+    assert [*map(str, error.value.faults)] == found
+
+
+def test_a_table_of_erasures_may_be_empty(tmp_path):
+    pd.DataFrame(ROUNDS).to_parquet(tmp_path / "rounds.parquet")
+    pd.DataFrame(DELIVERIES).to_parquet(tmp_path / "deliveries.parquet")
+    pd.DataFrame(LOST).iloc[:0].to_parquet(tmp_path / "erasures.parquet")
+    assert not problems(tmp_path, users=8, rounds=3)
+
+
 def test_order_of_arrival_is_checked(tmp_path):
     pd.DataFrame(ROUNDS | {"delivered": [2, 0, 1]}).to_parquet(tmp_path / "rounds.parquet")
     rows = DELIVERIES | {"round": [1, 1, 3], "base": [0, 0, 2], "sent_s": 0.0, "arrived_s": [0.9, 0.8, 2.9]}

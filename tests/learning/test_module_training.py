@@ -1,6 +1,8 @@
 """Modules in training mode compared with plain PyTorch: buffers, dropout, draws, frozen parameters, losses, targets."""
 
 import copy
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -25,14 +27,20 @@ from torch import nn
 from torch.nn import functional
 
 from netfl.errors import ScenarioError
+from netfl.learning.aggregation import Aggregation
+from netfl.learning.aggregation.average_all import AverageAll
+from netfl.learning.aggregation.average_received import AverageReceived
 from netfl.learning.aggregation.fedadam import Fedadam
 from netfl.learning.aggregation.fedasync import Fedasync
 from netfl.learning.aggregation.fedau import Fedau
+from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.architecture import ModuleArchitecture, SequentialModels, VmappedModels
+from netfl.learning.codec import Codecs
+from netfl.learning.codec.rand_k import RandK
 from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model._losses import find_loss
@@ -40,6 +48,7 @@ from netfl.learning.model.module import Module
 from netfl.learning.module_training import KeyedDropout, ModuleParts, TrainingStep
 from netfl.learning.objective.cvar import Cvar
 from netfl.streams import Streams
+from netfl.types import Delivery
 
 
 @pytest.mark.quick_first
@@ -137,6 +146,39 @@ def test_buffers_are_averaged_whatever_the_rule_of_the_parameters(rule, expected
     assert made.version(0)[buffers] == following
     made.step([a_round(2)])
     assert made.version(0)[buffers] == following
+
+
+class Moved(Aggregation):
+    """A rule of a user: the version moves by the mean change; buffers are those of the family."""
+
+    accepts_parts: ClassVar[bool] = True
+
+    def step(self, state, current, updates):
+        return current + (updates.models - updates.bases).mean(0), state
+
+
+@pytest.mark.parametrize(
+    ("rule", "codec"),
+    [
+        (AverageAll(), None),
+        (AverageAll(), RandK(share=0.5)),
+        (AverageReceived(), None),
+        (Moved(), None),
+        (Fedavgm(inner=AverageAll()), None),
+    ],
+)
+def test_lost_buffers_count_as_those_of_the_current_version(rule, codec):
+    """One user starts from version 0: its buffers are lost as a whole, and those of version 3 stay."""
+    specs = {"A": spec(aggregation=rule, batch_size=6)}
+    made = learners_of(module("Normed"), specs, loses_parts=True, codecs=Codecs(codec))
+    made.start()
+    buffers = slice(-13, -1)
+    for index in (1, 2, 3):
+        made.step([a_round(index, (0, index - 1), (1, index - 1))])
+    current = made.version(0)[buffers]
+    old = Delivery(0, 0, 0.0, 1.0, received=(True, *[False] * 7))
+    made.step([replace(a_round(4), deliveries=(old,))])
+    assert made.version(0)[buffers] == pytest.approx(current, abs=1e-12)
 
 
 SEVERAL = {

@@ -1,5 +1,7 @@
 """User-defined codecs with errors."""
 
+from typing import ClassVar
+
 from netfl.learning.codec import Codec, Encoded
 
 
@@ -42,3 +44,56 @@ class Failing(Bare):
 
     def encode(self, change, draws):
         raise RuntimeError("no")
+
+
+class Broken(Bare):
+    """It returns NaN."""
+
+    codes_versions: ClassVar[bool] = True
+
+    def encode(self, change, draws):
+        return Encoded(change * float("nan"))
+
+
+class Hidden(Bare):
+    """It sends one parameter, and does not state that it sends only some."""
+
+    def encode(self, change, draws):
+        position = draws.choose(change.shape[-1], 1)
+        return Encoded(change.gather(-1, position.expand(*change.shape[:-1], 1)), position, change.shape[-1])
+
+
+class Shown(Hidden):
+    """It sends one parameter, and states it."""
+
+    is_sparse: ClassVar[bool] = True
+
+
+class MixedUpdates(Bare):
+    """It subtracts the mean over updates."""
+
+    def encode(self, change, draws):
+        return Encoded(change - change.mean(0))
+
+
+class MixedLanes(Bare):
+    """It scales by the largest number of all lanes."""
+
+    def encode(self, change, draws):
+        scale = change.abs().amax((1, 2), keepdim=True)
+        return Encoded((change / scale * 4).round() / 4 * scale)
+
+
+class OwnDraws(Bare):
+    """It draws from the generator of torch."""
+
+    def encode(self, change, draws):
+        return Encoded(change + change.new_empty(change.shape).uniform_())
+
+
+class Dithered(Bare):
+    """It rounds up or down at random, in units of the norm of a row: correct."""
+
+    def encode(self, change, draws):
+        scale = change.norm(dim=-1, keepdim=True) / 8
+        return Encoded((change / scale + draws.uniform(change.shape[-1])).floor() * scale)

@@ -20,6 +20,13 @@ class Stated(Forgetful):
         return parameters
 
 
+class Returning(Average):
+    """Its users send as many numbers beside the model as it has."""
+
+    def uplink_extra(self, parameters):
+        return parameters
+
+
 class Vague(Average):
     """States what it sends as *extra*; fails without."""
 

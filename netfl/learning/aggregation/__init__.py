@@ -23,6 +23,8 @@ complete::
 - The other methods have defaults: nothing is sent, kept, or reported beside the version.
 - A rule whose users send or receive more than the model states it in `Aggregation.uplink_extra` and
   `Aggregation.downlink_extra`, because networks bill it.
+- A codec changes the models before `step` sees them.  A rule that computes from them what users send beside the model
+  states it in `Aggregation.needs_whole_models`: it would compute something else than its users.
 - An access may deliver updates without some of their parts.  A rule that is right for them states it in
   `Aggregation.accepts_parts` or, if it needs to know which parts arrived, in `Aggregation.reads_parts`.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
@@ -118,7 +120,8 @@ class Aggregation(Spec):
 
         Args:
             current: buffers of the current version, ``[buffers]``.
-            updates: as in `step`, but `Updates.bases` and `Updates.models` are buffers, ``[k, buffers]``.
+            updates: as in `step`, but `Updates.bases` and `Updates.models` are buffers, ``[k, buffers]``.  Buffers that
+                are lost are those of *current*, so that they count as unchanged.
         """
         return current + (updates.samples / updates.samples.sum()) @ (updates.models - current)
 
@@ -182,6 +185,14 @@ class Aggregation(Spec):
     @property
     def reads_parts(self) -> bool:
         """True if `step` reads `Updates.received`."""
+        return False
+
+    @property
+    def needs_whole_models(self) -> bool:
+        """True if `step` computes from `Updates.models` what users send beside the model; see `uplink_extra`.
+
+        Users compute it from the model that they have trained.  A codec of updates is then refused.
+        """
         return False
 
     def uplink_extra(self, parameters: int) -> int:

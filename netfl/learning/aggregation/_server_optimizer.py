@@ -85,6 +85,10 @@ class ServerOptimiser(Aggregation):
     def reads_parts(self) -> bool:
         return self.inner.reads_parts
 
+    @property
+    def needs_whole_models(self) -> bool:
+        return self.inner.needs_whole_models
+
     def uplink_extra(self, parameters: int) -> int:
         return self.inner.uplink_extra(parameters)
 

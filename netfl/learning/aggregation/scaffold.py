@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import ClassVar, cast
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import LearnerSpec, State, Tensor, Updates
@@ -19,6 +19,7 @@ class Scaffold(PerUserState):
     its own step size; a constant t has none.
 
     An update holds the change of c_k beside the model, and a broadcast holds c: both have twice the size of a model.
+    Users compute c_k⁺ from the model that they have trained, so a codec of updates is refused.
 
     The server knows c_k from the last delivery of user k: a lost update loses its c_k, too.  Several deliveries of a
     user in one round are all trained with the c_k of before the round; the last c_k⁺ is stored.
@@ -31,6 +32,8 @@ class Scaffold(PerUserState):
         kind: scaffold
         server_lr: 1
     """
+
+    needs_whole_models: ClassVar[bool] = True
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases

@@ -56,7 +56,7 @@ class Encoded:
     Args:
         values: of each update in each lane, ``[updates, lanes, entries]``.
         positions: the parameter of each entry, in rising order, ``[updates, lanes or 1, entries]``, int64; ``None`` if
-            there is an entry for each parameter.
+            there is an entry for each parameter.  Only if `Codec.is_sparse`.
         parameters: number of parameters; needed with *positions*.
     """
 

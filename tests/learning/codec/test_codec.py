@@ -11,7 +11,7 @@ from support import plain_codecs
 from support.error_messages import assert_messages
 
 import netfl
-from netfl.errors import ScenarioError
+from netfl.errors import ModelError, ScenarioError
 from netfl.learning import codec as family
 from netfl.learning.codec import Codec, top_k
 from netfl.learning.codec.bfloat16 import Bfloat16
@@ -202,6 +202,10 @@ def errors_of(**changes):
     [
         ({"codec": "topk"}, ["codec: no such learning/codec … top_k"]),
         ({"codec": "quantization"}, ["codec: no such learning/codec … 'qsgd'"]),
+        (
+            {"codec": {"kind": "qsgd", "bits": 4}},
+            ["codec.bits_per_parameter: missing", "codec.bits: unknown key … 'bits_per_parameter'"],
+        ),
         ({"codec": {"kind": "top_k", "share": 0}}, ["codec.share: … more than 0"]),
         ({"codec_down": "sign"}, ["codec_down: … whole version … float16"]),
         (
@@ -237,6 +241,17 @@ def errors_of(**changes):
             ["learners.plain.aggregation: needs the place of each parameter … 'rand_k' … 'average_received'"],
         ),
         (
+            {"codec": "sign", "learners": {"plain": LEARNER | {"aggregation": "scaffold"}}},
+            ["learners.plain.aggregation: computes … 'sign' changes ('scaffold') … leave the codec out"],
+        ),
+        (
+            {
+                "codec": {"kind": "qsgd", "bits_per_parameter": 4},
+                "learners": {"plain": LEARNER | {"aggregation": {"kind": "fedavgm", "inner": "scaffold"}}},
+            },
+            ["learners.plain.aggregation: computes … 'qsgd' changes ('fedavgm')"],
+        ),
+        (
             {"codec": "support.plugin_codecs:Unsized"},
             ["codec: its method 'bits' gives 0 for 1000 parameters ('support"],
         ),
@@ -246,6 +261,12 @@ def test_errors_of_scenarios(changes, patterns):
     assert_messages(errors_of(**changes), patterns)
 
 
+def test_broadcasts_of_scaffold_may_be_coded():
+    learners = {"plain": LEARNER | {"aggregation": "scaffold"}}
+    scenario = netfl.load(SCENARIO | {"codec": "none", "codec_down": "float16", "learners": learners})
+    assert scenario.learners["plain"].aggregation.needs_whole_models
+
+
 @pytest.mark.parametrize(
     ("kind", "pattern"),
     [
@@ -253,12 +274,28 @@ def test_errors_of_scenarios(changes, patterns):
         ("Short", "codec: its method 'decode' gives tensor [2, 3, 6], not tensor [2, 3, 7]"),
         ("Writing", "codec: its method 'encode' writes into its argument change"),
         ("Failing", "codec: its method 'encode' fails on test values: RuntimeError: no … line"),
+        ("Hidden", "codec: its method 'encode' gives positions, but 'is_sparse' … write is_sparse"),
+        ("MixedUpdates", "codec: what is read of an update depends on the updates … each row"),
+        ("MixedLanes", "codec: what is read of an update depends on the updates and lanes … each row"),
+        ("OwnDraws", "codec: what is read of an update depends on … draw from draws only"),
     ],
 )
 def test_errors_of_codecs_of_users(kind, pattern):
     with pytest.raises(ScenarioError) as error:
         prepare_run(netfl.load(SCENARIO | {"codec": f"support.plugin_codecs:{kind}"}))
     assert_messages([str(fault) for fault in error.value.faults], [pattern])
+
+
+@pytest.mark.parametrize("kind", ["Shown", "Dithered"])
+def test_correct_codecs_of_users_are_accepted(kind):
+    prepare_run(netfl.load(SCENARIO | {"codec": f"support.plugin_codecs:{kind}"}))
+
+
+@pytest.mark.parametrize("key", ["codec", "codec_down"])
+def test_divergence_names_the_codec(key, tmp_path):
+    """The versions of `codec_down` are NaN from version 0 on, from which users train."""
+    with pytest.raises(ModelError, match=r"or 'support\.plugin_codecs:Broken' returned such numbers"):
+        netfl.run(netfl.load(SCENARIO | {key: "support.plugin_codecs:Broken"}), tmp_path / "run", device="cpu")
 
 
 @pytest.mark.parametrize("codec", ["sign", {"kind": "top_k", "share": 0.4}])
@@ -274,7 +311,8 @@ def test_the_air_carries_the_bits_of_the_codec(codec, tmp_path):
 
 
 def test_buffers_t_and_what_a_rule_sends_travel_whole():
-    learners = {"one": LEARNER | {"aggregation": "scaffold", "objective": {"kind": "cvar", "alpha": 0.3, "lr_t": 0.1}}}
+    objective = {"kind": "cvar", "alpha": 0.3, "lr_t": 0.1}
+    learners = {"one": LEARNER | {"aggregation": "support.plugin_payloads:Returning", "objective": objective}}
     model = {"kind": "module", "module": "support.training_modules:Normed"}
     data = np.zeros((30, 4), np.float32), np.arange(30) % 3
     scenario = netfl.load(SCENARIO | {"codec": "sign", "learners": learners, "model": model, "data": data})
