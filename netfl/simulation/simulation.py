@@ -110,7 +110,8 @@ class Simulation:
         learning: whether the learners of the scenario train, as in a run; `report` has their metrics.
         history: keeper of rounds, events and outcomes, in place of *record*.
         observe: values that the caller observes before it selects, beside those of the scenario's selection: the names
-            and ages of the key ``observe`` of a selection, as a mapping.
+            and ages of the key ``observe`` of a selection, as a mapping.  They do not change what that selection sees.
+            The call of the server takes the time of the larger airtime of ``check_in``, here or in the selection.
         device: of the learners: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
