@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +15,7 @@ from netfl.access import Access, AccessInfo
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
 from netfl.access.selection.all import All
-from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError, prefix_faults, suggest
 from netfl.registry import FamilyMember, Spec, kind_of, no_effect
 from netfl.types import (
     OBSERVATIONS,
@@ -215,7 +216,7 @@ class SelectionState:
         self._views = [self._own]
         if self._of_caller is not self._own:
             self._views.append(self._of_caller)
-        with prefix_faults("selection"):
+        with self._errors_of(f"{type(selection).__name__}.open"):
             self._selector = selection.open(population)
         self._last_round = np.zeros(population.size, np.int64)
         self._asked: dict[str, Ints] = {}
@@ -242,10 +243,11 @@ class SelectionState:
         self._moment = self._round_info(self._own, round)
         self._answer_s = None
         self._round = round + 1
-        with prefix_faults("selection"):
+        with self._errors_of(self._method("choose"), round):
             selected = np.asarray(self._selector.choose(self._moment))
         if selected.size and not self._is_valid(selected):
-            raise ModelError(self._name, f"chose {selected!r} in round {round}: not distinct users in ascending order")
+            problem = f"chose {selected!r} in round {round}: not distinct users in ascending order"
+            raise ModelError(self._name, f"{problem}; return user numbers, as np.flatnonzero(mask) does")
         if self._controls is not None and self._controls.selected is not None:
             return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
         return selected.astype(np.int64)
@@ -254,16 +256,19 @@ class SelectionState:
         """Return the deadline of the round that was chosen for; ``None`` for that of the scenario.
 
         Raises:
-            ModelError: it is not positive.
+            ModelError: it is not a positive time.
         """
         if self._controls is not None and self._controls.deadline_s is not None:
             return self._controls.deadline_s
-        with prefix_faults("selection"):
+        with self._errors_of(self._method("deadline_s"), self._moment.round):
             deadline_s = self._selector.deadline_s(self._moment)
-        if deadline_s is not None and not deadline_s > 0:
-            problem = f"gave round {self._moment.round} a deadline of {deadline_s} s, which is not positive"
-            raise ModelError(self._name, problem)
-        return deadline_s
+        if deadline_s is None:
+            return None
+        is_number = isinstance(deadline_s, int | float | np.integer | np.floating)
+        if not is_number or not 0 < deadline_s < np.inf:
+            problem = f"gave round {self._moment.round} the deadline {deadline_s!r}, which is not a positive time"
+            raise ModelError(self._name, f"{problem}; return seconds above 0, or None for that of the scenario")
+        return float(deadline_s)
 
     def note_arrival(self, user: int, duration_s: float) -> None:
         """Note the values that come with a delivery of *user*, *duration_s* after the round of its base opened."""
@@ -282,9 +287,10 @@ class SelectionState:
 
     def queries(self, round: int) -> dict[str, tuple[int, ...]]:
         """Return the questions to the learners before *round*, as in ``Round.queries``: those of all readers."""
-        chosen = self._selector.queries(round, self._delivered) or {}
         asked = self._own.questions(self._delivered)
-        asked |= {question: np.asarray(users, np.int64) for question, users in chosen.items()}
+        with self._errors_of(self._method("queries"), round):
+            chosen = self._selector.queries(round, self._delivered) or {}
+            asked |= {question: np.asarray(users, np.int64) for question, users in chosen.items()}
         self._own.asked = asked
         if self._of_caller is not self._own:
             by_age = self._of_caller.questions(self._delivered)
@@ -319,6 +325,23 @@ class SelectionState:
         for name, known in view.answers.items():
             values[name] = known.copy()
         return RoundInfo(self._users, values, round)
+
+    def _method(self, name: str) -> str:
+        """Return the full name of a method of the selector, for errors."""
+        return f"{type(self._selector).__name__}.{name}"
+
+    @contextmanager
+    def _errors_of(self, method: str, round: int | None = None) -> Iterator[None]:
+        """Put the key of the selection before errors of the scenario; raise others with the *method* that failed."""
+        when = "" if round is None else f" for round {round}"
+        try:
+            with prefix_faults("selection"):
+                yield
+        except (NetflError, OSError):
+            raise
+        except Exception as error:
+            problem = f"{method} failed{when}: {type(error).__name__}: {error}; correct this method"
+            raise ModelError(self._name, problem) from error
 
     def _is_valid(self, selected: Ints) -> bool:
         """Return whether *selected* are distinct users in ascending order."""

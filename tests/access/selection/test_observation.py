@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.observing_selections import Hasty
 from support.run_invariants import check_event_times, check_outcomes
 from support.small_network import PLAIN
 
@@ -308,8 +309,27 @@ class TestDeadline:
         with netfl.Simulation(scenario_of(NETWORK)) as simulation, pytest.raises(ScenarioError, match="positive"):
             simulation.step(deadline_s=0.0)
         scenario = scenario_of(NETWORK, {"kind": "support.observing_selections:Hasty", "short_s": -1.0})
-        with pytest.raises(ModelError, match="not positive"):
+        with pytest.raises(ModelError, match=r"observing_selections:Hasty: .*not a positive time; return seconds"):
             simulate(scenario)
+
+    @pytest.mark.parametrize("deadline_s", [np.inf, np.nan, "2 s"])
+    def test_deadline_of_a_policy_that_is_no_time_names_the_policy(self, deadline_s):
+        controls = RoundControls()
+        state = SelectionState(Hasty(), UserInfo(USERS, Streams(1)), controls)
+        state._selector._short_s = deadline_s
+        state.choose(1, None)
+        with pytest.raises(ModelError, match=r"observing_selections:Hasty: gave round 1 the deadline .*; return sec"):
+            state.deadline_s()
+
+    def test_caller_may_give_a_text_with_a_unit(self):
+        access = {**NETWORK, "round": {"kind": "first", "m": 6, "deadline": "4 s"}}
+        with netfl.Simulation(scenario_of(access)) as simulation:
+            assert simulation.step(deadline_s="3000 ms").closed_s == pytest.approx(3.0)
+            for wrong in ("3 m", "soon", [1.0, 2.0], "-1 s", np.inf):
+                with pytest.raises(ScenarioError, match=r"^deadline_s: not a .*; give seconds above 0") as error:
+                    simulation.step(deadline_s=wrong)
+                assert len(error.value.faults) == 1
+            assert simulation.step(deadline_s=np.float32(3)).closed_s == pytest.approx(6.0)
 
 
 class TestErrors:
@@ -318,6 +338,21 @@ class TestErrors:
         with pytest.raises(ScenarioError, match=r"access\.selection\.observe\.battery_j: .*declares age") as error:
             simulate(scenario)
         assert len(error.value.faults) == 1
+
+    @pytest.mark.parametrize("access", [DIRECT, NETWORK])
+    def test_caller_of_a_simulation_in_which_nothing_is_declared(self, access):
+        with netfl.Simulation(scenario_of(access)) as simulation:
+            with pytest.raises(ScenarioError, match=r"^observe: nothing is declared.*Simulation\(observe="):
+                simulation.observe()
+            assert simulation.step() is not None
+
+    @pytest.mark.parametrize("access", [DIRECT, NETWORK])
+    def test_policy_that_fails_is_named_with_its_method(self, access):
+        scenario = scenario_of(access, {"kind": "support.observing_selections:Broken"})
+        with pytest.raises(
+            ModelError, match=r"^support.*:Broken: _Broken\.choose failed for round 2: KeyError: 'x'; c"
+        ):
+            simulate(scenario)
 
     def test_caller_that_reads_what_it_did_not_declare(self):
         with netfl.Simulation(scenario_of(NETWORK), observe={"snr_db": "present"}) as simulation:
