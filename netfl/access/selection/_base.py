@@ -135,7 +135,7 @@ class WithSelection(Access):
 
 
 class _View:
-    """What one reader sees of the users: the selection, or a caller that declares values of its own.
+    """Observed values of one reader: the selection, or a caller that declares values of its own.
 
     Args:
         ages: the age of each value, by name.
