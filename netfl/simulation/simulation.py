@@ -28,6 +28,7 @@ from netfl.simulation.history import History
 from netfl.simulation.learners import open_learner
 from netfl.simulation.setup import access_errors, locate_faults, prepare_run
 from netfl.types import Bools, Floats, Ints, LearnerReport, Observed, Round, RoundControls
+from netfl.units import QuantityError, to_si
 
 if TYPE_CHECKING:
     from netfl.learning.learner import BatchedLearner
@@ -110,7 +111,8 @@ class Simulation:
         learning: whether the learners of the scenario train, as in a run; `report` has their metrics.
         history: keeper of rounds, events and outcomes, in place of *record*.
         observe: values that the caller observes before it selects, beside those of the scenario's selection: the names
-            and ages of the key ``observe`` of a selection, as a mapping.
+            and ages of the key ``observe`` of a selection, as a mapping.  They do not change what that selection sees.
+            The call of the server takes the time of the larger airtime of ``check_in``, here or in the selection.
         device: of the learners: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:
@@ -279,7 +281,11 @@ class Simulation:
         self._open(is_selecting=False)
         assert self._controls.observe is not None
         with access_errors(self.scenario, self.time_s):
-            return self._controls.observe(self._report)
+            observed = self._controls.observe(self._report)
+        if not observed.values:
+            problem = "nothing is declared, neither by the caller nor by the scenario's selection"
+            raise ScenarioError([Fault("observe", problem, None, "use Simulation(observe={'age': 'present', …})")])
+        return observed
 
     @property
     def outcomes(self) -> pd.DataFrame:
@@ -354,7 +360,7 @@ class Simulation:
         broadcast_bits: float | None = None,
         controls: Mapping[str, ArrayLike] | None = None,
         report: LearnerReport | None = None,
-        deadline_s: float | None = None,
+        deadline_s: float | str | None = None,
     ) -> Round | None:
         """Simulate the next round.
 
@@ -369,8 +375,9 @@ class Simulation:
                 as ``probability``, ``channel`` and ``share``.
             report: the learners' report on the last round, which only closed loops use; by default that of the learners
                 that train here.
-            deadline_s: time from the opening of this round to its close at the latest, in a network whose rule of the
-                round has a deadline; ``None`` for that of the selection, or of the rule.
+            deadline_s: time from the opening of this round to its close at the latest, in seconds or as a text with a
+                unit, in a network whose rule of the round has a deadline; ``None`` for that of the selection, or of the
+                rule.
 
         Returns:
             The round; ``None`` if the ``duration`` of the scenario is over before it closes.
@@ -494,17 +501,22 @@ class Simulation:
         """A caller can select the users of rounds; traffic for a duration has no rounds."""
         return self._info.has_selection and self.scenario.has_rounds
 
-    def _deadline_s(self, deadline_s: float | None) -> float | None:
+    def _deadline_s(self, deadline: float | str | None) -> float | None:
         """Return the deadline of the next round, after checking that it can have one."""
-        if deadline_s is None:
+        if deadline is None:
             return None
         rule = getattr(self.scenario.access, "round", None)
         if rule is None or rule.deadline_s is None:
             problem = "the rounds of this access have no deadline"
-            raise ScenarioError([Fault("deadline_s", problem, deadline_s, "give access.round a deadline")])
+            raise ScenarioError([Fault("deadline_s", problem, deadline, "give access.round a deadline")])
+        try:
+            deadline_s = to_si(deadline, "s") if isinstance(deadline, str) else float(deadline)
+        except (QuantityError, TypeError, ValueError) as error:
+            remedy = "give seconds above 0, or a text such as '5 s'"
+            raise ScenarioError([Fault("deadline_s", f"not a time: {error}", deadline, remedy)]) from None
         if not 0 < deadline_s < np.inf:
-            raise ScenarioError([Fault("deadline_s", "not a positive time", deadline_s, "give seconds above 0")])
-        return float(deadline_s)
+            raise ScenarioError([Fault("deadline_s", "not a positive time", deadline, "give seconds above 0")])
+        return deadline_s
 
     def _declare(self, observe: Mapping[str, object], *, learning: bool) -> None:
         """Declare the values that the caller observes."""

@@ -32,7 +32,8 @@ class RoundControls:
         deadline_s: time from the opening of the next round to its close at the latest; ``None`` for that of the access.
         observed_ages: the ages of the values that the caller observes, beside those of the selection, by name; stated
             before the access is opened.
-        answer_airtime_s: time of an answer to the call of the server, where the caller observes ``check_in``.
+        answer_airtime_s: time of an answer to the call of the server, where the caller observes ``check_in``; if the
+            selection has one, too, the larger counts.
         observe: set by an access that is open: returns the observed values before the next round, from the learners'
             report on the last one.
     """

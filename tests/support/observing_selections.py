@@ -58,3 +58,25 @@ class _Hasty(Selector):
 
     def deadline_s(self, moment: RoundInfo) -> float | None:
         return self._short_s if moment.round % 2 else None
+
+
+class Broken(Selection):
+    """A selection that fails in round 2.
+
+    Example::
+
+        kind: support.observing_selections:Broken
+    """
+
+    def open(self, population: UserInfo) -> Selector:
+        return _Broken()
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("draws nothing"),)
+
+
+class _Broken(Selector):
+    def choose(self, moment: RoundInfo) -> Users:
+        if moment.round == 2:
+            raise KeyError("x")
+        return moment.candidates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +15,7 @@ from netfl.access import Access, AccessInfo
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
 from netfl.access.selection.all import All
-from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError, prefix_faults, suggest
 from netfl.registry import FamilyMember, Spec, kind_of, no_effect
 from netfl.types import (
     OBSERVATIONS,
@@ -133,8 +134,52 @@ class WithSelection(Access):
             )
 
 
+class _View:
+    """Observed values of one reader: the selection, or a caller that declares values of its own.
+
+    Args:
+        ages: the age of each value, by name.
+        airtime_s: time of an answer to the call of the server.
+        users: number of users.
+        source: the simulated users; ``None`` where none of their values is observed.
+    """
+
+    def __init__(
+        self, ages: Mapping[str, ObservationAge], airtime_s: float, users: int, source: ObservationSource | None
+    ) -> None:
+        self.ages = ages
+        self.observer = Observer(ages, airtime_s, users, source)
+        self.called: Mapping[str, Any] = {}  # values of the round to choose for, once users are called
+        self.asked: Mapping[str, Ints] = {}  # the users of each question to the learners
+        self.answers = {name: np.full(users, np.nan) for name in ANSWERED if name in ages}
+        self._all_users = np.arange(users)
+
+    def call(self) -> float:
+        """Call the users; return how long their answers take."""
+        self.called, answer_s = self.observer.call()
+        return answer_s
+
+    def questions(self, delivered: Ints) -> dict[str, Ints]:
+        """Return the questions to the learners that follow from the ages; *delivered* are those of the last round."""
+        users_of = {"present": self._all_users, "last_delivery": delivered}
+        return {name: users_of[self.ages[name]] for name in self.answers}
+
+    def note_answers(self, answers: Mapping[str, Floats]) -> None:
+        """Note the learners' answers to the questions of this reader, ``[users]`` each."""
+        for name, known in self.answers.items():
+            if self.ages[name] == "present":
+                known[:] = np.nan
+            if name in answers and name in self.asked:
+                users = self.asked[name]
+                known[users] = answers[name][users]
+
+
 class SelectionState:
     """The selection of one replica during a run.  Keys of errors are relative to the access.
+
+    A caller may observe other values than the selection, or at other ages.  What each of them sees does not depend on
+    the other: the learners get the questions of both, and the server calls the users once.  Only the time of this call
+    is common: that of the larger airtime of an answer.
 
     Args:
         selection: the selection of the access.
@@ -159,45 +204,50 @@ class SelectionState:
         self._name = kind_of(type(selection))
         self._users = population.size
         self._sample_counts = population.sample_counts
-        self._ages = selection.ages
-        airtime_s = selection.observe.airtime_s
-        if controls is not None:  # a caller may observe more, or at another cost
-            self._ages = {**self._ages, **controls.observed_ages}
-            if "check_in" in controls.observed_ages:
-                airtime_s = controls.answer_airtime_s
+        self._own = _View(selection.ages, selection.observe.airtime_s, population.size, source)
+        self._of_caller = self._own
+        self._declared: Mapping[str, ObservationAge] = {}  # by the caller
+        if controls is not None:
             controls.observe = self.observe
-        self._observer = Observer(self._ages, airtime_s, population.size, source)
-        with prefix_faults("selection"):
+            self._declared = controls.observed_ages
+        if controls is not None and self._declared:
+            ages = {**selection.ages, **self._declared}
+            self._of_caller = _View(ages, controls.answer_airtime_s, population.size, source)
+        self._views = [self._own]
+        if self._of_caller is not self._own:
+            self._views.append(self._of_caller)
+        with self._errors_of(f"{type(selection).__name__}.open"):
             self._selector = selection.open(population)
         self._last_round = np.zeros(population.size, np.int64)
         self._asked: dict[str, Ints] = {}
-        self._answers = {name: np.full(population.size, np.nan) for name in ANSWERED if name in self._ages}
         self._delivered = np.empty(0, np.int64)
         self._duration_s = np.full(population.size, np.nan)
         self._round = 1
-        self._values: Mapping[str, Any] | None = None  # those of the round to choose for, once users are called
-        self._answer_s = 0.0
+        self._answer_s: float | None = None  # how long the answers before the next round take, once users are called
         self._moment = RoundInfo(population.size, {})
 
     def call(self) -> float:
         """Call the users before the next round; return how long their answers take."""
-        if self._values is None:
-            self._values, self._answer_s = self._observer.call()
+        if self._answer_s is None:
+            self._answer_s = max(view.call() for view in self._views)
         return self._answer_s
 
     def observe(self, report: LearnerReport | None) -> Observed:
-        """Return the observed values before the next round, which opens after *report*."""
-        return self._round_info(self._round, report)
+        """Return what a caller observes before the next round, which opens after *report*."""
+        self._note_answers(report)
+        return self._round_info(self._of_caller, self._round)
 
     def choose(self, round: int, report: LearnerReport | None) -> Ints:
         """Return the users selected for *round*, which opens after *report*."""
-        self._moment = self._round_info(round, report)
-        self._values = None
+        self._note_answers(report)
+        self._moment = self._round_info(self._own, round)
+        self._answer_s = None
         self._round = round + 1
-        with prefix_faults("selection"):
+        with self._errors_of(self._method("choose"), round):
             selected = np.asarray(self._selector.choose(self._moment))
         if selected.size and not self._is_valid(selected):
-            raise ModelError(self._name, f"chose {selected!r} in round {round}: not distinct users in ascending order")
+            problem = f"chose {selected!r} in round {round}: not distinct users in ascending order"
+            raise ModelError(self._name, f"{problem}; return user numbers, as np.flatnonzero(mask) does")
         if self._controls is not None and self._controls.selected is not None:
             return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
         return selected.astype(np.int64)
@@ -206,21 +256,25 @@ class SelectionState:
         """Return the deadline of the round that was chosen for; ``None`` for that of the scenario.
 
         Raises:
-            ModelError: it is not positive.
+            ModelError: it is not a positive time.
         """
         if self._controls is not None and self._controls.deadline_s is not None:
             return self._controls.deadline_s
-        with prefix_faults("selection"):
+        with self._errors_of(self._method("deadline_s"), self._moment.round):
             deadline_s = self._selector.deadline_s(self._moment)
-        if deadline_s is not None and not deadline_s > 0:
-            problem = f"gave round {self._moment.round} a deadline of {deadline_s} s, which is not positive"
-            raise ModelError(self._name, problem)
-        return deadline_s
+        if deadline_s is None:
+            return None
+        is_number = isinstance(deadline_s, int | float | np.integer | np.floating)
+        if not is_number or not 0 < deadline_s < np.inf:
+            problem = f"gave round {self._moment.round} the deadline {deadline_s!r}, which is not a positive time"
+            raise ModelError(self._name, f"{problem}; return seconds above 0, or None for that of the scenario")
+        return float(deadline_s)
 
     def note_arrival(self, user: int, duration_s: float) -> None:
         """Note the values that come with a delivery of *user*, *duration_s* after the round of its base opened."""
         self._duration_s[user] = duration_s
-        self._observer.note_arrival(user)
+        for view in self._views:
+            view.observer.note_arrival(user)
 
     def age(self, round: int) -> Ints:
         """Return the rounds since each user was last delivered, as *round* opens; *round* if never."""
@@ -232,40 +286,62 @@ class SelectionState:
         self._last_round[self._delivered] = round
 
     def queries(self, round: int) -> dict[str, tuple[int, ...]]:
-        """Return the questions to the learners before *round*, as in ``Round.queries``."""
-        questions = self._selector.queries(round, self._delivered)
-        if questions is None:
-            questions = {}
-        for name in self._answers.keys() - questions.keys():
-            questions = {**questions, name: self._delivered}
-            if self._ages[name] == "present":
-                questions[name] = np.arange(self._users)
-        self._asked = {question: np.asarray(users, np.int64) for question, users in questions.items() if len(users)}
+        """Return the questions to the learners before *round*, as in ``Round.queries``: those of all readers."""
+        asked = self._own.questions(self._delivered)
+        with self._errors_of(self._method("queries"), round):
+            chosen = self._selector.queries(round, self._delivered) or {}
+            asked |= {question: np.asarray(users, np.int64) for question, users in chosen.items()}
+        self._own.asked = asked
+        if self._of_caller is not self._own:
+            by_age = self._of_caller.questions(self._delivered)
+            declared = {question: users for question, users in by_age.items() if question in self._declared}
+            self._of_caller.asked = asked | declared
+            for question, users in declared.items():
+                asked = {**asked, question: np.union1d(asked.get(question, self._delivered[:0]), users)}
+        self._asked = {question: users for question, users in asked.items() if len(users)}
         return {question: tuple(users.tolist()) for question, users in self._asked.items()}
 
-    def _round_info(self, round: int, report: LearnerReport | None) -> RoundInfo:
-        """Return what the selection observes before *round*, which opens after *report*."""
+    def _note_answers(self, report: LearnerReport | None) -> None:
+        """Note the learners' answers to the questions of the last round."""
+        answers = {}
+        for question, users in self._asked.items():
+            of_asked = None if report is None else report.answer(question)
+            if of_asked is not None:
+                answers[question] = np.full(self._users, np.nan)
+                answers[question][users] = of_asked
+        for view in self._views:
+            view.note_answers(answers)
+
+    def _round_info(self, view: _View, round: int) -> RoundInfo:
+        """Return what the reader with this *view* observes before *round*."""
         self.call()
-        values = dict(self._values or {})
-        if "age" in self._ages:
+        values = dict(view.called)
+        if "age" in view.ages:
             values["age"] = self.age(round)
-        if "duration_s" in self._ages:
+        if "duration_s" in view.ages:
             values["duration_s"] = self._duration_s.copy()
-        if "samples" in self._ages and self._sample_counts is not None:
-            values["samples"] = self._sample_counts
-        for name in self._answers:
-            values[name] = self._answer(name, report).copy()
+        if "samples" in view.ages and self._sample_counts is not None:
+            values["samples"] = self._sample_counts.copy()
+        for name, known in view.answers.items():
+            values[name] = known.copy()
         return RoundInfo(self._users, values, round)
 
-    def _answer(self, name: str, report: LearnerReport | None) -> Floats:
-        """Return the learners' answers of the declared age, ``[users]``; NaN for users that were not asked."""
-        known = self._answers[name]
-        if self._ages[name] == "present":
-            known[:] = np.nan
-        answers = None if report is None else report.answer(name)
-        if answers is not None and name in self._asked:
-            known[self._asked[name]] = answers
-        return known
+    def _method(self, name: str) -> str:
+        """Return the full name of a method of the selector, for errors."""
+        return f"{type(self._selector).__name__}.{name}"
+
+    @contextmanager
+    def _errors_of(self, method: str, round: int | None = None) -> Iterator[None]:
+        """Put the key of the selection before errors of the scenario; raise others with the *method* that failed."""
+        when = "" if round is None else f" for round {round}"
+        try:
+            with prefix_faults("selection"):
+                yield
+        except (NetflError, OSError):
+            raise
+        except Exception as error:
+            problem = f"{method} failed{when}: {type(error).__name__}: {error}; correct this method"
+            raise ModelError(self._name, problem) from error
 
     def _is_valid(self, selected: Ints) -> bool:
         """Return whether *selected* are distinct users in ascending order."""

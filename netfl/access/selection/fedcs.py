@@ -29,7 +29,8 @@ class Fedcs(Selection):
         d(S ∪ k) - d(S) + u_k + max(0, c_k - Θ)
 
     and adds it to S if d(S ∪ k) + Θ + u_k + max(0, c_k - Θ) < ``deadline``.  If it does not fit, none of the others
-    does, as this sum is d(S) + Θ and the value above.  The deadline is also that of the round, if its rule has one.
+    does, as this sum is d(S) + Θ and the value above.  A uniform draw of the round decides among users of equal values.
+    The deadline is also that of the round, if its rule has one.
 
     With ``order: random`` the users are tried in a random order instead, and each that fits is added: the same
     knowledge without the rule.
@@ -104,11 +105,10 @@ class _Fedcs(Selector):
 
     def choose(self, moment: RoundInfo) -> Users:
         users = moment.candidates
-        if self.spec.asked is not None:
-            keys = self.streams.field("fedcs").uniform(users, moment.round)
-            users = users[np.argsort(keys, kind="stable")[: self.spec.asked]]
+        keys = self.streams.field("fedcs").uniform(users, moment.round)
+        users = users[np.argsort(keys, kind="stable")[: self.spec.asked]]  # in this order, which decides among equals
         is_known = ~np.isnan(moment.rate_bps[users])
-        users = np.sort(users[is_known])
+        users = users[is_known]
         train_s = self.work[users] / moment.speed[users]
         upload_s = self.bits / moment.rate_bps[users]
         download_s = upload_s

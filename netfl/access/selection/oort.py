@@ -28,8 +28,9 @@ class Oort(FixedSizeSelection):
 
     L_i is the round of its last delivery, t_i its duration, and ``clip`` a quantile of the utilities.  In round R, a
     share of ``max(explore · decay^(R-1), min_explore)`` of the m places is for users without a delivery, drawn
-    uniformly.  The other places are drawn in proportion to s_i, without replacement, from the candidates whose score is
-    at least ``cutoff`` times that of the last place.  Places that one part cannot fill go to the other.
+    uniformly; delivered users of unknown loss count as such.  The other places are drawn in proportion to s_i, without
+    replacement, from the candidates whose score is at least ``cutoff`` times that of the last place.  Places that one
+    part cannot fill go to the other.
 
     After F. Lai, X. Zhu, H. V. Madhyastha and M. Chowdhury, "Oort: efficient federated learning via guided participant
     selection", OSDI 2021, equation (1) and algorithm 1, with the scaling of the published code.  Differences: the mean
@@ -93,7 +94,8 @@ class _Oort(Selector):
 
     def choose(self, moment: RoundInfo) -> Users:
         spec = self._spec
-        is_known = ~np.isnan(moment.loss[moment.candidates])
+        is_delivered = moment.age[moment.candidates] < moment.round
+        is_known = is_delivered & ~np.isnan(moment.loss[moment.candidates])
         known = moment.candidates[is_known]
         new = moment.candidates[~is_known]
 

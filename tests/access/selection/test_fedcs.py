@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.small_network import play
 
 from netfl.access.selection import RoundInfo, UserInfo
@@ -63,15 +64,32 @@ def test_random_order_is_another_in_each_round():
     assert {len(pair) for pair in pairs} == {2}
 
 
+@pytest.mark.parametrize("asked", [None, 4])
+def test_equal_users_have_equal_shares(asked):
+    """Two of six users with the same times fit: each is selected in a third of the rounds."""
+    selection = Fedcs(deadline=3.5, asked=asked)
+    selector = selection.open(UserInfo(6, Streams(1), update_bits=100.0, work=np.full(6, 0.001)))
+    values = {"rate_bps": np.full(6, 100.0), "speed": np.full(6, 1.0)}
+    rounds = 450
+    selected = [selector.choose(RoundInfo(6, values, index)) for index in range(1, rounds + 1)]
+    assert {len(users) for users in selected} == {2}
+    counts = np.bincount(np.concatenate(selected), minlength=6)
+    # the variance of a count is that of a draw without replacement; the sum has 5 degrees of freedom
+    statistic = ((counts - rounds / 3) ** 2).sum() / (rounds * (1 / 3) * (2 / 3)) * (5 / 6)
+    assert stats.chi2.sf(statistic, 5) > 1e-4
+
+
 def make(**settings):
     selection = Fedcs(**{"deadline": 10.0} | settings)
     return selection.open(UserInfo(4, Streams(1), update_bits=100.0, work=np.array([10.0, 10.0, 40.0, 40.0])))
 
 
 def test_times_follow_rates_speeds_and_work():
-    """Downloads and uploads of 1, 2, 1 and 2 s, trainings of 1, 1, 4 and 2 s."""
-    moment = RoundInfo(4, {"rate_bps": np.array([100.0, 50.0, 100.0, 50.0]), "speed": np.array([10, 10, 10, 20.0])}, 1)
-    train_s, upload_s = np.array([1.0, 1.0, 4.0, 2.0]), np.array([1.0, 2.0, 1.0, 2.0])
+    """Downloads and uploads of 1, 2, 1 and 2.5 s, trainings of 1, 1, 4.1 and 2 s: no two users are ever equal."""
+    moment = RoundInfo(
+        4, {"rate_bps": np.array([100.0, 50.0, 100.0, 40.0]), "speed": np.array([10, 10, 40 / 4.1, 20.0])}, 1
+    )
+    train_s, upload_s = np.array([1.0, 1.0, 4.1, 2.0]), np.array([1.0, 2.0, 1.0, 2.5])
     for deadline_s in (3.5, 5.0, 6.0, 8.0, 9.0, 12.0):
         expected = sorted(direct(upload_s, train_s, upload_s, deadline_s))
         assert make(deadline=deadline_s).choose(moment).tolist() == expected

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.observing_selections import Hasty
 from support.run_invariants import check_event_times, check_outcomes
 from support.small_network import PLAIN
 
 import netfl
-from netfl.access.selection import RoundInfo
+from netfl.access.selection import RoundInfo, UserInfo
+from netfl.access.selection._base import SelectionState
+from netfl.access.selection.oort import Oort
+from netfl.access.selection.power_of_choice import PowerOfChoice
+from netfl.access.selection.uniform import Uniform
 from netfl.errors import ModelError, ScenarioError
 from netfl.simulation.setup import warnings
-from netfl.types import OBSERVATIONS
+from netfl.streams import Streams
+from netfl.types import OBSERVATIONS, LearnerReport, RoundControls
 
 USERS = 6
 DIRECT = {"kind": "bernoulli", "probability": 0.5}
@@ -220,6 +226,71 @@ def test_reading_changes_no_round(access):
     assert rounds == simulate(scenario)
 
 
+class TestCallerBesideASelection:
+    """What a caller declares changes nothing of what the selection of the scenario sees."""
+
+    @pytest.mark.parametrize(
+        ("access", "selection", "observe"),
+        [
+            (DIRECT, {"kind": "uniform", "m": 2}, {"check_in": {}}),
+            ({**NETWORK, "outages": OUTAGES}, {"kind": "uniform", "m": 3}, {"check_in": {}}),
+            (
+                {**NETWORK, "outages": BATTERY},
+                {"kind": "ranked", "by": "battery_j", "m": 2, "observe": {"battery_j": "last_delivery"}},
+                {"battery_j": "present"},
+            ),
+        ],
+    )
+    def test_rounds_are_those_without_a_caller(self, access, selection, observe):
+        scenario = scenario_of(access, selection)
+        assert simulate(scenario, observe=observe) == simulate(scenario)
+
+    def test_larger_airtime_counts(self):
+        """Each of the available users, here all, answers within 0.2 s, and not within 0.1 s as well."""
+        access = {**DIRECT, "probability": 1.0}
+        for of_selection, of_caller in (("100 ms", "200 ms"), ("200 ms", "100 ms")):
+            selection = {"kind": "uniform", "m": 2, "observe": {"check_in": {"airtime": of_selection}}}
+            with netfl.Simulation(
+                scenario_of(access, selection), observe={"check_in": {"airtime": of_caller}}
+            ) as simulation:
+                assert simulation.step().opened_s == pytest.approx(0.2 * USERS)
+
+    def test_learners_answer_the_questions_of_both(self):
+        """The selection asks its two candidates, and the caller everyone; each sees the answers that it has asked."""
+        population = UserInfo(USERS, Streams(1), np.ones(USERS))
+        alone = SelectionState(PowerOfChoice(d=2, m=1), population, RoundControls())
+        controls = RoundControls(observed_ages={"loss": "present"})
+        both = SelectionState(PowerOfChoice(d=2, m=1), population, controls)
+        losses = np.arange(1.0, 1 + USERS)
+        for index in range(2, 8):
+            (candidates,) = alone.queries(index).values()
+            assert len(candidates) == 2
+            assert both.queries(index) == {"loss": tuple(range(USERS))}
+            answers = LearnerReport(index, {}, ({"loss": losses},))
+            assert both.observe(answers).loss.tolist() == losses.tolist()
+            of_candidates = LearnerReport(index, {}, ({"loss": losses[[*candidates]]},))
+            assert both.choose(index, answers).tolist() == alone.choose(index, of_candidates).tolist()
+
+    def test_caller_that_observes_losses_of_deliveries_keeps_them(self):
+        """Answers of rounds in which the caller does not look are not lost; the selection asks nothing."""
+        controls = RoundControls(observed_ages={"loss": "last_delivery"})
+        state = SelectionState(Uniform(m=2), UserInfo(USERS, Streams(1)), controls)
+        for index, user in ((2, 4), (3, 1)):
+            state.record_deliveries(index - 1, [user])
+            assert state.queries(index) == {"loss": (user,)}
+            report = LearnerReport(index, {}, ({"loss": np.array([index / 2])},))
+            state.choose(index, report)
+        known = state.observe(report).loss
+        assert known[[4, 1]].tolist() == [1.0, 1.5]
+        assert np.isnan(known).sum() == USERS - 2
+
+    def test_samples_are_a_copy(self):
+        samples = np.ones(USERS)
+        state = SelectionState(Oort(m=2), UserInfo(USERS, Streams(1), samples), RoundControls())
+        state.observe(None).samples[:] = 7.0
+        assert state.observe(None).samples.tolist() == [1.0] * USERS
+
+
 class TestDeadline:
     def test_policy_sets_the_deadline_of_each_round(self):
         access = {**NETWORK, "round": {"kind": "first", "m": 6, "deadline": "4 s"}}
@@ -238,8 +309,27 @@ class TestDeadline:
         with netfl.Simulation(scenario_of(NETWORK)) as simulation, pytest.raises(ScenarioError, match="positive"):
             simulation.step(deadline_s=0.0)
         scenario = scenario_of(NETWORK, {"kind": "support.observing_selections:Hasty", "short_s": -1.0})
-        with pytest.raises(ModelError, match="not positive"):
+        with pytest.raises(ModelError, match=r"observing_selections:Hasty: .*not a positive time; return seconds"):
             simulate(scenario)
+
+    @pytest.mark.parametrize("deadline_s", [np.inf, np.nan, "2 s"])
+    def test_deadline_of_a_policy_that_is_no_time_names_the_policy(self, deadline_s):
+        controls = RoundControls()
+        state = SelectionState(Hasty(), UserInfo(USERS, Streams(1)), controls)
+        state._selector._short_s = deadline_s
+        state.choose(1, None)
+        with pytest.raises(ModelError, match=r"observing_selections:Hasty: gave round 1 the deadline .*; return sec"):
+            state.deadline_s()
+
+    def test_caller_may_give_a_text_with_a_unit(self):
+        access = {**NETWORK, "round": {"kind": "first", "m": 6, "deadline": "4 s"}}
+        with netfl.Simulation(scenario_of(access)) as simulation:
+            assert simulation.step(deadline_s="3000 ms").closed_s == pytest.approx(3.0)
+            for wrong in ("3 m", "soon", [1.0, 2.0], "-1 s", np.inf):
+                with pytest.raises(ScenarioError, match=r"^deadline_s: not a .*; give seconds above 0") as error:
+                    simulation.step(deadline_s=wrong)
+                assert len(error.value.faults) == 1
+            assert simulation.step(deadline_s=np.float32(3)).closed_s == pytest.approx(6.0)
 
 
 class TestErrors:
@@ -248,6 +338,21 @@ class TestErrors:
         with pytest.raises(ScenarioError, match=r"access\.selection\.observe\.battery_j: .*declares age") as error:
             simulate(scenario)
         assert len(error.value.faults) == 1
+
+    @pytest.mark.parametrize("access", [DIRECT, NETWORK])
+    def test_caller_of_a_simulation_in_which_nothing_is_declared(self, access):
+        with netfl.Simulation(scenario_of(access)) as simulation:
+            with pytest.raises(ScenarioError, match=r"^observe: nothing is declared.*Simulation\(observe="):
+                simulation.observe()
+            assert simulation.step() is not None
+
+    @pytest.mark.parametrize("access", [DIRECT, NETWORK])
+    def test_policy_that_fails_is_named_with_its_method(self, access):
+        scenario = scenario_of(access, {"kind": "support.observing_selections:Broken"})
+        with pytest.raises(
+            ModelError, match=r"^support.*:Broken: _Broken\.choose failed for round 2: KeyError: 'x'; c"
+        ):
+            simulate(scenario)
 
     def test_caller_that_reads_what_it_did_not_declare(self):
         with netfl.Simulation(scenario_of(NETWORK), observe={"snr_db": "present"}) as simulation:

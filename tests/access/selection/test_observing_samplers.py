@@ -165,6 +165,18 @@ class TestOort:
         first = selector.choose(observed(1, **(values | {"loss": np.full(users, np.nan)})))
         assert len(first) == 10
 
+    def test_users_without_a_delivery_are_new_although_their_present_loss_is_known(self):
+        """In round 5, users 0 to 3 are delivered; of 4 places, 80 % are for the others."""
+        users = 12
+        age = np.where(np.arange(users) < 4, 2, 5)
+        values = {"loss": np.full(users, 2.0), "age": age, "samples": np.ones(users), "duration_s": age * 1.0}
+        selector = Oort(m=4, explore=0.8, decay=1.0, preferred_duration=1.0).open(UserInfo(users, Streams(1)))
+        selected = selector.choose(observed(5, **values))
+        assert len(selected) == 4
+        assert (selected >= 4).sum() == 3
+        first = selector.choose(observed(1, **(values | {"age": np.ones(users)})))
+        assert len(first) == 4
+
     def test_losses_are_those_of_the_last_deliveries(self):
         state = SelectionState(Oort(m=2), population())
         state.record_deliveries(1, [4, 2])

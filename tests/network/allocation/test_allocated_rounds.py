@@ -14,8 +14,11 @@ from netfl.network.allocation import Allocation, AllocationRequest, Decision
 from netfl.network.allocation._tradeoff import energies_j, least_energy_of_sending_j
 from netfl.network.allocation.least_energy import LeastEnergy
 from netfl.network.allocation.least_time import LeastTime
+from netfl.report.run_data import RunData
+from netfl.report.summary_text import run_status
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import setup
 from netfl.types import Law
 
 BANDWIDTH_HZ, BITS = 1e6, 2e6
@@ -166,6 +169,15 @@ def test_a_warning_of_an_allocation_that_sees_the_present():
     assert warnings("equal") == []
     (warning,) = warnings({"kind": "least_energy", "deadline": 10.0})
     assert "see the present snr_db of users without cost" in warning
+
+
+@pytest.mark.slow
+def test_check_and_report_name_an_allocation_that_sees_the_present(tmp_path):
+    scenario = load(allocation={"kind": "least_energy", "deadline": 10.0})
+    run = netfl.trace(scenario, tmp_path / "run", progress=False)
+    (warning,) = [text for text in setup.warnings(scenario) if text.startswith("access.allocation: ")]  # as in a check
+    assert "see the present snr_db of users without cost" in warning
+    assert any(warning in sentence for sentence in run_status(RunData(run)))
 
 
 @pytest.mark.parametrize(
