@@ -153,6 +153,25 @@ class TestControls:
         with netfl.Simulation(load()) as simulation, pytest.raises(ScenarioError, match="add up to more than the band"):
             simulation.step(controls={"share": 0.5})
 
+    @pytest.mark.parametrize("second_db", [-3.0, 0.0, 3.0])
+    def test_a_frame_keeps_the_power_with_which_it_was_sent(self, second_db):
+        """The second round opens while user 1 is on the air."""
+        parts = {
+            "topology": {"kind": "star", "distances": [100, 400]},
+            "radio": {"power": "20 dBm", "bandwidth": "1 MHz"},
+            "channel": [{"kind": "log_distance", "exponent": 3.5, "frequency": "868 MHz"}],
+            "round": {"kind": "first", "m": 1, "deadline": "20 s"},
+            "mac": "fdma",
+            "on_new_version": "finish",
+        }
+        two_users = validate(ScenarioDocument(scenario(**parts) | {"users": 2}))
+        with netfl.Simulation(two_users) as simulation:
+            first = simulation.step(controls={"power": 0.0})
+            second = simulation.step(controls={"power": [0.0, second_db]})
+        assert [delivery.user for delivery in first.deliveries] == [0]
+        (delivery,) = second.deliveries
+        assert (delivery.user, delivery.base, delivery.attempts) == (1, 0, 1)
+
     def test_an_allocation_leaves_no_controls(self):
         with netfl.Simulation(load(allocation="equal")) as simulation, pytest.raises(ScenarioError, match="no effect"):
             simulation.step(controls={"share": 0.2})
