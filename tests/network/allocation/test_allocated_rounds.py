@@ -215,6 +215,24 @@ def test_errors(overrides, key, remedy):
     assert remedy in fault.remedy
 
 
+def test_rounds_in_which_nobody_can_take_part():
+    """No user can train in time, and all rounds close as they open."""
+    parts = PARTS | {"round": {"kind": "first", "m": 1}, "allocation": {"kind": "least_energy", "deadline": 0.01}}
+    rounds, log = play(3, 2, **parts)
+    assert [(len(round_.deliveries), float(round_.closed_s)) for round_ in rounds] == [(0, 0.0)] * 2
+    assert np.isnan(log.final_values["utilisation.tower:0"])
+
+
+@pytest.mark.parametrize(("deadline", "selection", "count"), [(10.0, "all", 1), (10.0, "fedcs", 0), (5.0, "all", 0)])
+def test_a_warning_of_uploads_planned_after_the_round(deadline, selection, count):
+    if selection == "fedcs":
+        selection = {"kind": "fedcs", "deadline": "20 s"}
+    round_rule = {"kind": "available", "deadline": "5 s"}
+    allocation = {"kind": "least_energy", "deadline": deadline}
+    access, context, _ = make(3, 1, **PARTS | {"round": round_rule}, allocation=allocation, selection=selection)
+    assert len([text for text in access.warnings(context) if "lets uploads end 10 s" in text]) == count
+
+
 def test_a_user_without_a_share_takes_no_part():
     """User 2 cannot send within the budget, and does not train."""
     limits_j = least_energy_of_sending_j(request())
