@@ -216,6 +216,24 @@ def test_errors(overrides, key, remedy):
     assert remedy in fault.remedy
 
 
+@pytest.mark.parametrize("known", [("a", "b"), ("a",)])
+def test_power_of_sending_by_device(known):
+    parts = {
+        "compute": {
+            "devices": {"a": {"users": 1, "speed": 50}, "b": {"users": 2, "speed": 20}},
+            "cycles": 1e7,
+            "samples": 100,
+        },
+        "energy": {"devices": {name: {"efficiency": 0.2} for name in known}},
+        "allocation": {"kind": "least_energy", "deadline": "10 s"},
+    }
+    if known == ("a", "b"):
+        load(**parts)
+        return
+    with pytest.raises(ScenarioError, match="depends on the power of sending, which is not given"):
+        load(**parts)
+
+
 def test_rounds_in_which_nobody_can_take_part():
     """No user can train in time, and all rounds close as they open."""
     parts = PARTS | {"round": {"kind": "first", "m": 1}, "allocation": {"kind": "least_energy", "deadline": 0.01}}
