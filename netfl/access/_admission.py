@@ -39,7 +39,7 @@ def build_admission(
     work = None
     if config.service is not None:
         segmentation = config.service.segmentation
-        update_bits = (segmentation.count - 1) * segmentation.bits + segmentation.last_bits
+        update_bits = segmentation.total_bits
         work = config.service.samples
     population = UserInfo(context.users, context.streams.at("selection"), held, airtime_s, update_bits, work)
     state = SelectionState(selection, population, context.controls, simulator.observations)

@@ -159,7 +159,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
                 f"access.allocation: the towers see the present {seen} of users without cost or delay, as no real "
                 "tower can; compare it with allocation: equal"
             )
-        yield from network_warnings(self, context, self.selection.max_selected(context.users))
+        max_selected = self.selection.max_selected(context.users)
+        yield from network_warnings(self, context, max_selected, sets_deadline=self.selection.sets_deadline)
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
         layout = build_layout(self, context)

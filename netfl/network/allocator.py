@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from netfl.errors import ModelError
+from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.network.allocation import Allocation, AllocationRequest, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
 from netfl.network.tower import Tower
-from netfl.registry import kind_of
+from netfl.registry import kind_of, one_line_of
 from netfl.types import Floats, Users
 from netfl.units import db_to_linear
 
+_REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
 _ROUNDING = 1e-9
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
@@ -53,7 +54,8 @@ class RoundAllocator:
         """Decide on the users *selected* for a round, cell by cell; return those that have a share.
 
         Raises:
-            ModelError: the allocation returned other values than fractions.
+            ScenarioError: the allocation failed, or did not return fractions that add up to at most the band; the key
+                is ``allocation``.
         """
         medium = self._config.medium
         assert medium is not None
@@ -77,11 +79,9 @@ class RoundAllocator:
         ids = cell.ids[users]
         service = self._config.service
         assert service is not None
-        segmentation = service.segmentation
-        bits = (segmentation.count - 1) * segmentation.bits + segmentation.last_bits
         request = AllocationRequest(
             snr=db_to_linear(np.maximum(cell.snr_db(users) - cell.snr_gap_db, -100.0)),
-            bits=np.full(len(users), bits),
+            bits=tower.update_bits[users],
             train_s=service.compute_s[ids],
             train_j=np.zeros(len(users)),
             transmit_w=np.zeros(len(users)),
@@ -92,18 +92,36 @@ class RoundAllocator:
             request = replace(
                 request, train_j=energy.cycles_j[ids], transmit_w=np.maximum(energy.transmit_w[ids], _MIN_W)
             )
-        decision = self._allocation.allocate(request)
-        self._check(decision, len(users))
+        try:
+            decision = self._allocation.allocate(request)
+        except NetflError:
+            raise
+        except Exception as error:  # whatever the user's class does
+            raise self._error(f"fails: {one_line_of(error, self._allocation)}") from error
+        self._check(decision, tower.name, len(users))
         self._share[ids] = decision.share
         self._power[ids] = decision.power
         self._frequency[ids] = decision.frequency
 
-    def _check(self, decision: Decision, users: int) -> None:
+    def _check(self, decision: Decision, tower: str, users: int) -> None:
+        if not isinstance(decision, Decision):
+            raise self._error(f"gives {decision!r}, which is no Decision")
         for name in ("share", "power", "frequency"):
-            values = np.asarray(getattr(decision, name))
+            given = getattr(decision, name)
+            try:
+                values = np.asarray(given, float)
+            except (TypeError, ValueError):
+                raise self._error(f"{name} is {given!r}: not a fraction for each of {users} users") from None
             is_fraction = (values >= 0.0) & (values <= 1.0 + _ROUNDING)
             if name != "share":
                 is_fraction &= values > 0.0
             if values.shape != (users,) or not is_fraction.all():
-                problem = f"{name} is {values!r}: not a fraction for each of {users} users"
-                raise ModelError(kind_of(type(self._allocation)), problem, time_s=self._env.now)
+                raise self._error(f"{name} is {values!r}: not a fraction for each of {users} users")
+        total = float(np.sum(decision.share))
+        if total > 1.0 + _ROUNDING:
+            raise self._error(f"the shares of the users of {tower} add up to {total:.6g}, more than the band")
+
+    def _error(self, problem: str) -> ScenarioError:
+        kind = kind_of(type(self._allocation))
+        where = f"allocate() of {kind}, at {self._env.now:.6g} s of simulated time: "
+        return ScenarioError([Fault("allocation", where + problem, None, _REMEDY)])

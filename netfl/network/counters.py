@@ -21,11 +21,13 @@ _ROUNDING = 1e-9
 
 
 def share_of_time(busy_s: float, span_s: float) -> float:
-    """Return the share of a time that was busy, without the excess that the rounding of a sum gives.
+    """Return the share of a time that was busy, without the excess that the rounding of a sum gives; NaN of no time.
 
     >>> share_of_time(0.1 + 0.7 + 0.2000000000000001, 1.0), share_of_time(0.25, 1.0), share_of_time(1.5, 1.0)
     (1.0, 0.25, 1.5)
     """
+    if not span_s:
+        return math.nan
     if span_s < busy_s <= span_s * (1.0 + _ROUNDING):
         return 1.0
     return busy_s / span_s
@@ -136,10 +138,10 @@ class PacketCounter:
         self._sending[sender] = 1
 
     def metrics(self, now_s: float) -> Mapping[str, float]:
-        """Return the metrics at *now_s*; none without traffic."""
+        """Return the metrics at *now_s*; none without traffic, and rates of NaN after no time."""
         if not self._senders:
             return {}
-        span_s = now_s - self.since_s
+        span_s = (now_s - self.since_s) or math.nan
         is_sending = np.frombuffer(self._sending, np.uint8) > 0
         bits = np.array(self._bits)[is_sending]
         lost = sum(self.lost.values())

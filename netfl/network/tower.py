@@ -149,6 +149,11 @@ class Tower:
         """Set the frames of the updates that each user begins from now on, ``[size]``."""
         self._population.queue.set_cuts(cuts)
 
+    @property
+    def update_bits(self) -> Floats:
+        """Size of the whole update that each user begins from now on, ``[size]``."""
+        return self._population.queue.next_bits
+
     def idle_users(self) -> Users:
         """Return the users without an open update."""
         return np.flatnonzero(~self._population.queue.is_busy(np.arange(self.cell.size)))

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from netfl.errors import Fault, suggest
 from netfl.network.channel._fading import pace_faults
+from netfl.network.compute import Compute
+from netfl.network.energy import Energy
 from netfl.network.mac import Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.spec import NetworkSpec
@@ -125,9 +127,19 @@ def _allocation_faults(spec: NetworkSpec) -> Iterator[Fault]:
         return
     if spec.energy is None:
         yield Fault("allocation", "depends on the energy of users, which is not counted", None, "give energy")
-    elif spec.energy.transmit is None and spec.energy.efficiency is None:
+    elif not _knows_sending_power(spec.energy, spec.compute):
         problem = "depends on the power of sending, which is not given"
         yield Fault("allocation", problem, None, "give energy.transmit or energy.efficiency")
+
+
+def _knows_sending_power(energy: Energy, compute: Compute | None) -> bool:
+    """Return whether the power of sending is given for all users, or for each class of devices."""
+    if energy.transmit is not None or energy.efficiency is not None:
+        return True
+    if compute is None or not compute.devices:
+        return False
+    costs = [energy.devices.get(name) for name in compute.devices]
+    return all(cost is not None and (cost.transmit is not None or cost.efficiency is not None) for cost in costs)
 
 
 def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool) -> Iterator[Fault]:

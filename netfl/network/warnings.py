@@ -30,28 +30,35 @@ _LONG_ROUND_S = 86400.0
 """Length that rounds without a deadline are assumed not to reach."""
 
 
-def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: int) -> Iterator[str]:
+def network_warnings(
+    spec: NetworkSpec, context: AccessContext, max_selected: int, *, sets_deadline: bool = False
+) -> Iterator[str]:
     """Yield warnings about links, fading, motion, batteries, slots, late frames and updates, and backlogs up and down.
 
     Args:
         spec: the network.
         context: what the network is built for.
         max_selected: largest number of users that take part in a round.
+        sets_deadline: whether the selection decides the deadline of each round, so that none is known.
     """
     layout = build_layout(spec, context)
+    deadline_s = None
+    if spec.round is not None and not sets_deadline:
+        deadline_s = spec.round.deadline_s
     yield from _amplified_links(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _unfit_paces(spec, layout)
     yield from _costly_uses(spec, context)
-    yield from _files_outside(spec, context)
-    yield from _short_data(spec, context, layout)
+    yield from _files_outside(spec, context, deadline_s)
+    yield from _short_data(spec, context, layout, deadline_s)
     yield from _repeated_path_loss(spec)
     yield from _mac_warnings(spec, context, layout)
     if context.duration_s is None:
         yield from _fragile_updates(spec, context)
         yield from _overload(spec, context, layout)
-        yield from _version_backlog(spec, context, layout, max_selected)
-        yield from _late_updates(spec, context)
+        yield from _version_backlog(spec, context, layout, max_selected, deadline_s)
+        yield from _late_updates(spec, context, deadline_s)
+        yield from _late_allocation(spec, deadline_s)
 
 
 def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
@@ -147,9 +154,9 @@ def _costly_uses(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
             yield f"access.outages.{index}, {kind_of(type(outage))}: {warning}"
 
 
-def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
+def _files_outside(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:
     """Outages and motions from files all whose times lie outside of the run."""
-    end_s = _latest_end_s(spec, context, _LONG_ROUND_S)
+    end_s = _latest_end_s(context, deadline_s or _LONG_ROUND_S)
     models: list[tuple[str, Outage | Motion]] = [
         (f"access.outages.{index}", outage) for index, outage in enumerate(spec.outages)
     ]
@@ -163,11 +170,11 @@ def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
             )
 
 
-def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout, deadline_s: float | None) -> Iterator[str]:
     """Measured channels whose data may end before the rounds do; with a duration it is an error."""
     if spec.radio is None or context.duration_s is not None:
         return
-    end_s = _latest_end_s(spec, context, math.inf)
+    end_s = _latest_end_s(context, deadline_s or math.inf)
     for index, channel in enumerate(spec.channel):
         misfit = channel.data_misfit(layout, end_s)
         if misfit is not None:
@@ -186,12 +193,11 @@ def _repeated_path_loss(spec: NetworkSpec) -> Iterator[str]:
         )
 
 
-def _latest_end_s(spec: NetworkSpec, context: AccessContext, long_round_s: float) -> float:
-    """Return the time at which the run has ended at the latest; a round without a deadline takes *long_round_s*."""
+def _latest_end_s(context: AccessContext, longest_round_s: float) -> float:
+    """Return the time at which the run has ended at the latest."""
     if context.duration_s is not None:
         return context.duration_s
-    deadline_s = None if spec.round is None else spec.round.deadline_s
-    end_s = context.rounds * (deadline_s or long_round_s)
+    end_s = context.rounds * longest_round_s
     if context.stop_s is not None:
         end_s = min(end_s, context.stop_s)
     return end_s
@@ -199,11 +205,8 @@ def _latest_end_s(spec: NetworkSpec, context: AccessContext, long_round_s: float
 
 def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
     """Warnings of the MAC: about its settings, and about frames that end later than it expects."""
-    slowest_bps = min(spec.air_rates_bps)
-    if spec.mac is None or slowest_bps <= 0.0:
+    if spec.mac is None:
         return
-    frame_bits = largest_frame_bits(spec, context)
-    slowest_s = frame_bits / slowest_bps
     if spec.radio is not None and spec.mac.observes and not spec.mac.observation_s:
         values = " and ".join(spec.mac.observes)
         remedy = ""
@@ -213,6 +216,11 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
             f"access.mac: {kind_of(type(spec.mac))} sees the present {values} of users without cost or delay, as no "
             f"real tower can{remedy}"
         )
+    slowest_bps = min(spec.air_rates_bps)
+    if slowest_bps <= 0.0:
+        return  # rates follow the SNR
+    frame_bits = largest_frame_bits(spec, context)
+    slowest_s = frame_bits / slowest_bps
     yield from spec.mac.warnings(frame_bits / max(spec.air_rates_bps), slowest_s)
     if spec.radio is not None:
         budget = open_budget(spec, context, layout)
@@ -261,7 +269,9 @@ def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iter
         )
 
 
-def _version_backlog(spec: NetworkSpec, context: AccessContext, layout: Layout, max_selected: int) -> Iterator[str]:
+def _version_backlog(
+    spec: NetworkSpec, context: AccessContext, layout: Layout, max_selected: int, deadline_s: float | None
+) -> Iterator[str]:
     """Versions that wait at a tower while newer ones follow, as a round may close before all users have received it."""
     downlink = spec.downlink
     rule = spec.round
@@ -279,8 +289,8 @@ def _version_backlog(spec: NetworkSpec, context: AccessContext, layout: Layout, 
     first_copies = bisect_left(range(most_users), needed, key=lambda copies: np.minimum(users_in_cell, copies).sum())
     training_s = float(np.min(spec.compute.time_s(context.samples, compute_streams(context))))
     round_s = first_copies * copy_s + training_s + largest_frame_bits(spec, context) / rate_bps
-    if rule.deadline_s is not None:
-        round_s = min(round_s, rule.deadline_s)
+    if deadline_s is not None:
+        round_s = min(round_s, deadline_s)
     if all_copies_s <= round_s:
         return
     if downlink.queued_versions == "keep":
@@ -295,9 +305,8 @@ def _version_backlog(spec: NetworkSpec, context: AccessContext, layout: Layout, 
     )
 
 
-def _late_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
+def _late_updates(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:
     """Users whose updates take longer than a round, even if nothing else delays them."""
-    deadline_s = None if spec.round is None else spec.round.deadline_s
     if deadline_s is None or not counts_until_close(spec):
         return
     at_best = least_times(spec, context, at_best=True)
@@ -324,6 +333,18 @@ def _late_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
         "access.round.deadline, send smaller updates (access.update_size, access.transport), or take a faster mode "
         "(access.reception, access.mac)"
     )
+
+
+def _late_allocation(spec: NetworkSpec, deadline_s: float | None) -> Iterator[str]:
+    """An allocation that lets uploads end after the round."""
+    if spec.allocation is None or spec.allocation.deadline_s is None or deadline_s is None:
+        return
+    if spec.allocation.deadline_s > deadline_s:
+        yield (
+            f"access.allocation: {kind_of(type(spec.allocation))} lets uploads end {spec.allocation.deadline_s:.6g} s "
+            f"after the start of the trainings, but rounds close after {deadline_s:.6g} s; set a later "
+            "access.round.deadline, or an earlier access.allocation.deadline"
+        )
 
 
 def _max_delay_s(spec: NetworkSpec, context: AccessContext, layout: Layout) -> float:

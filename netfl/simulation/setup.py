@@ -234,10 +234,15 @@ def _partition_data(
 
 @contextmanager
 def locate_faults(scenario: Scenario, key: str) -> Iterator[None]:
-    """Prefix the keys of errors that are raised inside with *key*, and add their place in the file."""
+    """Prefix the keys of errors that are raised inside with *key*, and add their place in the file.
+
+    Errors of ``controls``, which a caller of a simulation gives, have no place in the file.
+    """
     try:
         yield
     except ScenarioError as error:
+        if all(fault.key.startswith("controls.") for fault in error.faults):
+            raise
         raise ScenarioError(scenario.located([fault.under(key) for fault in error.faults])) from error
 
 

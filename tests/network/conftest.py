@@ -71,6 +71,7 @@ class ScriptedLinks:
     """Links whose SNR in dB is a function of the users and the time."""
 
     bandwidth_hz = 1e5
+    power_offset_db = None
 
     def __init__(self, snr_db, users=1):
         self._snr_db, self.users = snr_db, users

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.network.counters import PacketArray, PacketCounter
+from netfl.network.counters import PacketArray, PacketCounter, share_of_time
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Packet
 from netfl.types import OUTCOMES
@@ -63,6 +63,11 @@ def test_metrics_without_packets():
     assert (metrics["throughput_bps"], metrics["loss_ratio"]) == (0, 0)
     assert np.isnan(metrics["delay_mean_s"])
     assert np.isnan(metrics["jain"])
+
+
+def test_rates_of_no_time_are_unknown():
+    metrics = PacketCounter(2).metrics(0.0)
+    assert np.isnan([metrics["offered_bps"], metrics["throughput_bps"], share_of_time(0.0, 0.0)]).all()
 
 
 def test_deliver_all_equals_single_deliveries():

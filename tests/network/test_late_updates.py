@@ -49,6 +49,12 @@ def late_warnings(access):
     return [text for text in access.warnings(context_of(access)) if "in time" in text]
 
 
+def test_no_update_is_late_where_the_selection_sets_the_deadline():
+    rule = {"kind": "first", "deadline": 1.0}
+    assert late_warnings(network(round=rule))
+    assert late_warnings(network(round=rule, selection={"kind": "fedcs", "deadline": "1 h"})) == []
+
+
 def test_least_time_is_training_and_frames_with_the_silence_between_them():
     access = network()
     times = least_times(access, context_of(access), at_best=False)

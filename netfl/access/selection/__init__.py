@@ -159,6 +159,11 @@ class Selection(Spec):
         return False
 
     @property
+    def sets_deadline(self) -> bool:
+        """True if its selector decides the deadline of each round, `Selector.deadline_s`."""
+        return False
+
+    @property
     def needs_learner_metrics(self) -> bool:
         """The selector asks the learners, which closes the loop."""
         return "loss" in self.ages or "norm" in self.ages

@@ -66,6 +66,10 @@ class Fedcs(Selection):
     def observes(self) -> tuple[str, ...]:
         return ("rate_bps", "speed")
 
+    @property
+    def sets_deadline(self) -> bool:
+        return True
+
     def max_selected(self, users: int) -> int:
         return min(self.asked or users, users)
 

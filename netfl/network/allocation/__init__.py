@@ -111,6 +111,11 @@ class Allocation(Spec):
         """True if the allocation assumes that users send at the capacity of their share."""
         return False
 
+    @property
+    def deadline_s(self) -> float | None:
+        """Time from the start of the trainings by which all uploads are to end; by default ``None``, for no time."""
+        return None
+
 
 def full_power(share: Floats) -> Decision:
     """Return the decision in which users have these shares, full power and full frequency."""

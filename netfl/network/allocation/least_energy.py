@@ -47,6 +47,10 @@ class LeastEnergy(Allocation):
     def follows_capacity(self) -> bool:
         return True
 
+    @property
+    def deadline_s(self) -> float | None:
+        return self.deadline
+
     def allocate(self, request: AllocationRequest) -> Decision:
         decision = full_power(np.zeros(len(request.snr)))
         needed_shares = Tradeoff(request, self.deadline).least_shares()

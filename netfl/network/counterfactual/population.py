@@ -40,7 +40,6 @@ class PersistentPopulation(UserPopulation):
 
 def cuts_of_users(exemptions: Exemptions, ids: Users, usual: Segmentation) -> Sequence[Segmentation]:
     """Return the frames of an update of each of the users *ids*: one short frame for exempt ones, else *usual*."""
-    whole_bits = (usual.count - 1) * usual.bits + usual.last_bits
-    short_bits = whole_bits * _AIRTIME_SHARE
+    short_bits = usual.total_bits * _AIRTIME_SHARE
     single = Segmentation(1, short_bits, short_bits)
     return [single if is_exempt else usual for is_exempt in exemptions.among("airtime", ids).tolist()]

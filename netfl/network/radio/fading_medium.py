@@ -100,6 +100,12 @@ class FadingMedium(Medium):
         self._last_snr_db.clear()
         self._link_budget.power_offset_db = offset_db
 
+    def power_offset_db(self, ids: Ints) -> Floats | None:
+        offset_db = self._link_budget.power_offset_db
+        if offset_db is None:
+            return None
+        return offset_db[ids]
+
     def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
         return bits / self._reception.rate_bps(self._bandwidth_hz if bandwidth_hz is None else bandwidth_hz, mode)
 
@@ -237,10 +243,8 @@ class FadingMedium(Medium):
         """Return causes of failure and SNRs, outages apart."""
         ids = transmission.ids
         mode = transmission.mode
-        snr_db = self.snr_db(ids, transmission.tower, transmission.start_s)
-        gain_db = share_gain_db(transmission.share)
-        if transmission.share is not None:
-            snr_db = snr_db + gain_db
+        gain_db = share_gain_db(transmission.share) + self._power_change_db(transmission)
+        snr_db = self.snr_db(ids, transmission.tower, transmission.start_s) + gain_db
         if len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
 
@@ -313,7 +317,7 @@ class FadingMedium(Medium):
 
     def _overlap(self, other: Transmission, tower: NodeId) -> OverlappingFrames:
         """Return another transmission as interference at *tower*."""
-        snr = db_to_linear(self.snr_db(other.ids, tower, other.start_s))
+        snr = db_to_linear(self.snr_db(other.ids, tower, other.start_s) + self._power_change_db(other))
         end_s = other.end_s - touch_tolerance_s(other)
         return OverlappingFrames(other.ids, other.mode, other.start_s, end_s, snr)
 
@@ -352,10 +356,16 @@ class FadingMedium(Medium):
 
     def _offset_db(self, ids: Ints) -> float | Floats:
         """Return the power of each user above that of the radio, ``[n]``; 0.0 if no user has another power."""
-        offset_db = self._link_budget.power_offset_db
-        if offset_db is None:
+        offset_db = self.power_offset_db(ids)
+        return 0.0 if offset_db is None else offset_db
+
+    def _power_change_db(self, transmission: Transmission) -> float | Floats:
+        """Return the power with which frames were sent above the present power of their senders, 0.0 or ``[n]``."""
+        sent_db = transmission.power_offset_db
+        present_db = self.power_offset_db(transmission.ids)
+        if sent_db is None and present_db is None:
             return 0.0
-        return offset_db[ids]
+        return np.asarray((0.0 if sent_db is None else sent_db) - (0.0 if present_db is None else present_db))
 
     def _success(self, ids: Ints, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
         if fades is None:

@@ -63,6 +63,10 @@ class Medium:
         if self.energy is not None:
             self.energy.set_power_offset(offset_db)
 
+    def power_offset_db(self, ids: Ints) -> Floats | None:
+        """Return the present power of each user above that of its radio, ``[n]``; ``None`` if no user has another."""
+        return None
+
     def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
         """Return the airtime of *bits* in a band, by default in that of all users."""
         return bits / self._rate_bps

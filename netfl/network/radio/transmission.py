@@ -65,6 +65,7 @@ class Transmission:
         airtime_s: time for which they send.
         share: fraction of the band that each sender has to itself, one for all or one for each, ``[n]``; ``None`` for
             the whole band, which all share.
+        power_offset_db: power of each sender above that of its radio, ``[n]``; ``None`` if no user has another power.
         interferers: other transmissions that overlap with it.
     """
 
@@ -81,6 +82,7 @@ class Transmission:
     begin_s: float = 0.0
     airtime_s: float = 0.0
     share: float | Floats | None = None
+    power_offset_db: Floats | None = None
     interferers: list[Transmission] = field(default_factory=list)
 
     @property

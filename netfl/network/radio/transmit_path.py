@@ -209,6 +209,7 @@ class TransmitPath:
             start_s,
             group.airtime_s,
             group.share,
+            medium.power_offset_db(group.ids),
         )
         if not self.transmissions:
             self._busy_since_s = start_s

@@ -103,6 +103,11 @@ class UpdateQueue(TxQueue):
         if self._sizes is None:
             self._sizes = np.full(len(self.ids), self.max_bits)
 
+    @property
+    def next_bits(self) -> Floats:
+        """Size of the whole update that each user begins from now on, ``[size]``."""
+        return self._next_sizes
+
     def put(self, users: Users, base: Ints, ready_s: Floats) -> None:
         """Begin an update of each user from *base*, which can be sent from *ready_s* on."""
         self.base[users] = base

@@ -62,6 +62,10 @@ class SegmentedUpdateQueue(UpdateQueue):
     def set_cuts(self, cuts: Sequence[Segmentation]) -> None:
         self._next_cuts = [*cuts]
 
+    @property
+    def next_bits(self) -> Floats:
+        return np.array([cut.total_bits for cut in self._next_cuts or self._cuts])
+
     def put(self, users: Users, base: Ints, ready_s: Floats) -> None:
         super().put(users, base, ready_s)
         if self._next_cuts is None:

@@ -137,6 +137,11 @@ class Segmentation:
         """Size of the largest packet, which is the first."""
         return self.packet_bits(0)
 
+    @property
+    def total_bits(self) -> float:
+        """Size of all packets together."""
+        return (self.count - 1) * self.bits + self.last_bits
+
     def packet_bits(self, part: int) -> float:
         """Return the size of packet *part*, counted from 0."""
         return self.bits if part < self.count - 1 else self.last_bits

@@ -426,12 +426,14 @@ class TestWarning:
             ({"kind": "max_snr", "poll": "1 ms"}, 0),
             ({"kind": "proportional_fair", "window": "10 s"}, 1),
             ({"kind": "fdma", "division": "need"}, 1),
+            ({"kind": "fdma", "division": "water_filling"}, 1),
             ({"kind": "fdma"}, 0),
             ({"kind": "round_robin"}, 0),
         ],
     )
-    def test_names_a_scheduler_that_sees_the_present(self, mac, count):
-        texts = self.warnings({**NETWORK, "mac": mac})
+    @pytest.mark.parametrize("reception", [NETWORK["reception"], "shannon"])
+    def test_names_a_scheduler_that_sees_the_present(self, mac, count, reception):
+        texts = self.warnings({**NETWORK, "mac": mac, "reception": reception})
         assert len(texts) == count
         assert all(text.startswith("access.mac: ") for text in texts)
 

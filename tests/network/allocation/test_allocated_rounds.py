@@ -9,7 +9,7 @@ import pytest
 from support.small_network import SECTION, make, play
 
 import netfl
-from netfl.errors import ModelError, ScenarioError
+from netfl.errors import ScenarioError
 from netfl.network.allocation import Allocation, AllocationRequest, Decision
 from netfl.network.allocation._tradeoff import energies_j, least_energy_of_sending_j
 from netfl.network.allocation.least_energy import LeastEnergy
@@ -153,8 +153,28 @@ class TestControls:
         assert energy_j[1] <= 0.1 * 0.25 + 1e-12
 
     def test_shares_above_the_band(self):
-        with netfl.Simulation(load()) as simulation, pytest.raises(ScenarioError, match="add up to more than the band"):
+        problem = r"^controls\.share: .* add up to more than the band"
+        with netfl.Simulation(load()) as simulation, pytest.raises(ScenarioError, match=problem):
             simulation.step(controls={"share": 0.5})
+
+    @pytest.mark.parametrize("second_db", [-3.0, 0.0, 3.0])
+    def test_a_frame_keeps_the_power_with_which_it_was_sent(self, second_db):
+        """The second round opens while user 1 is on the air."""
+        parts = {
+            "topology": {"kind": "star", "distances": [100, 400]},
+            "radio": {"power": "20 dBm", "bandwidth": "1 MHz"},
+            "channel": [{"kind": "log_distance", "exponent": 3.5, "frequency": "868 MHz"}],
+            "round": {"kind": "first", "m": 1, "deadline": "20 s"},
+            "mac": "fdma",
+            "on_new_version": "finish",
+        }
+        two_users = validate(ScenarioDocument(scenario(**parts) | {"users": 2}))
+        with netfl.Simulation(two_users) as simulation:
+            first = simulation.step(controls={"power": 0.0})
+            second = simulation.step(controls={"power": [0.0, second_db]})
+        assert [delivery.user for delivery in first.deliveries] == [0]
+        (delivery,) = second.deliveries
+        assert (delivery.user, delivery.base, delivery.attempts) == (1, 0, 1)
 
     def test_an_allocation_leaves_no_controls(self):
         with netfl.Simulation(load(allocation="equal")) as simulation, pytest.raises(ScenarioError, match="no effect"):
@@ -208,6 +228,42 @@ def test_errors(overrides, key, remedy):
     assert remedy in fault.remedy
 
 
+@pytest.mark.parametrize("known", [("a", "b"), ("a",)])
+def test_power_of_sending_by_device(known):
+    parts = {
+        "compute": {
+            "devices": {"a": {"users": 1, "speed": 50}, "b": {"users": 2, "speed": 20}},
+            "cycles": 1e7,
+            "samples": 100,
+        },
+        "energy": {"devices": {name: {"efficiency": 0.2} for name in known}},
+        "allocation": {"kind": "least_energy", "deadline": "10 s"},
+    }
+    if known == ("a", "b"):
+        load(**parts)
+        return
+    with pytest.raises(ScenarioError, match="depends on the power of sending, which is not given"):
+        load(**parts)
+
+
+def test_rounds_in_which_nobody_can_take_part():
+    """No user can train in time, and all rounds close as they open."""
+    parts = PARTS | {"round": {"kind": "first", "m": 1}, "allocation": {"kind": "least_energy", "deadline": 0.01}}
+    rounds, log = play(3, 2, **parts)
+    assert [(len(round_.deliveries), float(round_.closed_s)) for round_ in rounds] == [(0, 0.0)] * 2
+    assert np.isnan(log.final_values["utilisation.tower:0"])
+
+
+@pytest.mark.parametrize(("deadline", "selection", "count"), [(10.0, "all", 1), (10.0, "fedcs", 0), (5.0, "all", 0)])
+def test_a_warning_of_uploads_planned_after_the_round(deadline, selection, count):
+    if selection == "fedcs":
+        selection = {"kind": "fedcs", "deadline": "20 s"}
+    round_rule = {"kind": "available", "deadline": "5 s"}
+    allocation = {"kind": "least_energy", "deadline": deadline}
+    access, context, _ = make(3, 1, **PARTS | {"round": round_rule}, allocation=allocation, selection=selection)
+    assert len([text for text in access.warnings(context) if "lets uploads end 10 s" in text]) == count
+
+
 def test_a_user_without_a_share_takes_no_part():
     """User 2 cannot send within the budget, and does not train."""
     limits_j = least_energy_of_sending_j(request())
@@ -218,17 +274,49 @@ def test_a_user_without_a_share_takes_no_part():
     assert rounds[0].closed_s < 3600
 
 
+@pytest.mark.parametrize("transport", [None, {"grain": "packet", "mtu": "10 kB"}])
+def test_sizes_of_a_caller_count(transport):
+    """All updates arrive at the deadline of the allocation, whatever their sizes."""
+    allocation = {"kind": "least_energy", "deadline": "8 s"}
+    parts = {"topology": {"kind": "star", "distances": [*DISTANCES_M], "rate": "1000 Gbps", "delay": 0}}
+    parts |= {"broadcast_rate": "1000 Gbps", "round": {"kind": "available", "deadline": "1 h"}}
+    parts |= {"update_size": "20 kB", "transport": transport}
+    three_rounds = validate(ScenarioDocument(scenario(**parts, allocation=allocation) | {"rounds": 3}))
+    with netfl.Simulation(three_rounds) as simulation:
+        for bits in (160e3, 80e3, [160e3, 40e3, 10e3]):
+            assert ends_s(simulation.step(update_bits=bits)) == pytest.approx(np.full(3, 8.0), rel=1e-3)
+
+
 class Greedy(Allocation):
-    """Gives every user more than its power."""
+    """Gives every user more of one value than there is, or fails."""
+
+    name: str
 
     def allocate(self, request):
         users = len(request.snr)
-        return Decision(np.full(users, 1 / users), np.full(users, 2.0), np.ones(users))
+        if self.name == "nothing":
+            return request.nothing
+        if self.name == "none":
+            return None
+        values = {name: np.full(users, 1 / users) for name in ("share", "power", "frequency")}
+        factor = users if self.name == "share" else 2 * users
+        values[self.name] = values[self.name] * factor
+        return Decision(**values)
 
     def laws(self):
         return (Law.none("draws nothing"),)
 
 
-def test_a_model_that_gives_more_than_there_is():
-    with pytest.raises(ModelError, match=r"power is .* not a fraction for each of 3 users"):
-        play(3, 1, **PARTS, allocation={"kind": f"{__name__}:Greedy"})
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("power", r"power is .* not a fraction for each of 3 users"),
+        ("share", "shares of the users of tower:0 add up to 3, more than the band"),
+        ("nothing", r"fails: AttributeError.*test_allocated_rounds.py, line \d+"),
+        ("none", "gives None, which is no Decision"),
+    ],
+)
+def test_a_model_that_fails_or_gives_more_than_there_is(name, problem):
+    allocation = {"kind": f"{__name__}:Greedy", "name": name}
+    with pytest.raises(ScenarioError, match=rf"allocation: allocate\(\) of .*:Greedy, at 0 s .*{problem}"):
+        play(3, 1, **PARTS, allocation=allocation)

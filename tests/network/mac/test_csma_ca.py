@@ -153,6 +153,7 @@ def fading_medium(snr_db, planned_outages, plan=None, rate=6e6, **options):
     """Return a medium on which user i has an SNR of snr_db[i]; the threshold is 0 dB."""
     air = SimpleNamespace(
         bandwidth_hz=1e6,
+        power_offset_db=None,
         users=len(snr_db),
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],

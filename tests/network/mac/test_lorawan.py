@@ -43,6 +43,7 @@ class ScriptedLinks:
     """Links with a constant SNR for each user."""
 
     bandwidth_hz = 125e3
+    power_offset_db = None
 
     def __init__(self, snr_db):
         self._snr_db, self.users = np.asarray(snr_db, float), len(snr_db)

@@ -37,13 +37,15 @@ class ConstantLinks:
     """Links with a linear SNR for each (tower, user), and the propagation delay of each user."""
 
     bandwidth_hz = 1e5
+    power_offset_db = None
 
     def __init__(self, powers, delay_s=None):
         self._snr_db = {tower: 10 * np.log10(np.array(values, float)) for tower, values in powers.items()}
         self.users, self._delay_s = len(next(iter(powers.values()))), delay_s
 
     def snr_db(self, users, time_s, tower="tower:0"):
-        return self._snr_db[tower][users]
+        snr_db = self._snr_db[tower][users]
+        return snr_db if self.power_offset_db is None else snr_db + self.power_offset_db[users]
 
     def delay_s(self, users, time_s):
         return None if self._delay_s is None else np.array(self._delay_s)[users]
@@ -99,6 +101,23 @@ def simultaneous_causes(medium, count):
         Frames(ids, BITS, None), ids, range(count), NodeId("tower:0", 100), 0, 0.0, 1.0, 0, None, None
     )
     return list(medium.outcomes(transmission)[0])
+
+
+def test_interference_has_the_power_with_which_it_was_sent():
+    """User 1 has a tenth of its power while it sends, and all of it when the frames are judged."""
+    medium = build_medium([10, 10], interference=Capture(margin=6.0))
+    medium.set_power_offset(np.array([0.0, -10.0]))
+    tower, channel, transmissions = NodeId("tower:0", 100), SharedChannel(), []
+    for user in range(2):
+        ids = np.array([user])
+        sent_db = medium.power_offset_db(ids)
+        frames = Frames(ids, BITS, None)
+        transmissions.append(Transmission(frames, ids, [0], tower, 0, 0.0, 1.0, power_offset_db=sent_db))
+        channel.enter(transmissions[-1])
+    medium.set_power_offset(None)
+    outcomes = [medium.outcomes(transmission) for transmission in transmissions]
+    assert [causes[0] for causes, _ in outcomes] == ["", "collided"]
+    assert [snr_db[0] for _, snr_db in outcomes] == pytest.approx([10.0, 0.0])
 
 
 def test_ideal_medium_has_only_collisions():

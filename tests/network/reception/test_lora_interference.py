@@ -47,6 +47,7 @@ def outcomes(factors, snr_db, starts_s=None):
     updates = UserPopulation(queue, starts_s)
     links = SimpleNamespace(
         bandwidth_hz=125e3,
+        power_offset_db=None,
         users=users,
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
