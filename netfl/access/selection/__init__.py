@@ -103,7 +103,8 @@ class Selector(ABC):
     def deadline_s(self, moment: RoundInfo) -> float | None:
         """Return the time from the opening of the round to its close at the latest; ``None`` for that of the scenario.
 
-        It is asked after `choose`, in networks whose rule of the round has a deadline.
+        It is asked after `choose`, in networks whose rule of the round has a deadline.  `Selection.sets_deadline` tells
+        warnings that it answers.
         """
         return None
 
