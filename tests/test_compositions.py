@@ -75,7 +75,9 @@ def check(row, replica=0):
         return  # users or parts do not fit together, which the error explains
     except ModelError as error:
         is_cut_off = "permanently cut off" in str(error) and row.data["access"].get("outages")
-        may_be_endless = row.scenario.duration is None and row.scenario.access.round.deadline_s is None
+        access = row.scenario.access
+        has_deadline = access.round.deadline_s is not None and not access.selection.sets_deadline  # that may be minutes
+        may_be_endless = row.scenario.duration is None and not has_deadline
         repeats_short_frames = row.levels.get("exempt") == "airtime"  # at once, while they collide with a long one
         may_be_long = may_be_endless or repeats_short_frames or row.data["access"].get("traffic")
         if is_cut_off or ("LongRunError" in str(error) and may_be_long):
