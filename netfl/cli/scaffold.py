@@ -107,6 +107,11 @@ def _scenario(family: str, kind: str) -> str:
             "channel": {"channel": f"{_NETWORK['channel'][:-1]}, {kind}]"},
             "outage": {"outages": f"[{kind}]"},
             "placement": {"topology": f"{{kind: star, placement: {kind}}}"},
+            "allocation": {
+                "mac": "{kind: fdma, division: allocated}",
+                "reception": "{kind: shannon}",
+                "allocation": kind,
+            },
         }
         keys = _NETWORK | special.get(part, {part: kind})
         return "\n".join([*lines, "access:", "  kind: network", *(f"  {key}: {value}" for key, value in keys.items())])
