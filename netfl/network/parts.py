@@ -48,7 +48,7 @@ class NetworkParts(Spec):
     interference: Annotated[Interference, FamilyMember()] = Collide()
     """Outcome of attempts that overlap on one channel."""
     shared_air: bool = False
-    """Whether users of other cells interfere, too; not with ``interference: collide``, and not with `csma_ca`."""
+    """True if users of other cells interfere, too; not with ``interference: collide``, and not with `csma_ca`."""
     unreachable: Literal["error", "keep"] = "error"
     """Treatment of users whose best signal is too weak: ``error`` refuses them, ``keep`` allows them."""
     mac: Annotated[Mac, FamilyMember()] | None = None

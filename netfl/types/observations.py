@@ -52,7 +52,7 @@ OBSERVATIONS: Mapping[str, ObservationInfo] = {
     "backlog": ObservationInfo("frames that the user can send now, or is sending"),
     "queues": ObservationInfo("messages at each output port towards the server, by its link", of_users=False),
 }
-"""All values that a policy can observe, by name: those of `netfl.SimulationState`, and what the server knows."""
+"""Values that a policy can observe, by name: those of `netfl.SimulationState`, and what the server knows."""
 
 
 @dataclass(frozen=True)

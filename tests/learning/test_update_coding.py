@@ -205,7 +205,7 @@ def test_the_memory_is_that_of_delivered_updates_alone():
 
 
 LOST = {(0, 0): (True, False, True), (1, 2): (False, True), (3, 2): (False, False, True, True, False)}
-"""Whether the parts of updates arrived, by user and base; the other updates are whole."""
+"""Arrival of the parts of updates, by user and base; the other updates are whole."""
 
 
 class PlainRule:
@@ -332,7 +332,7 @@ def test_error_feedback_recovers_the_optimum(kind):
 
 
 class Kept(Codec):
-    """It sends everything, and remembers what is left: nothing."""
+    """Send everything, and remember what is left: nothing."""
 
     has_error_feedback: ClassVar[bool] = True
 

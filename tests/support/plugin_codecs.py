@@ -16,7 +16,7 @@ class Unsized(Codec):
 
 
 class Bare(Unsized):
-    """It returns a tensor."""
+    """Return a tensor."""
 
     def bits(self, parameters):
         return 8.0 * parameters
@@ -26,28 +26,28 @@ class Bare(Unsized):
 
 
 class Short(Bare):
-    """It drops the last number."""
+    """Drop the last number."""
 
     def encode(self, change, draws):
         return Encoded(change[..., :-1])
 
 
 class Writing(Bare):
-    """It changes its argument."""
+    """Change its argument."""
 
     def encode(self, change, draws):
         return Encoded(change.mul_(2))
 
 
 class Failing(Bare):
-    """It fails."""
+    """Fail."""
 
     def encode(self, change, draws):
         raise RuntimeError("no")
 
 
 class Broken(Bare):
-    """It returns NaN."""
+    """Return NaN."""
 
     codes_versions: ClassVar[bool] = True
 
@@ -56,7 +56,7 @@ class Broken(Bare):
 
 
 class Hidden(Bare):
-    """It sends one parameter, and does not state that it sends only some."""
+    """Send one parameter, and do not state that only some are sent."""
 
     def encode(self, change, draws):
         position = draws.choose(change.shape[-1], 1)
@@ -64,20 +64,20 @@ class Hidden(Bare):
 
 
 class Shown(Hidden):
-    """It sends one parameter, and states it."""
+    """Send one parameter, and state it."""
 
     is_sparse: ClassVar[bool] = True
 
 
 class MixedUpdates(Bare):
-    """It subtracts the mean over updates."""
+    """Subtract the mean over updates."""
 
     def encode(self, change, draws):
         return Encoded(change - change.mean(0))
 
 
 class MixedLanes(Bare):
-    """It scales by the largest number of all lanes."""
+    """Scale by the largest number of all lanes."""
 
     def encode(self, change, draws):
         scale = change.abs().amax((1, 2), keepdim=True)
@@ -85,14 +85,14 @@ class MixedLanes(Bare):
 
 
 class OwnDraws(Bare):
-    """It draws from the generator of torch."""
+    """Draw from the generator of torch."""
 
     def encode(self, change, draws):
         return Encoded(change + change.new_empty(change.shape).uniform_())
 
 
 class Dithered(Bare):
-    """It rounds up or down at random, in units of the norm of a row: correct."""
+    """Round up or down at random, in units of the norm of a row: correct."""
 
     def encode(self, change, draws):
         scale = change.norm(dim=-1, keepdim=True) / 8

@@ -20,7 +20,7 @@ To write a selection, add a file to this package, or a class to a package of you
 A complete selection, which sees batteries and who has checked in::
 
     class Charged(Selection):
-        """All users that have checked in with at least so many joules.
+        """Select all users that have checked in with at least so many joules.
 
         Example::
 

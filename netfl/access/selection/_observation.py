@@ -41,7 +41,7 @@ class Observe(Spec):
     check_in: CheckIn | None = None
     """The users that answer the call of the server."""
     user_up: ObservationAge | None = None
-    """Whether each user is up."""
+    """Presence of each user: up or down."""
     snr_db: ObservationAge | None = None
     """SNR at the user's tower, fading included and interference excluded."""
     rate_bps: ObservationAge | None = None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
-
-from pydantic import Field
-
-from netfl.learning.codec import NUMBER_BITS, Codec, CodecDraws, Encoded, Tensor
+from netfl.learning.codec import NUMBER_BITS, CodecDraws, Encoded, Tensor
 from netfl.learning.codec._law_draws import LAW_VECTOR, decoded_draws
+from netfl.learning.codec._sparse_codec import SparseCodec
 from netfl.types import Law
 
 
-class RandK(Codec):
-    """k numbers of a change are sent whole, from places that are drawn anew for each update, all equally likely.
+class RandK(SparseCodec):
+    """k numbers of a change are sent whole, from places that are drawn for each update, all equally likely.
 
     ``k = max(1, round(share d))`` of d parameters.  User and server draw the places from the same seed, so that no
     places are sent.  The receiver reads ``v_i d / k`` in these places and 0 in all others: the mean is v, and the
@@ -30,19 +27,8 @@ class RandK(Codec):
         share: 0.05
     """
 
-    is_sparse: ClassVar[bool] = True
-    share: Annotated[float, Field(gt=0, le=1)]
-    """Share of the parameters that are sent."""
     error_feedback: bool = False
     """Users add the errors of their last delivered update to their next change."""
-
-    @property
-    def has_error_feedback(self) -> bool:
-        return self.error_feedback
-
-    def count(self, parameters: int) -> int:
-        """Return k for so many *parameters*."""
-        return max(1, round(self.share * parameters))
 
     def bits(self, parameters: int) -> float:
         return float(NUMBER_BITS * self.count(parameters))

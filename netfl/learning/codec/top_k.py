@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from math import ceil, inf, log2
-from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from netfl.learning.codec import NUMBER_BITS, Codec, CodecDraws, Encoded, Tensor
+from netfl.learning.codec import NUMBER_BITS, CodecDraws, Encoded, Tensor
+from netfl.learning.codec._sparse_codec import SparseCodec
 
 
-class TopK(Codec):
+class TopK(SparseCodec):
     """The k numbers of a change with the largest absolute values are sent whole, with their places.
 
     ``k = max(1, round(share d))`` of d parameters; among equal ones, the first are sent.  The receiver reads 0 in all
@@ -28,19 +27,8 @@ class TopK(Codec):
         share: 0.01
     """
 
-    is_sparse: ClassVar[bool] = True
-    share: Annotated[float, Field(gt=0, le=1)]
-    """Share of the parameters that are sent."""
     error_feedback: bool = True
     """Users add the errors of their last delivered update to their next change."""
-
-    @property
-    def has_error_feedback(self) -> bool:
-        return self.error_feedback
-
-    def count(self, parameters: int) -> int:
-        """Return k for so many *parameters*."""
-        return max(1, round(self.share * parameters))
 
     def bits(self, parameters: int) -> float:
         place_bits = ceil(log2(parameters))

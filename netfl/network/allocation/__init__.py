@@ -88,6 +88,12 @@ class Decision:
     power: Floats
     frequency: Floats
 
+    def assign(self, places: Ints, part: Decision) -> None:
+        """Give the users at these *places* the resources of *part*, a decision on them alone."""
+        self.share[places] = part.share
+        self.power[places] = part.power
+        self.frequency[places] = part.frequency
+
 
 class Allocation(Spec):
     """The contract of an allocation."""

@@ -64,9 +64,7 @@ class LeastEnergy(Allocation):
             return decision
         tradeoff = Tradeoff(part, self.deadline)
         best = tradeoff.decide(least_energy_shares(tradeoff, needed_shares[possible]))
-        decision.share[possible] = best.share
-        decision.power[possible] = best.power
-        decision.frequency[possible] = best.frequency
+        decision.assign(possible, best)
         return decision
 
     def laws(self) -> tuple[Law, ...]:

@@ -59,9 +59,7 @@ class LeastTime(Allocation):
         deadline_s = least_deadline_s(part, budget_j)
         share = shares_within_budget(part, deadline_s, budget_j)
         best = Tradeoff(part, deadline_s).decide(share / share.sum())
-        decision.share[possible] = best.share
-        decision.power[possible] = best.power
-        decision.frequency[possible] = best.frequency
+        decision.assign(possible, best)
         return decision
 
     def laws(self) -> tuple[Law, ...]:

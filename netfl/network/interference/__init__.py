@@ -146,10 +146,10 @@ class Interference(Spec):
     """Base class of models of interference."""
 
     receives_several: ClassVar[bool] = True
-    """Whether several of the frames that overlap can be received, by which ``netfl check`` judges if a cell is
+    """True if several of the frames that overlap can be received, by which ``netfl check`` judges if a cell is
     overloaded."""
     loses_all: ClassVar[bool] = False
-    """Whether all frames that overlap are lost; then nothing is computed about them, and cells cannot share the air."""
+    """True if all frames that overlap are lost; then nothing is computed about them, and cells cannot share the air."""
 
     @abstractmethod
     def success(self, frames: DisturbedFrames) -> Floats:

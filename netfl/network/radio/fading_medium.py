@@ -82,7 +82,9 @@ class FadingMedium(Medium):
         self._link_budget = air
         self._reception = reception
         self._bands = bands
-        self._bandwidth_hz = math.nan if bands.common_hz is None else bands.common_hz  # that of all users
+        self._bandwidth_hz = math.nan  # that of all users
+        if bands.common_hz is not None:
+            self._bandwidth_hz = bands.common_hz
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._interference = interference
         self._is_checked = is_plugin(interference)
@@ -107,7 +109,9 @@ class FadingMedium(Medium):
         return offset_db[ids]
 
     def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
-        return bits / self._reception.rate_bps(self._bandwidth_hz if bandwidth_hz is None else bandwidth_hz, mode)
+        if bandwidth_hz is None:
+            bandwidth_hz = self._bandwidth_hz
+        return bits / self._reception.rate_bps(bandwidth_hz, mode)
 
     def bandwidths_hz(self, ids: Ints) -> Sequence[float | None]:
         if self.has_one_band:
@@ -298,6 +302,9 @@ class FadingMedium(Medium):
         Powers are relative to the noise of the receiver, of which *noise* counts.
         """
         transmission = frames.transmission
+        power_in_band = None
+        if not self.has_one_band:
+            power_in_band = self._link_budget.power_in_band
         disturbed = DisturbedFrames(
             users=transmission.ids,
             mode=transmission.mode,
@@ -309,7 +316,7 @@ class FadingMedium(Medium):
             received_over=partial(self._success_over, frames),
             min_sir_db=self._reception.min_sir_db,
             noise=noise,
-            power_in_band=None if self.has_one_band else self._link_budget.power_in_band,
+            power_in_band=power_in_band,
         )
         if self._is_checked:
             return checked_success(self._interference, disturbed)
@@ -365,7 +372,11 @@ class FadingMedium(Medium):
         present_db = self.power_offset_db(transmission.ids)
         if sent_db is None and present_db is None:
             return 0.0
-        return np.asarray((0.0 if sent_db is None else sent_db) - (0.0 if present_db is None else present_db))
+        if sent_db is None:
+            sent_db = np.zeros(len(transmission.ids))
+        if present_db is None:
+            return sent_db
+        return sent_db - present_db
 
     def _success(self, ids: Ints, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
         if fades is None:

@@ -1,4 +1,4 @@
-"""What selections and callers observe, at which age and cost, and the errors of values that nobody declared."""
+"""Observed values of selections and callers, their ages and costs, and the errors of undeclared ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def delivered_users(result):
 
 class TestDirectAccess:
     def test_uniform_among_those_that_have_checked_in_wastes_no_place(self):
-        """It delivers m users if so many are available; available users are those of the access without it."""
+        """Deliver m users if so many are available; available users are those of the access without it."""
         available = [delivered_users(result) for result in simulate(scenario_of(DIRECT))]
         selection = {"kind": "uniform", "m": 2, "observe": {"check_in": {}}}
         for users, result in zip(available, simulate(scenario_of(DIRECT, selection)), strict=True):
@@ -134,7 +134,7 @@ class TestNetwork:
                     assert np.array_equal(expected, getattr(observed, name)) or observed.queues == expected, name
 
     def test_battery_is_known_as_of_the_last_delivery(self):
-        """It is unknown before the first delivery, and changes only for users that were delivered."""
+        """Check a value that is unknown before the first delivery, and changes only for users that were delivered."""
         scenario = scenario_of({**NETWORK, "outages": BATTERY}, rounds=10)
         with netfl.Simulation(scenario, observe={"battery_j": "last_delivery"}) as simulation:
             known = simulation.observe().battery_j
@@ -227,7 +227,7 @@ def test_reading_changes_no_round(access):
 
 
 class TestCallerBesideASelection:
-    """What a caller declares changes nothing of what the selection of the scenario sees."""
+    """A caller that declares values changes nothing of what the selection of the scenario sees."""
 
     @pytest.mark.parametrize(
         ("access", "selection", "observe"),

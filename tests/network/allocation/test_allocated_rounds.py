@@ -276,7 +276,7 @@ def test_a_user_without_a_share_takes_no_part():
 
 @pytest.mark.parametrize("transport", [None, {"grain": "packet", "mtu": "10 kB"}])
 def test_sizes_of_a_caller_count(transport):
-    """All updates arrive at the deadline of the allocation, whatever their sizes."""
+    """Every update arrives at the deadline of the allocation, whatever its size."""
     allocation = {"kind": "least_energy", "deadline": "8 s"}
     parts = {"topology": {"kind": "star", "distances": [*DISTANCES_M], "rate": "1000 Gbps", "delay": 0}}
     parts |= {"broadcast_rate": "1000 Gbps", "round": {"kind": "available", "deadline": "1 h"}}

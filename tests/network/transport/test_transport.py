@@ -273,7 +273,7 @@ class TestLossRules:
         assert result.uplink_bits == 1500
 
     def test_too_many_losses_for_the_parity(self, make_simulation, recorder):
-        """Both packets of data are lost, and parity alone does not give them."""
+        """The two packets of data are lost, and parity alone does not give them."""
         fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0 if time_s < 4.0 else 10.0)}
         mac = RoundRobin(max_attempts=1)
         for loss in ("drop", "erase"):
@@ -284,7 +284,7 @@ class TestLossRules:
             assert recorder.outcomes() == {(0, 0): ["faded"]}
 
     def test_a_packet_that_is_given_up_is_erased(self, make_simulation, recorder):
-        """All frames fade until 3.75: the first packet is given up without a retry, and the window moves on."""
+        """Every frame fades until 3.75: the first packet is given up without a retry, and the window moves on."""
         fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0 if time_s < 3.5 else 10.0)}
         mac = RoundRobin(max_attempts=1)
         transport = packets(loss="erase", arq={"timeout": 1.5, "retries": 0, "window": 1})
