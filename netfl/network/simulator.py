@@ -459,10 +459,10 @@ class NetworkSimulator:
                 raise ModelError(model, problem, time_s=self.env.now) from error
             if isinstance(error, NetflError):
                 raise
-            problem = one_line(error)
-            if isinstance(error, simpy.core.EmptySchedule):
+            if isinstance(error, simpy.core.EmptySchedule):  # no fault of a model's code, so no traceback would help
                 problem = f"round {self._log.round} can never close: no further event is scheduled"
-            raise ModelError("network", problem, time_s=self.env.now) from error
+                raise ModelError("network", problem, time_s=self.env.now) from None
+            raise ModelError("network", one_line(error), time_s=self.env.now) from error
         if self._failure is not None:
             raise self._failure
         if problem := clock_problem(self.env.now):

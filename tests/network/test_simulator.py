@@ -201,8 +201,9 @@ class FailingMac(Mac):
     [("raises", "at 4.25 s.*KeyError: 'slot'"), ("returns", "stopped serving"), ("waits", "no further event")],
 )
 def test_failing_mac_raises_error(make_simulation, failure, problem):
-    with pytest.raises(NetflError, match=problem):
+    with pytest.raises(NetflError, match=problem) as raised:
         list(make_simulation(FailingMac(failure=failure), first=1).rounds(3))
+    assert (raised.value.__cause__ is not None) == (failure == "raises")  # a cause is shown with its traceback
 
 
 def test_node_state_matches_outages(planned_outages):

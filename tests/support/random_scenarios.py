@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from netfl.errors import ScenarioError
 from netfl.learning.data._download import SOURCES
-from netfl.registry import FamilyMember, Spec, family_of, find_model, list_kinds
+from netfl.registry import FamilyMember, Spec, base_of, family_of, find_model, list_kinds
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
@@ -50,8 +50,11 @@ LARGE_RUN_KEYS = {"users", "rounds", "duration", "replicas"}
 BASES = [
     (family, kind)
     for family, kind in MODELS
-    if family != "tracker" and (family != "learning/data" or kind not in SOURCES)
+    if family != "tracker"
+    and (family != "learning/data" or kind not in SOURCES)
+    and not getattr(find_model(base_of(family), kind), "packages", ())
 ]
+"""Models whose tiny scenario runs everywhere: without files to fetch and without optional packages."""
 
 
 class UndrawnError(Exception):
@@ -98,7 +101,9 @@ def broken_scenarios(draw):
 @cache
 def base(family, kind):
     """Return the tiny scenario of a model, as plain data and validated."""
-    data = world(family, example_settings(family, kind), _folder())
+    folder = _folder() / family / kind
+    folder.mkdir(parents=True)
+    data = world(family, example_settings(family, kind), folder)
     return data, validate(ScenarioDocument(data, "tiny"))
 
 

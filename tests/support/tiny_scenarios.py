@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import netfl
 from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
@@ -132,7 +131,6 @@ def own_examples(spec: dict, folder: Path) -> dict:
         users = {"users": 6} if "users" in spec else {}
         return {"folder": str(leaf_folder(folder / "leaf", spec))} | users
     if spec["kind"] == "huggingface":
-        pytest.importorskip("datasets", reason="netfl-sim[huggingface] is not installed")
         return {"path": str(letters_file(folder))}
     return {}
 
