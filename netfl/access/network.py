@@ -160,9 +160,12 @@ class NetworkAccess(NetworkSpec, WithSelection):
         yield from super().warnings(context)
         if self.allocation is not None and self.allocation.observes:
             seen = " and ".join(self.allocation.observes)
+            other = "allocation: equal"
+            if self.allocation.assigns_blocks:
+                other = "random blocks"
             yield (
                 f"access.allocation: the towers see the present {seen} of users without cost or delay, as no real "
-                "tower can; compare it with allocation: equal"
+                f"tower can; compare it with {other}"
             )
         max_selected = self.selection.max_selected(context.users)
         yield from network_warnings(self, context, max_selected, sets_deadline=self.selection.sets_deadline)
