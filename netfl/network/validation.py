@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netfl.errors import Fault, suggest
-from netfl.network.channel._fading import pace_faults
+from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
 from netfl.network.mac import Mac
@@ -136,6 +136,9 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
     if allocation.follows_capacity and not follows_snr:
         problem = "assumes that users send at capacity, but the rates of the reception do not follow the SNR"
         yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
+    elif allocation.follows_capacity and spec.reception is not None and spec.reception.averages_fading:
+        problem = "assumes that users send at the capacity of their SNR, but they send at its mean over the fading"
+        yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
     if not allocation.needs_energy:
         return
     if spec.energy is None:
@@ -207,8 +210,18 @@ def _air_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
     elif is_without_radio:
         yield from no_effect(spec, [key for key in _LINK if key not in sampled_keys], "without a reception")
     yield from _mac_faults(spec)
+    if spec.reception is not None and spec.reception.averages_fading:
+        yield from _double_fading_faults(spec)
     if spec.reception is not None and spec.reception.follows_snr:
         yield from _load_faults(spec)
+
+
+def _double_fading_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Channels that fade beside a reception that averages over the fading."""
+    for index, channel in enumerate(spec.channel):
+        if isinstance(channel, Fading):
+            problem = "fades, but the reception takes the mean over the fading itself"
+            yield Fault(f"channel.{index}", problem, None, "leave it out, or set reception.fading: channel")
 
 
 def _load_faults(spec: NetworkSpec) -> Iterator[Fault]:

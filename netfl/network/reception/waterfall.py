@@ -64,6 +64,10 @@ class Waterfall(Reception):
     def follows_snr(self) -> bool:
         return self.rate is None
 
+    @property
+    def averages_fading(self) -> bool:
+        return self.fading == "rayleigh"
+
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
         if self.rate is None:
             raise NotImplementedError("waterfall without rate has no fixed rate: expected_rate_bps returns it")

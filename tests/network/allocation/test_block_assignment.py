@@ -18,6 +18,7 @@ from netfl.network.reception.waterfall import Waterfall
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
+from netfl.testing.laws import check_laws
 from netfl.types import Law
 
 THRESHOLD_DB, BANDWIDTH_HZ = 0.5, 3e6
@@ -178,6 +179,12 @@ def test_random_blocks_keep_the_users_of_the_assignment_within_the_limits():
     assert drawn.power[kept] == pytest.approx(edges.power[kept, drawn.block[kept]])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["random", "random_blocks"])
+def test_laws_of_the_draws(method):
+    assert check_laws(BlockAssignment(method=method), Streams(4), size=4000) == []
+
+
 def test_the_gap_of_a_reception_counts_once():
     """An SNR of 10 dB over a gap of 3 dB, in a block without interference."""
     snr = np.array([10**0.7])
@@ -282,6 +289,13 @@ BLOCKS = {"kind": "fdma", "division": "blocks", "interference": ["-60 dBm", "-50
         ({"mac": BLOCKS, "allocation": "block_assignment"}, "access.allocation", "there are no data"),
         ({"mac": BLOCKS, "allocation": {"kind": "block_assignment", "weights": "equal", "budget": "1 mJ"}},
          "access.allocation", "energy of users, which is not counted"),
+        ({"mac": BLOCKS | {"among": "backlog"}, "allocation": "block_assignment"}, "access.mac", "leave among out"),
+        ({"mac": BLOCKS, "allocation": "block_assignment", "reception": PARTS["reception"],
+          "channel": [{"kind": "free_space", "frequency": "868 MHz"}, {"kind": "rayleigh", "coherence": "1 s"}]},
+         "access.channel.1", "takes the mean over the fading itself"),
+        ({"mac": {"kind": "fdma", "division": "allocated"}, "allocation": {"kind": "least_time", "budget": "1 J"},
+          "reception": PARTS["reception"], "energy": {"transmit": "1 W"}},
+         "access.allocation", "mean over the fading"),
         ({"mac": {"kind": "fdma", "division": "blocks"}}, "access.mac.interference", "division: blocks"),
     ],
 )  # fmt: skip
