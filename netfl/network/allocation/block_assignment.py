@@ -14,7 +14,7 @@ from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Seconds
 
-_HALVINGS = 60
+_HALVINGS = 44
 _MIN_POWER = 1e-12
 """Smallest fraction of power."""
 _MIN_BPS = 1e-300

@@ -15,6 +15,8 @@ from netfl.units import Bitrate, Decibels, db_to_linear
 
 _MAX_DB = 300.0
 """Signals this much weaker or stronger than noise do not differ."""
+_MAX_EXPONENT = 500.0
+"""Exponent up to which E_1 is far from the smallest float."""
 _LAW_MARGIN_DB = 10.0
 """Mean SNR of the law over the waterfall threshold."""
 
@@ -76,10 +78,7 @@ class Waterfall(Reception):
     def expected_rate_bps(self, snr_db: Floats, bandwidth_hz: float) -> Floats:
         snr = db_to_linear(np.clip(snr_db, -_MAX_DB, _MAX_DB))
         if self.fading == "rayleigh":
-            from scipy import special
-
-            nats = special.hyperu(1.0, 1.0, 1.0 / snr)  # U(1, 1, a) = e^a E_1(a)
-            return np.asarray(bandwidth_hz / math.log(2.0) * nats)
+            return np.asarray(bandwidth_hz / math.log(2.0) * _scaled_integral(1.0 / snr))
         return np.asarray(bandwidth_hz / math.log(2.0) * np.log1p(snr))
 
     def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
@@ -126,3 +125,15 @@ class Waterfall(Reception):
                 variance=lost * (1.0 - lost),
             ),
         )
+
+
+def _scaled_integral(a: Floats) -> Floats:
+    """Return e^a E_1(a); for large a as U(1, 1, a), which does not overflow but takes longer."""
+    from scipy import special
+
+    near = np.minimum(a, _MAX_EXPONENT)
+    values = np.exp(near) * special.exp1(near)
+    is_far = a > _MAX_EXPONENT
+    if is_far.any():
+        values = np.where(is_far, special.hyperu(1.0, 1.0, a), values)
+    return np.asarray(values)

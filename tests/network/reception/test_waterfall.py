@@ -54,7 +54,7 @@ def test_without_a_rate_it_sends_at_capacity():
     assert model.expected_rate_bps(np.array([0.0, 10 * math.log10(3.0)]), 1e6) == pytest.approx([1e6, 2e6])
 
 
-@pytest.mark.parametrize("mean_snr", [0.05, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("mean_snr", [1e-3, 0.05, 1.0, 30.0, 1e4])
 def test_mean_over_rayleigh_fading(mean_snr):
     """Losses and the ergodic capacity are the integrals over the gain."""
     model = Waterfall(threshold=THRESHOLD_DB, fading="rayleigh")
