@@ -90,7 +90,7 @@ def test_scenario_has_quick_and_full_form(name):
     assert quick.rounds <= plain.rounds
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["fedcs", pytest.param("block_assignment", marks=pytest.mark.slow)])
 def test_quick_form_of_a_network_runs(name, fake_images, tmp_path):
     plain = netfl.load(path_of(f"beyond/{name}"))
     overrides = {"rounds": 2}
