@@ -106,7 +106,7 @@ class RoundAllocator:
                 request, train_j=energy.cycles_j[ids], transmit_w=np.maximum(energy.transmit_w[ids], _MIN_W)
             )
         if self._interference_dbm is not None:
-            request = replace(request, blocks=self._blocks(ids, self._interference_dbm))
+            request = replace(request, blocks=self._blocks(tower, ids, self._interference_dbm))
         try:
             decision = self._allocation.allocate(request)
         except NetflError:
@@ -122,8 +122,8 @@ class RoundAllocator:
             has_block = decision.block >= 0
             self._outside[ids[has_block]] = request.blocks.outside[has_block, decision.block[has_block]]
 
-    def _blocks(self, ids: Users, interference_dbm: Floats) -> Blocks:
-        """Return the blocks of the band for the users *ids*."""
+    def _blocks(self, tower: Tower, ids: Users, interference_dbm: Floats) -> Blocks:
+        """Return the blocks of the band of *tower* for its users *ids*."""
         medium = self._config.medium
         reception = self._config.reception
         assert medium is not None
@@ -132,7 +132,9 @@ class RoundAllocator:
         if self._config.held is not None:
             samples = self._config.held[ids]
         outside = medium.outside_over_noise(ids, interference_dbm)
-        return Blocks(outside, reception, ids, samples, self._config.allocation_streams, self._rounds)
+        count = len(interference_dbm)
+        numbers = self._towers.index(tower) * count + np.arange(count)
+        return Blocks(outside, reception, ids, samples, numbers, self._config.allocation_streams, self._rounds)
 
     def _check(self, decision: Decision, tower: str, users: int) -> None:
         if not isinstance(decision, Decision):

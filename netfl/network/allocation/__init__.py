@@ -56,6 +56,7 @@ class Blocks:
         ids: numbers of the users in the network, ``[n]``.
         samples: training examples of each user, ``[n]``; one each without data, or if the allocation does not need
             them.
+        numbers: numbers of the blocks among those of all cells, ``[blocks]``, as keys of draws.
         streams: random streams of the allocation in this replica.
         round: the round to decide on, from 1.
     """
@@ -64,6 +65,7 @@ class Blocks:
     reception: Reception
     ids: Users
     samples: Floats
+    numbers: Ints
     streams: Streams
     round: int
 

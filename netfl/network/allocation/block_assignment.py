@@ -113,7 +113,7 @@ class BlockAssignment(Allocation):
 
     def _on_random_blocks(self, blocks: Blocks, users: Ints) -> Ints:
         """Return the block of each user if *users*, by their places, have the first of a random order, ``[n]``."""
-        order = _random_order(blocks, "blocks", np.arange(blocks.count), redraw=self.redraw)
+        order = _random_order(blocks, "blocks", blocks.numbers, redraw=self.redraw)
         block = np.full(len(blocks.ids), _NO_BLOCK)
         block[users] = order[: len(users)]
         return block
@@ -179,7 +179,7 @@ def assign_blocks(edges: Edges, weights: Floats) -> Ints:
     """
     from scipy.optimize import linear_sum_assignment
 
-    cost = np.where(edges.is_allowed, weights[:, None] * (edges.loss - 1.0), 0.0)  # above that of no block
+    cost = np.where(edges.is_allowed, weights[:, None] * (edges.loss - 1.0), 0.0)  # 0 is the cost of no block
     users, assigned = linear_sum_assignment(cost)
     is_useful = cost[users, assigned] < 0.0
     block = np.full(len(weights), _NO_BLOCK)
@@ -207,11 +207,11 @@ def _power_within(request: AllocationRequest, blocks: Blocks, sending_j: Floats)
 def _upload_s(request: AllocationRequest, blocks: Blocks, power: Floats) -> Floats:
     """Return the time of each upload in each block at these fractions of power, ``[n, blocks]``."""
     sinr_db = _sinr_db(request, blocks, power)
-    rates_bps = _by_user(blocks.reception, sinr_db, request.bandwidth_hz) / blocks.count
+    rates_bps = _rates_bps(blocks.reception, sinr_db, request.bandwidth_hz) / blocks.count
     return np.asarray(request.bits[:, None] / np.maximum(rates_bps, _MIN_BPS))
 
 
-def _by_user(reception: Reception, sinr_db: Floats, bandwidth_hz: float) -> Floats:
+def _rates_bps(reception: Reception, sinr_db: Floats, bandwidth_hz: float) -> Floats:
     """Return the rate in the whole band at each SINR, ``[n, blocks]``."""
     flat_db = sinr_db.ravel()
     if reception.follows_snr:
@@ -236,7 +236,7 @@ def _success(request: AllocationRequest, blocks: Blocks, power: Floats) -> Float
 
 
 def _sinr_db(request: AllocationRequest, blocks: Blocks, power: Floats) -> Floats:
-    # the SNR of a request is less the gap of the reception, which counts it again
+    """Return the SINR that the reception judges; that of a request is less its gap, which the reception counts."""
     return blocks.sinr_db(request.snr[:, None] * power) + blocks.reception.snr_gap_db
 
 
@@ -252,5 +252,6 @@ def _equal_users(streams: Streams, round: int) -> AllocationRequest:
 
     users = np.ones(_LAW_USERS)
     outside = np.zeros((_LAW_USERS, _LAW_BLOCKS))
-    blocks = Blocks(outside, Waterfall(threshold=0.0), np.arange(_LAW_USERS), users, streams, round)
+    numbers = np.arange(_LAW_BLOCKS)
+    blocks = Blocks(outside, Waterfall(threshold=0.0), np.arange(_LAW_USERS), users, numbers, streams, round)
     return AllocationRequest(users, users, users, users, users, 1.0, blocks)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy import integrate, optimize
-from support.small_network import SECTION, play
+from support.small_network import SECTION, make, play
 
 from netfl.errors import ScenarioError
 from netfl.network.allocation import Allocation, AllocationRequest, Blocks, Decision
@@ -29,7 +29,9 @@ def draw_request(seed, users=4, count=3, reception=WATERFALL, round_number=1):
     rng = np.random.default_rng(seed)
     outside = rng.uniform(0.5, 3.0, count) * np.ones((users, 1))
     samples = rng.integers(1, 7, users) * 100.0
-    blocks = Blocks(outside, reception, np.arange(users), samples, Streams(seed).at("allocation"), round_number)
+    blocks = Blocks(
+        outside, reception, np.arange(users), samples, np.arange(count), Streams(seed).at("allocation"), round_number
+    )
     return AllocationRequest(
         snr=10 ** rng.uniform(0, 1.5, users),
         bits=np.full(users, 6e5),
@@ -138,7 +140,7 @@ def test_edges_against_integrals_over_the_fading():
 
 def test_weights_decide_among_users():
     """The user with more examples has the only block, although another loses less."""
-    blocks = Blocks(np.zeros((2, 1)), WATERFALL, np.arange(2), np.array([100.0, 600.0]), Streams(1), 1)
+    blocks = Blocks(np.zeros((2, 1)), WATERFALL, np.arange(2), np.array([100.0, 600.0]), np.arange(1), Streams(1), 1)
     ones = np.ones(2)
     request = AllocationRequest(np.array([20.0, 10.0]), ones, 0 * ones, 0 * ones, ones, 1.0, blocks)
     assert BlockAssignment().allocate(request).block.tolist() == [-1, 0]
@@ -189,7 +191,7 @@ def test_the_gap_of_a_reception_counts_once():
     """An SNR of 10 dB over a gap of 3 dB, in a block without interference."""
     snr = np.array([10**0.7])
     ones = np.ones(1)
-    blocks = Blocks(np.zeros((1, 1)), Shannon(gap=3.0), np.arange(1), ones, Streams(1), 1)
+    blocks = Blocks(np.zeros((1, 1)), Shannon(gap=3.0), np.arange(1), ones, np.arange(1), Streams(1), 1)
     request = AllocationRequest(snr, ones, 0 * ones, 0 * ones, ones, 1.0, blocks)
     fastest_s = 1.0 / math.log2(1.0 + 10**0.7)
     for deadline_s, is_allowed in ((fastest_s * 0.999, False), (fastest_s * 1.001, True)):
@@ -241,6 +243,18 @@ def test_a_round_with_blocks():
               zip(part["user"], part["snr_db"], strict=True)}  # fmt: skip
     assert 10 ** (snr_db[2] / 10) == pytest.approx(network_sinr(2, 1), rel=1e-6)
     assert len(rounds) == 1
+
+
+def test_each_cell_assigns_its_own_blocks():
+    """In each of two cells, two users send in each round."""
+    tree = {"kind": "tree", "fanout": [2], "ring": "100 m", "radius": "10 m", "rate": "1000 Gbps", "delay": 0}
+    allocation = {"kind": "block_assignment", "method": "random", "redraw": True}
+    access, context, log = make(6, 12, **PARTS | {"topology": tree}, allocation=allocation)
+    towers = np.asarray(access.user_columns(context)["tower"])
+    assert np.bincount(towers).min() >= 2
+    assert len(list(access.rounds(context))) == 12
+    begun = log.spendings["begun"]
+    assert [begun[towers == tower].sum() for tower in (0, 1)] == [24, 24]
 
 
 def test_energy_keeps_to_the_budget():
