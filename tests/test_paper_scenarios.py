@@ -24,8 +24,8 @@ NAMES = [
     *("afl_adult", "afl_fashion_mnist", "divergence_iid", "divergence_one_class", "divergence_two_class"),
 ]
 BEYOND = ["cvar_bernoulli", "cvar_markov", "cvar_cyclic", "cvar_emergent", "rivals", "alpha_rho"]
-NETWORKS = ["fedcs"]
-"""Scenarios of ours whose results are those of the network alone."""
+NETWORKS = ["block_assignment", "fedcs"]
+"""Scenarios of ours whose results are those of the network, with learning as a sweep over its policies."""
 FILES = [*(f"paper/{name}" for name in NAMES), *(f"beyond/{name}" for name in BEYOND)]
 SHAPES = {"mnist": [1, 28, 28], "fashion_mnist": [1, 28, 28], "cifar10": [3, 32, 32]}
 BY_HAND = {"vehicle": ([100], None), "sent140": ([25], 50)}
@@ -90,12 +90,32 @@ def test_scenario_has_quick_and_full_form(name):
     assert quick.rounds <= plain.rounds
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_quick_form_of_a_network_runs(name, tmp_path):
+@pytest.mark.parametrize("name", ["fedcs", pytest.param("block_assignment", marks=pytest.mark.slow)])
+def test_quick_form_of_a_network_runs(name, fake_images, tmp_path):
     plain = netfl.load(path_of(f"beyond/{name}"))
+    overrides = {"rounds": 2}
+    if name == "block_assignment":  # which depends on the amounts of data
+        overrides |= {"data": fake_images([1, 28, 28], 10), "partition.counts": [100] * 15}
     for named in {*plain.overrides} - {"quick"} | {""}:
-        scenario = netfl.load(path_of(f"beyond/{name}"), {"rounds": 2}, ("quick", *filter(None, [named])))
+        scenario = netfl.load(path_of(f"beyond/{name}"), overrides, ("quick", *filter(None, [named])))
         assert netfl.trace(scenario, tmp_path / f"run_{named}", progress=False).status == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "changes"), [("block_assignment", {"partition.counts": [100] * 15}), ("fedcs", {"users": 200})]
+)
+def test_quick_form_of_a_network_learns(name, changes, fake_images, tmp_path):
+    plain = netfl.load(path_of(f"beyond/{name}"))
+    overrides = {"rounds": 2, "replicas": 1, "evaluate.every": 1, "tuning": None, "sweep": None} | changes
+    overrides["data"] = fake_images([1, 28, 28], 10)
+    policies = next(iter(plain.sweep.grid.values()))
+    path = next(iter(plain.sweep.grid))
+    for number, policy in enumerate(policies):
+        scenario = netfl.load(path_of(f"beyond/{name}"), {**overrides, path: policy}, ("quick",))
+        run = netfl.run(scenario, tmp_path / f"run-{number}", progress=False)
+        assert run.status == "done"
+        assert run.metrics["value"].notna().all()
 
 
 @pytest.mark.parametrize("experiment", paper.EXPERIMENTS.values(), ids=[*paper.EXPERIMENTS])

@@ -91,6 +91,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
     def info(self) -> AccessInfo:
         return replace(
             super().info,
+            needs_sample_counts=self.selection.needs_sample_counts or self._allocation_needs_samples,
             needs_samples=self.compute is not None and self.compute.samples is None,
             is_networked=True,
             can_resize_updates=True,
@@ -102,6 +103,10 @@ class NetworkAccess(NetworkSpec, WithSelection):
             has_energy=self.energy is not None,
             can_erase=self.transport is not None and self.transport.loss == "erase",
         )
+
+    @property
+    def _allocation_needs_samples(self) -> bool:
+        return self.allocation is not None and self.allocation.needs_sample_counts
 
     @property
     def control_ranges(self) -> Mapping[str, tuple[float, float]]:
@@ -155,9 +160,12 @@ class NetworkAccess(NetworkSpec, WithSelection):
         yield from super().warnings(context)
         if self.allocation is not None and self.allocation.observes:
             seen = " and ".join(self.allocation.observes)
+            other = "allocation: equal"
+            if self.allocation.assigns_blocks:
+                other = "random blocks"
             yield (
                 f"access.allocation: the towers see the present {seen} of users without cost or delay, as no real "
-                "tower can; compare it with allocation: equal"
+                f"tower can; compare it with {other}"
             )
         max_selected = self.selection.max_selected(context.users)
         yield from network_warnings(self, context, max_selected, sets_deadline=self.selection.sets_deadline)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from netfl.errors import Fault, NetflError, ScenarioError
-from netfl.network.allocation import Allocation, AllocationRequest, Decision
+from netfl.network.allocation import Allocation, AllocationRequest, Blocks, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
 from netfl.network.tower import Tower
@@ -17,6 +17,7 @@ from netfl.types import Floats, Users
 from netfl.units import db_to_linear
 
 _REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
+_BLOCK_REMEDY = "return request.blocks.decision(block, power) with one block for each user at most, and -1 for none"
 _ROUNDING = 1e-9
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
@@ -49,6 +50,11 @@ class RoundAllocator:
         self._share = np.zeros(users)
         self._power = np.ones(users)
         self._frequency = np.ones(users)
+        self._outside = np.zeros(users)
+        self._block = np.full(users, -1)
+        self._rounds = 0
+        mac = config.mac
+        self._interference_dbm = None if mac is None else mac.block_interference_dbm
 
     def apply(self, selected: Users) -> Users:
         """Decide on the users *selected* for a round, cell by cell; return those that have a share.
@@ -59,18 +65,25 @@ class RoundAllocator:
         """
         medium = self._config.medium
         assert medium is not None
+        self._rounds += 1
         medium.set_power_offset(None)  # so that the SNR is that at full power
         self._share[:] = 0.0
+        self._block[:] = -1
         for tower in self._towers:
             users = np.flatnonzero(np.isin(tower.cell.ids, selected))
             if users.size:
                 self._decide(tower, users)
 
         medium.set_power_offset(10.0 * np.log10(self._power))
+        if self._interference_dbm is not None:
+            medium.set_outside(self._outside.copy())
         set_frequency(self._frequency.copy(), self._config, self._towers)
         for tower in self._towers:
             for cell in tower.cells:
-                cell.set_controls({**cell.controls, "share": self._share[cell.ids]})
+                controls = {**cell.controls, "share": self._share[cell.ids]}
+                if self._interference_dbm is not None:
+                    controls["block"] = self._block[cell.ids].astype(float)
+                cell.set_controls(controls)
         return selected[self._share[selected] > 0.0]
 
     def _decide(self, tower: Tower, users: Users) -> None:
@@ -92,6 +105,8 @@ class RoundAllocator:
             request = replace(
                 request, train_j=energy.cycles_j[ids], transmit_w=np.maximum(energy.transmit_w[ids], _MIN_W)
             )
+        if self._interference_dbm is not None:
+            request = replace(request, blocks=self._blocks(tower, ids, self._interference_dbm))
         try:
             decision = self._allocation.allocate(request)
         except NetflError:
@@ -102,6 +117,24 @@ class RoundAllocator:
         self._share[ids] = decision.share
         self._power[ids] = decision.power
         self._frequency[ids] = decision.frequency
+        if request.blocks is not None and decision.block is not None:
+            self._block[ids] = decision.block
+            has_block = decision.block >= 0
+            self._outside[ids[has_block]] = request.blocks.outside[has_block, decision.block[has_block]]
+
+    def _blocks(self, tower: Tower, ids: Users, interference_dbm: Floats) -> Blocks:
+        """Return the blocks of the band of *tower* for its users *ids*."""
+        medium = self._config.medium
+        reception = self._config.reception
+        assert medium is not None
+        assert reception is not None
+        samples = np.ones(len(ids))
+        if self._config.held is not None:
+            samples = self._config.held[ids]
+        outside = medium.outside_over_noise(ids, interference_dbm)
+        count = len(interference_dbm)
+        numbers = self._towers.index(tower) * count + np.arange(count)
+        return Blocks(outside, reception, ids, samples, numbers, self._config.allocation_streams, self._rounds)
 
     def _check(self, decision: Decision, tower: str, users: int) -> None:
         if not isinstance(decision, Decision):
@@ -120,8 +153,26 @@ class RoundAllocator:
         total = float(np.sum(decision.share))
         if total > 1.0 + _ROUNDING:
             raise self._error(f"the shares of the users of {tower} add up to {total:.6g}, more than the band")
+        if self._interference_dbm is not None:
+            self._check_blocks(decision, tower)
 
-    def _error(self, problem: str) -> ScenarioError:
+    def _check_blocks(self, decision: Decision, tower: str) -> None:
+        """Raise an error unless each block has at most one user, whose share is that of a block."""
+        assert self._interference_dbm is not None
+        count = len(self._interference_dbm)
+        block = decision.block
+        if block is None:
+            raise self._error("gives no blocks", _BLOCK_REMEDY)
+        given = np.asarray(block)
+        if given.shape != np.shape(decision.share) or not np.isin(given, np.arange(-1, count)).all():
+            raise self._error(f"block is {block!r}: not a number from -1 to {count - 1} for each user", _BLOCK_REMEDY)
+        assigned = given[given >= 0]
+        if len(np.unique(assigned)) < len(assigned):
+            raise self._error(f"block is {block!r}: several users of {tower} have one block", _BLOCK_REMEDY)
+        if not np.allclose(decision.share, np.where(given >= 0, 1.0 / count, 0.0)):
+            raise self._error(f"share is {decision.share!r}: not that of the blocks {block!r}", _BLOCK_REMEDY)
+
+    def _error(self, problem: str, remedy: str = _REMEDY) -> ScenarioError:
         kind = kind_of(type(self._allocation))
         where = f"allocate() of {kind}, at {self._env.now:.6g} s of simulated time: "
-        return ScenarioError([Fault("allocation", where + problem, None, _REMEDY)])
+        return ScenarioError([Fault("allocation", where + problem, None, remedy)])

@@ -20,12 +20,14 @@ from netfl.network.outage._state import NodeState
 from netfl.network.probe import Sampler
 from netfl.network.queue import Queue
 from netfl.network.radio.medium import Medium
+from netfl.network.reception import Reception
 from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.traffic import Traffic
 from netfl.network.transport.spec import Segmentation, Transport
 from netfl.network.users import OnNewVersion
 from netfl.registry import Spec
+from netfl.streams import Streams
 from netfl.types import Floats
 from netfl.units import DecibelMilliwatts
 
@@ -78,6 +80,9 @@ class NetworkConfig:
         expected: metrics predicted by theory, for the record.
         allocation: decisions on the users of each round; ``None`` for none.
         bandwidth_hz: bandwidth of the users' radio; NaN without one.
+        reception: reception of the updates; ``None`` without a radio.
+        held: training examples of each user, ``[users]``; ``None`` if the allocation does not need them.
+        allocation_streams: random streams of the allocation.
     """
 
     layout: Layout
@@ -97,6 +102,9 @@ class NetworkConfig:
     exemptions: Exemptions = NO_EXEMPTIONS
     allocation: Allocation | None = None
     bandwidth_hz: float = np.nan
+    reception: Reception | None = None
+    held: Floats | None = None
+    allocation_streams: Streams = field(default_factory=lambda: Streams(0))
 
     @property
     def max_failed_attempts(self) -> float:

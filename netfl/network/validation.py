@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netfl.errors import Fault, suggest
-from netfl.network.channel._fading import pace_faults
+from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
 from netfl.network.mac import Mac
@@ -43,7 +43,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     yield from _probe_faults(spec, facts)
     yield from _traffic_faults(spec)
     yield from _energy_faults(spec, users_send=users_send)
-    yield from _allocation_faults(spec)
+    yield from _allocation_faults(spec, facts)
     yield from _radio_faults(spec)
     if is_timed and spec.traffic and all(traffic.destination == "tower" for traffic in spec.traffic):
         reason = "because all traffic leaves at the tower"
@@ -111,17 +111,33 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
             yield from no_effect(costs, ["efficiency"], "without a radio", "give transmit", prefix)
 
 
-def _allocation_faults(spec: NetworkSpec) -> Iterator[Fault]:
+def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
     """An allocation whose shares no MAC uses, or that does not know the rates or energies that it depends on."""
     allocation = spec.allocation
+    if allocation is None and spec.mac is not None and spec.mac.block_interference_dbm is not None:
+        remedy = "add allocation: {kind: block_assignment, …}"
+        yield Fault("mac", "its band is blocks, but nothing assigns them", None, remedy)
     if allocation is None or spec.round is None:
         return
-    if spec.mac is None or "share" not in spec.mac.control_ranges:
+    if allocation.needs_sample_counts and facts.classes is None:
+        problem = "depends on the users' amounts of data, but there are no data"
+        yield Fault("allocation", problem, None, "add data")
+    has_blocks = spec.mac is not None and spec.mac.block_interference_dbm is not None
+    if allocation.assigns_blocks and not has_blocks:
+        remedy = "use mac: {kind: fdma, division: blocks, interference: […]}"
+        yield Fault("allocation", "assigns blocks of the band, but the band of the MAC is no blocks", None, remedy)
+    elif not allocation.assigns_blocks and has_blocks:
+        remedy = "use allocation: {kind: block_assignment, …}, or mac: {kind: fdma, division: allocated}"
+        yield Fault("allocation", "divides the band, but the band of the MAC is blocks", None, remedy)
+    elif not has_blocks and (spec.mac is None or "share" not in spec.mac.control_ranges):
         remedy = "use mac: {kind: fdma, division: allocated}"
         yield Fault("allocation", "divides the band, but the MAC has its own division", None, remedy)
     follows_snr = spec.reception is not None and spec.reception.follows_snr
     if allocation.follows_capacity and not follows_snr:
         problem = "assumes that users send at capacity, but the rates of the reception do not follow the SNR"
+        yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
+    elif allocation.follows_capacity and spec.reception is not None and spec.reception.averages_fading:
+        problem = "assumes that users send at the capacity of their SNR, but they send at its mean over the fading"
         yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
     if not allocation.needs_energy:
         return
@@ -194,8 +210,18 @@ def _air_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
     elif is_without_radio:
         yield from no_effect(spec, [key for key in _LINK if key not in sampled_keys], "without a reception")
     yield from _mac_faults(spec)
+    if spec.reception is not None and spec.reception.averages_fading:
+        yield from _double_fading_faults(spec)
     if spec.reception is not None and spec.reception.follows_snr:
         yield from _load_faults(spec)
+
+
+def _double_fading_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Channels that fade beside a reception that averages over the fading."""
+    for index, channel in enumerate(spec.channel):
+        if isinstance(channel, Fading):
+            problem = "fades, but the reception takes the mean over the fading itself"
+            yield Fault(f"channel.{index}", problem, None, "leave it out, or set reception.fading: channel")
 
 
 def _load_faults(spec: NetworkSpec) -> Iterator[Fault]:

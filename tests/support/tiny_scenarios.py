@@ -60,8 +60,11 @@ _BESIDE_MODELS = {
     ("network/motion", "sumo_fcd"): {
         "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "drive.fcd.xml")}}
     },
+    ("network/allocation", "block_assignment"): {
+        "mac": {"kind": "fdma", "division": "blocks", "interference": ["-60 dBm", "-50 dBm"]}
+    },
 }
-"""Keys of the network that a model needs: a motion whose users start where the file has them."""
+"""Keys of the network that a model needs: users that start where the file has them, and blocks of the band."""
 _OF_NETWORKS = {"score", "fedcs"}
 """Selections that need airtimes."""
 _BESIDE_FAMILIES = {

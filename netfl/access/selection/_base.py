@@ -103,7 +103,7 @@ class WithSelection(Access):
                     remedy = f"leave it out, or observe {' or '.join(sorted(used))}"
                 yield Fault(f"selection.observe.{name}", "has no effect: this selection does not use it", None, remedy)
         info = self.info
-        if info.needs_sample_counts and facts.classes is None:
+        if selection.needs_sample_counts and facts.classes is None:
             yield Fault("selection", "depends on the users' amounts of data, but there are no data", remedy="add data")
         if not info.is_closed_loop:
             yield from no_effect(self, ["learner"], "because the access does not use the learners")

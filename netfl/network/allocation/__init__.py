@@ -26,7 +26,9 @@ A complete one::
         def laws(self):
             return (Law.none("draws nothing"),)
 
-The MAC must be one whose shares are given: `fdma` with ``division: allocated``.
+The MAC must be one whose shares are given: `fdma` with ``division: allocated``.  An allocation that assigns blocks of
+the band, `Allocation.assigns_blocks`, needs ``division: blocks`` instead: it reads ``request.blocks`` and returns a
+`Decision` with `Decision.block`, by `Blocks.decision`.
 '''
 
 from __future__ import annotations
@@ -37,8 +39,53 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netfl.network.reception import Reception
 from netfl.registry import Spec, exported_models
-from netfl.types import Floats, Ints
+from netfl.streams import Streams
+from netfl.types import Floats, Ints, Users
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of equal width of a band, for an allocation that assigns them, and the users that ask for them.
+
+    Args:
+        outside: power of the interference from outside of the network in each block at the tower of each user, over the
+            noise in the whole band, ``[n, blocks]``.
+        reception: reception of the updates.
+        ids: numbers of the users in the network, ``[n]``.
+        samples: training examples of each user, ``[n]``; one each without data, or if the allocation does not need
+            them.
+        numbers: numbers of the blocks among those of all cells, ``[blocks]``, as keys of draws.
+        streams: random streams of the allocation in this replica.
+        round: the round to decide on, from 1.
+    """
+
+    outside: Floats
+    reception: Reception
+    ids: Users
+    samples: Floats
+    numbers: Ints
+    streams: Streams
+    round: int
+
+    @property
+    def count(self) -> int:
+        """Number of blocks."""
+        return len(self.outside.T)
+
+    def sinr_db(self, snr: Floats) -> Floats:
+        """Return the SINR of each user in each block, in dB, ``[n, blocks]``.
+
+        Args:
+            snr: SNR in the whole band, as a ratio, of each user, ``[n, 1]``, or in each block, ``[n, blocks]``.
+        """
+        return np.asarray(10.0 * np.log10(snr / (1.0 / self.count + self.outside)))
+
+    def decision(self, block: Ints, power: Floats) -> Decision:
+        """Return the decision by which users have these blocks, ``[n]``, -1 for none, these powers, full frequency."""
+        share = np.where(block >= 0, 1.0 / self.count, 0.0)
+        return Decision(share, power, np.ones(len(block)), block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +99,7 @@ class AllocationRequest:
         train_j: energy of the processor cycles of the training.
         transmit_w: power while sending, above 0 if energy is counted.
         bandwidth_hz: bandwidth of the radio.
+        blocks: blocks of the band; ``None`` if the band is no blocks.
     """
 
     snr: Floats
@@ -60,9 +108,10 @@ class AllocationRequest:
     train_j: Floats
     transmit_w: Floats
     bandwidth_hz: float
+    blocks: Blocks | None = None
 
     def select(self, users: Ints) -> AllocationRequest:
-        """Return the request of some users, by their places."""
+        """Return the request of some users, by their places, without blocks."""
         return AllocationRequest(
             self.snr[users],
             self.bits[users],
@@ -82,11 +131,13 @@ class Decision:
             round.
         power: fraction of the power of the radio, ``[n]``, above 0.
         frequency: fraction of the frequency of ``compute``, ``[n]``, above 0.
+        block: number of the block of each user, ``[n]``, -1 for none; ``None`` if the band is no blocks.
     """
 
     share: Floats
     power: Floats
     frequency: Floats
+    block: Ints | None = None
 
     def assign(self, places: Ints, part: Decision) -> None:
         """Give the users at these *places* the resources of *part*, a decision on them alone."""
@@ -110,6 +161,16 @@ class Allocation(Spec):
     @property
     def needs_energy(self) -> bool:
         """True if the allocation depends on the energy of users."""
+        return False
+
+    @property
+    def assigns_blocks(self) -> bool:
+        """True if it assigns blocks of the band, each to one user."""
+        return False
+
+    @property
+    def needs_sample_counts(self) -> bool:
+        """True if it reads the training examples of users, `Blocks.samples`."""
         return False
 
     @property

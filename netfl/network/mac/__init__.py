@@ -180,6 +180,14 @@ class Mac(Spec):
         """True if users send at the same time in shares of the band, so that no frames of a cell interfere."""
         return False
 
+    @property
+    def block_interference_dbm(self) -> Floats | None:
+        """Interference from outside of the network in each of its blocks, ``[blocks]``, where the band is blocks.
+
+        Blocks have equal widths.  ``None`` for a band that is no blocks.
+        """
+        return None
+
     def share_bounds(self, layout: Layout) -> ShareBounds | None:
         """Return the shares of the band that users can have; ``None`` if each uses the whole band."""
         return None

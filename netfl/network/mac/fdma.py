@@ -19,8 +19,11 @@ from netfl.network.radio.cell import Cell
 from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
+from netfl.units import DecibelMilliwatts
 
 _LAW_USERS = 5
+_NO_BLOCK = -1
+"""Block of a user that has none."""
 _ROUNDING = 1e-9
 """Amount by which shares may exceed the band, as rounding."""
 _DIVISIONS: Mapping[str, BandDivision] = {
@@ -46,6 +49,10 @@ class Fdma(Mac):
     - ``allocated``: those that the network's ``allocation``, or the caller of `netfl.Simulation.step`, gives as a round
       opens (``controls={"share": …}``); equal until then.  A user with a share of 0 sends nothing.  Where frames of
       former shares are on the air, and the band does not hold them and the new ones, the new ones wait for their ends.
+    - ``blocks``: the band is R blocks of equal width, one for each power in ``interference``, which others that are not
+      part of the network have at the towers in this block.  An ``allocation`` assigns the blocks, one user each and one
+      to a user, as a round opens.  In a block with the interference I a user has the SINR P h / (I + B N_0 / R), from
+      which it sets its rate where the rates follow the SNR.
     - ``need``: all frames of a division end at the same time T, as early as possible: Σ s_i = 1, where
       bits_i = T s_i B log2(1 + snr_i / s_i).  Under a reception with modes, s_i is in proportion to the airtime of the
       frame in the whole band; a user that picks a faster mode in its share ends earlier.
@@ -73,8 +80,12 @@ class Fdma(Mac):
         max_attempts: 20
     """
 
-    division: Literal["equal", "given", "allocated", "need", "water_filling"] = "equal"
+    division: Literal["equal", "given", "allocated", "blocks", "need", "water_filling"] = "equal"
     """Rule of the shares."""
+    interference: Annotated[
+        tuple[DecibelMilliwatts, ...] | None, OnlyWith("division", "blocks", needed=True), Field(min_length=1)
+    ] = None
+    """I, the power of the interference from outside of the network in each block of the band."""
     shares: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...] | None, OnlyWith("division", "given", needed=True)
     ] = None
@@ -92,7 +103,7 @@ class Fdma(Mac):
                 f"division: {self.division} follows the frames that wait, so that among: users has no meaning; leave "
                 "among out"
             )
-        if self.among == "backlog" and self.division in {"given", "allocated"}:
+        if self.among == "backlog" and self.division in {"given", "allocated", "blocks"}:
             raise ValueError(
                 f"division: {self.division} holds whoever else sends, so that among: backlog has no meaning; leave "
                 "among out"
@@ -120,6 +131,12 @@ class Fdma(Mac):
         return {}
 
     @property
+    def block_interference_dbm(self) -> Floats | None:
+        if self.interference is None:
+            return None
+        return np.array(self.interference)
+
+    @property
     def is_fixed(self) -> bool:
         """True if each user has one share all the time, whatever others do."""
         if self.among is None:
@@ -139,6 +156,9 @@ class Fdma(Mac):
         if self.shares is not None:
             given = np.array(self.shares)
             return ShareBounds(given, given)
+        if self.interference is not None:
+            block = np.full(layout.users, 1.0 / len(self.interference))
+            return ShareBounds(block, block)
         if self.is_fixed:
             return ShareBounds(equal, equal)
         smallest = np.zeros(layout.users)
@@ -162,7 +182,7 @@ class Fdma(Mac):
         yield Fault("shares", problem, float(f"{in_cell[worst]:.6g}"), "give fractions that add up to at most 1")
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        if self.division == "allocated":
+        if self.division in {"allocated", "blocks"}:
             return self._serve_allocated(cell)
         if self.is_fixed:
             return self._serve_fixed(cell)
@@ -188,18 +208,25 @@ class Fdma(Mac):
             ScenarioError: the shares add up to more than the band.
         """
         on_air = np.zeros(cell.size)  # share with which each user last began to send
+        block_on_air = np.full(cell.size, _NO_BLOCK)
         ends: list[simpy.Event] = []
         while True:
             cell.changes()
             shares = _allocated_shares(cell)
             backlog = cell.backlog()
             backlog = backlog[shares[backlog] > 0.0]
-            in_use = float(on_air[cell.transmit_path.is_sending()].sum())
-            if backlog.size and in_use + float(shares[backlog].sum()) <= 1.0 + _ROUNDING:
+            blocks = cell.controls.get("block", np.full(cell.size, _NO_BLOCK))
+            is_sending = cell.transmit_path.is_sending()
+            in_use = float(on_air[is_sending].sum())
+            has_band = in_use + float(shares[backlog].sum()) <= 1.0 + _ROUNDING
+            if self.division == "blocks":
+                has_band &= not np.isin(blocks[backlog], block_on_air[is_sending]).any()
+            if backlog.size and has_band:
                 on_air[backlog] = shares[backlog]
+                block_on_air[backlog] = blocks[backlog]
                 ends = [end for end in ends if not end.processed]
                 ends.append(cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog])))
-            elif backlog.size:  # frames of former shares
+            elif backlog.size:  # frames of former shares or blocks
                 yield simpy.AllOf(cell.env, ends)
             else:
                 later_s = cell.ready_s[(shares > 0.0) & (cell.ready_s > cell.env.now)]

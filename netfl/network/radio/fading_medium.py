@@ -90,6 +90,7 @@ class FadingMedium(Medium):
         self._is_checked = is_plugin(interference)
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
+        self._outside: Floats | None = None
 
         # draws are keyed by the user and the number of its draws so far
         self._uplink_draws = streams.field("reception")
@@ -107,6 +108,18 @@ class FadingMedium(Medium):
         if offset_db is None:
             return None
         return offset_db[ids]
+
+    def outside_over_noise(self, ids: Ints, power_dbm: Floats) -> Floats:
+        noise_dbm = self._link_budget.noise_dbm(ids)
+        return np.asarray(db_to_linear(power_dbm - noise_dbm[:, None]))
+
+    def set_outside(self, outside: Floats | None) -> None:
+        self._outside = outside
+
+    def outside_of(self, ids: Ints) -> Floats | None:
+        if self._outside is None:
+            return None
+        return self._outside[ids]
 
     def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
         if bandwidth_hz is None:
@@ -166,7 +179,8 @@ class FadingMedium(Medium):
         if boost_db is not None:  # the tower sends, with its power in place of the users'
             snr_db = snr_db + boost_db - self._offset_db(ids)
         if share is not None:
-            snr_db = snr_db + share_gain_db(share)
+            outside = self.outside_of(ids) if boost_db is None else None
+            snr_db = snr_db + share_gain_db(share, outside)
         return snr_db
 
     def most_robust_mode(self, bits: float) -> int:
@@ -247,7 +261,7 @@ class FadingMedium(Medium):
         """Return causes of failure and SNRs, outages apart."""
         ids = transmission.ids
         mode = transmission.mode
-        gain_db = share_gain_db(transmission.share) + self._power_change_db(transmission)
+        gain_db = share_gain_db(transmission.share, transmission.outside) + self._power_change_db(transmission)
         snr_db = self.snr_db(ids, transmission.tower, transmission.start_s) + gain_db
         if len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db

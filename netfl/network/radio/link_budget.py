@@ -120,6 +120,10 @@ class LinkBudget:
         gains_db = self.mean_gains_db(users, times_s)
         return np.asarray(_of(self._level_dbm, users) + gains_db.sum(axis=0) - _of(self._noise_dbm, users))
 
+    def noise_dbm(self, users: Ints) -> Floats:
+        """Return the noise at the nearest tower of each user in the user's band, ``[n]``."""
+        return np.zeros(len(users)) + _of(self._noise_dbm, users)
+
     def best_snr_db(self, users: Ints) -> Floats:
         """Return an SNR that each user practically never exceeds, ``[n]``."""
         best_db = sum((gain.peak_db(users) for gain in self._gains), np.zeros(len(users)))

@@ -67,6 +67,24 @@ class Medium:
         """Return the present power of each user above that of its radio, ``[n]``; ``None`` if no user has another."""
         return None
 
+    def outside_over_noise(self, ids: Ints, power_dbm: Floats) -> Floats:
+        """Return these powers, ``[n, blocks]`` or ``[blocks]``, over the noise of each user's tower in the whole band.
+
+        Returns:
+            Ratios, ``[n, blocks]``; infinity on a medium without noise.
+        """
+        return np.full((len(ids), np.shape(power_dbm)[-1]), np.inf)
+
+    def set_outside(self, outside: Floats | None) -> None:
+        """Let each user have this interference from outside of the network in its share, ``[users]``; ``None`` is none.
+
+        It is given over the noise in the whole band, as by `outside_over_noise`, and counts on the uplink alone.
+        """
+
+    def outside_of(self, ids: Ints) -> Floats | None:
+        """Return the present interference in each user's share, over the noise in the whole band, ``[n]``."""
+        return None
+
     def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
         """Return the airtime of *bits* in a band, by default in that of all users."""
         return bits / self._rate_bps

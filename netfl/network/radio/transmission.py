@@ -66,6 +66,8 @@ class Transmission:
         share: fraction of the band that each sender has to itself, one for all or one for each, ``[n]``; ``None`` for
             the whole band, which all share.
         power_offset_db: power of each sender above that of its radio, ``[n]``; ``None`` if no user has another power.
+        outside: power of the interference from outside of the network in each share, over the noise in the whole band,
+            ``[n]``; ``None`` for no such interference.
         interferers: other transmissions that overlap with it.
     """
 
@@ -83,6 +85,7 @@ class Transmission:
     airtime_s: float = 0.0
     share: float | Floats | None = None
     power_offset_db: Floats | None = None
+    outside: Floats | None = None
     interferers: list[Transmission] = field(default_factory=list)
 
     @property
@@ -91,17 +94,19 @@ class Transmission:
         return bool(self.interferers) or (self.share is None and len(self.ids) > 1)
 
 
-def share_gain_db(share: float | Floats | None) -> float | Floats:
-    """Return the SNR of a signal in a share s of the band above that in the whole band, -10 log10 s, in dB.
+def share_gain_db(share: float | Floats | None, outside: Floats | None = None) -> float | Floats:
+    """Return the SINR of a signal in a share s of the band above its SNR in the whole band, -10 log10(s + i), in dB.
 
-    The noise follows the bandwidth, and the power of the sender does not.
+    The noise follows the bandwidth, and the power of the sender does not.  *outside* is i, the interference from
+    outside of the network in the share, over the noise in the whole band; ``None`` for no such interference.
 
     >>> round(share_gain_db(0.2), 2), share_gain_db(1.0), share_gain_db(None)
     (6.99, 0.0, 0.0)
     """
     if share is None:
         return 0.0
-    gain_db = 0.0 - 10.0 * np.log10(share)
+    disturbance = share if outside is None else share + outside
+    gain_db = 0.0 - 10.0 * np.log10(disturbance)
     return float(gain_db) if np.ndim(gain_db) == 0 else np.asarray(gain_db)
 
 

@@ -210,6 +210,7 @@ class TransmitPath:
             group.airtime_s,
             group.share,
             medium.power_offset_db(group.ids),
+            medium.outside_of(group.ids),
         )
         if not self.transmissions:
             self._busy_since_s = start_s

@@ -128,6 +128,11 @@ class Reception(Spec):
         raise NotImplementedError(f"{type(self).__name__} has modes")
 
     @property
+    def averages_fading(self) -> bool:
+        """True if it takes the mean over the fading within a frame, which channels then do not have."""
+        return False
+
+    @property
     def snr_gap_db(self) -> float:
         """SNR that its codes need above Shannon's limit, in dB, from which a tower that divides the band estimates."""
         return 0.0

@@ -53,6 +53,23 @@ def test_iid_parts_have_even_sizes_and_labels():
     assert ((counts - expected) ** 2 / expected).sum() < 110  # 54 degrees of freedom: false alarm below 1 in 50,000
 
 
+def test_iid_parts_have_the_counts_that_are_given():
+    parts = Iid(counts=[10, 200, 30]).split(LABELS, 3, None, Streams(1))
+    assert [len(part) for part in parts] == [10, 200, 30]
+    used = np.concatenate(parts)
+    assert len(np.unique(used)) == 240
+    assert used.max() > 1000  # drawn from all rows
+
+
+def test_counts_that_do_not_fit():
+    with pytest.raises(ScenarioError, match="counts: 2 numbers of examples for 3 users; give one for each user"):
+        Iid(counts=[1, 2]).split(LABELS, 3, None, Streams(1))
+    with pytest.raises(ScenarioError, match=f"counts: users hold 5000 examples, but the data have {len(LABELS)}"):
+        Iid(counts=[4999, 1]).split(LABELS, 2, None, Streams(1))
+    with pytest.raises(ScenarioError, match="sizes and counts both give"):
+        Iid(counts=[1], sizes={"distribution": "lognormal", "sigma": 1})
+
+
 def test_as_many_users_as_classes_get_one_class_each():
     parts = ByClass().split(LABELS, 10, None, Streams(1))
     assert [set(LABELS[part].tolist()) for part in parts] == [{label} for label in range(10)]

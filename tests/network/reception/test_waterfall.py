@@ -54,6 +54,27 @@ def test_without_a_rate_it_sends_at_capacity():
     assert model.expected_rate_bps(np.array([0.0, 10 * math.log10(3.0)]), 1e6) == pytest.approx([1e6, 2e6])
 
 
+@pytest.mark.parametrize("mean_snr", [1e-3, 0.05, 1.0, 30.0, 1e4])
+def test_mean_over_rayleigh_fading(mean_snr):
+    """Losses and the ergodic capacity are the integrals over the gain."""
+    model = Waterfall(threshold=THRESHOLD_DB, fading="rayleigh")
+    snr_db = 10 * np.log10(np.array([mean_snr]))
+    lost = 1.0 - model.success(snr_db, 1e6, 1000.0)[0]
+    assert lost == pytest.approx(mean_loss(mean_snr), rel=1e-6)
+    capacity, _ = integrate.quad(lambda x: math.log2(1.0 + mean_snr * x) * math.exp(-x), 0.0, np.inf)
+    assert model.expected_rate_bps(snr_db, 1e6) == pytest.approx([1e6 * capacity], rel=1e-8)
+    frames = FadedFrames(np.array([[snr_db[0], np.inf]]), np.array([0.5, 0.5]), 1e6, 1000.0)
+    assert model.success_over(frames) == pytest.approx([1.0 - lost / 2], rel=1e-9)
+
+
+def test_mean_over_rayleigh_fading_at_the_ends():
+    model = Waterfall(threshold=0.0, fading="rayleigh")
+    assert model.success(np.array([-np.inf, np.inf]), 1e6, 1000.0).tolist() == [0.0, 1.0]
+    rates_bps = model.expected_rate_bps(np.array([-np.inf, np.inf]), 1e6)
+    assert np.isfinite(rates_bps).all()
+    assert rates_bps[0] > 0.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e6, None])
 def test_losses_of_a_network_whose_users_share_the_band(rate):
