@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from netfl.network.layout import NodeId
+from netfl.network.link_log import LinkUse
 from netfl.network.periods import SLACK, STEPS
 from netfl.types import Floats, Ints
 
@@ -66,6 +67,7 @@ class Transmission:
         share: fraction of the band that each sender has to itself, one for all or one for each, ``[n]``; ``None`` for
             the whole band, which all share.
         power_offset_db: power of each sender above that of its radio, ``[n]``; ``None`` if no user has another power.
+        link_uses: record of each sender's link; empty where nothing asks for it.
         interferers: other transmissions that overlap with it.
     """
 
@@ -83,6 +85,7 @@ class Transmission:
     airtime_s: float = 0.0
     share: float | Floats | None = None
     power_offset_db: Floats | None = None
+    link_uses: Sequence[LinkUse | None] = ()
     interferers: list[Transmission] = field(default_factory=list)
 
     @property
