@@ -73,9 +73,9 @@ class Replay(Access):
     uplink_bits, downlink_bits and energy_J; ``deliveries`` holds replica, round, user, base, sent_s and arrived_s, and
     perhaps attempts, in the order of arrival.  The defaults of columns that are missing are those of `Round` and
     `Delivery`.  If there is a table ``erasures``, it holds the parts of deliveries that were lost: replica, round,
-    user, base and arrived_s of the delivery, the number of the part, and the number of the parts of the update.  If
-    there is a table ``links``, it holds how each delivery came over the air: replica, round, user, base and arrived_s of
-    the delivery, mode, and perhaps snr_db, gain_db, airtime_s and energy_J.
+    user, base and arrived_s of the delivery, the number of the part, and the number of the parts of the update.  A
+    table ``links`` holds how each delivery came over the air: replica, round, user, base and arrived_s of the delivery,
+    mode, and perhaps snr_db, gain_db, airtime_s and energy_J.
 
     A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
     update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the

@@ -15,9 +15,9 @@ class AverageBySnr(Aggregation):
 
     The sums are over the round's deliveries.  γ_k is the SNR of the last frame of update k that was received, as a
     ratio, and n_k its number of examples.  If the noise in an update has a variance in proportion to 1/γ_k, these are
-    the weights of the linear mean with the least variance (inverse-variance weighting).  ``max_snr`` limits γ_k, because
-    noise is not all that makes updates differ: without it, one user near its tower can decide the version.  With a limit
-    below all SNRs this is `average`.
+    the weights of the linear mean with the least variance (inverse-variance weighting).  ``max_snr`` limits γ_k,
+    because noise is not all that makes updates differ: without it, one user near its tower can decide the version.
+    With a limit below all SNRs this is `average`.
 
     The rule favours users with good channels, and is biased where their data differ.  It needs an access with a radio,
     or a replay of a run that recorded its links.
