@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from netfl.types import Floats, Ints, LinkReport, Users
 
-if TYPE_CHECKING:
-    from netfl.network.radio.transmission import Frames
-
 
 @dataclass(slots=True, eq=False)
 class LinkUse:
-    """What one update has used of its link so far, with its last frame that was received; see `LinkReport`."""
+    """Use of the link by one update so far, and its last frame that was received; see `LinkReport`."""
 
     snr_db: float = np.nan
     gain_db: float = np.nan
@@ -43,17 +38,21 @@ class LinkLog:
         for user in users.tolist():
             self._of_user[user] = LinkUse()
 
-    def send(self, ids: Ints, frames: Frames, airtime_s: float, energy_j: Floats | None) -> Sequence[LinkUse | None]:
+    def send(self, ids: Ints, base: int | Ints, airtime_s: float, energy_j: Floats | None) -> Sequence[LinkUse | None]:
         """Count an attempt of each of *ids*; return the use of each, ``None`` for a packet of traffic.
 
-        *energy_j* is ``None`` without an energy model, so that no energy is known.
+        Args:
+            ids: the senders, by their numbers in the network.
+            base: version from which the update in each frame started, or all; -1 for a packet of traffic.
+            airtime_s: time for which they send.
+            energy_j: energy of each attempt, ``[n]``; ``None`` without an energy model.
         """
         if energy_j is None:
             energy_j = np.full(len(ids), np.nan)
-        bases = np.broadcast_to(frames.base, len(ids))
+        bases = np.broadcast_to(base, len(ids))
         uses: list[LinkUse | None] = []
-        for user, base, joules in zip(ids.tolist(), bases.tolist(), energy_j.tolist(), strict=True):
-            if base < 0:
+        for user, version, joules in zip(ids.tolist(), bases.tolist(), energy_j.tolist(), strict=True):
+            if version < 0:
                 uses.append(None)
                 continue
             use = self._of_user[user]

@@ -15,7 +15,7 @@ from netfl.types.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class LinkReport:
-    """How a delivered update came over the air; a row of the table ``links``, after the delivery.
+    """Link over which a delivered update came; a row of the table ``links``, after the key of the delivery.
 
     With packets, SNR, gain and mode are those of the packet that was received last.
 

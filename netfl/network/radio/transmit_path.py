@@ -203,7 +203,7 @@ class TransmitPath:
             energy_j = None
             if medium.energy is not None:
                 energy_j = medium.energy.sending_j(group.ids, paid_s)
-            link_uses = self._link_log.send(group.ids, frames, group.airtime_s, energy_j)
+            link_uses = self._link_log.send(group.ids, frames.base, group.airtime_s, energy_j)
 
         # they enter the air, where they meet other transmissions
         transmission = Transmission(
