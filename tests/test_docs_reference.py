@@ -61,7 +61,13 @@ def with_columns(text):
 
 def test_page_on_tables_has_the_declared_columns():
     text = TABLES_PAGE.read_text("utf-8")
-    assert [table for _, table, _ in COLUMNS.findall(text)] == ["rounds", "deliveries", "attempts", "candidates"]
+    assert [table for _, table, _ in COLUMNS.findall(text)] == [
+        "rounds",
+        "deliveries",
+        "links",
+        "attempts",
+        "candidates",
+    ]
     assert text == with_columns(text), "update it: python tests/test_docs_reference.py"
 
 

@@ -86,6 +86,8 @@ class AccessInfo:
             error, as the sizes decide the rounds.  ``largest``: all learners are billed the largest payload.
             ``recorded``: the costs are those of a recording, whatever the learners send.
         can_erase: deliveries may lack parts (``Delivery.received``).
+        link_values: fields of ``Delivery.link`` that deliveries have if ``AccessContext.reports_links`` asks for them;
+            none if updates are not sent over the air.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
             ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
     """
@@ -107,6 +109,7 @@ class AccessInfo:
     update_bits: float | None = None
     billing: Literal["own", "largest", "recorded"] = "largest"
     can_erase: bool = False
+    link_values: frozenset[str] = frozenset()
     process: str | None = None
 
     @property

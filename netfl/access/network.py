@@ -102,11 +102,24 @@ class NetworkAccess(NetworkSpec, WithSelection):
             has_positions=True,
             has_energy=self.energy is not None,
             can_erase=self.transport is not None and self.transport.loss == "erase",
+            link_values=self._link_values,
         )
 
     @property
     def _allocation_needs_samples(self) -> bool:
         return self.allocation is not None and self.allocation.needs_sample_counts
+
+    @property
+    def _link_values(self) -> frozenset[str]:
+        """Names of the fields of ``Delivery.link`` that a delivery of this network has."""
+        if self.round is None:
+            return frozenset()
+        names = {"mode", "airtime_s"}
+        if self.radio is not None and self.reception is not None:
+            names |= {"snr_db", "gain_db"}
+        if self.energy is not None:
+            names.add("energy_j")
+        return frozenset(names)
 
     @property
     def control_ranges(self) -> Mapping[str, tuple[float, float]]:
@@ -195,7 +208,14 @@ class NetworkAccess(NetworkSpec, WithSelection):
             netfl.errors.ModelError: a model failed, or no event is left.
         """
         config = build_network(self, context)
-        simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse, context.controls)
+        simulator = NetworkSimulator(
+            config,
+            context.streams,
+            context.recorder,
+            context.pulse,
+            context.controls,
+            reports_links=context.reports_links,
+        )
         if context.duration_s is None:
             admission = build_admission(self.selection, config, context, simulator)
             rounds = simulator.rounds(context.rounds, admission, context.stop_s)

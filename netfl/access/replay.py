@@ -30,6 +30,7 @@ from netfl.types import (
     Ints,
     Law,
     LearnerReport,
+    LinkReport,
     Round,
     ScenarioFacts,
 )
@@ -48,6 +49,18 @@ _ERASURE_COLUMNS = (
     Column("part", "int64", ""),
     Column("parts", "int64", ""),
 )
+_LINKS = "links"
+"""Table of how deliveries came over the air, which some runs have."""
+_LINK_COLUMNS = (
+    REPLICA,
+    ROUND,
+    USER,
+    Column("base", "int64", ""),
+    Column("arrived_s", "double", ""),
+    *(replace(column, default=math.nan) for column in columns_of(LinkReport) if column.arrow_type == "double"),
+    Column("mode", "int32", "", field="mode"),
+)
+"""Columns of this table, in any order; quantities may be unknown."""
 _LOWEST = {"round": 1, "attempts": 1, "parts": 1}
 """Lowest values of columns; those of the others are 0."""
 
@@ -60,7 +73,9 @@ class Replay(Access):
     uplink_bits, downlink_bits and energy_J; ``deliveries`` holds replica, round, user, base, sent_s and arrived_s, and
     perhaps attempts, in the order of arrival.  The defaults of columns that are missing are those of `Round` and
     `Delivery`.  If there is a table ``erasures``, it holds the parts of deliveries that were lost: replica, round,
-    user, base and arrived_s of the delivery, the number of the part, and the number of the parts of the update.
+    user, base and arrived_s of the delivery, the number of the part, and the number of the parts of the update.  A
+    table ``links`` holds how each delivery came over the air: replica, round, user, base and arrived_s of the delivery,
+    mode, and perhaps snr_db, gain_db, airtime_s and energy_J.
 
     A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
     update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the
@@ -82,6 +97,7 @@ class Replay(Access):
             raise ScenarioError(faults)
         rounds, deliveries = recording.replica(context.replica)
         received = recording.received(context.replica)
+        links = recording.links(context.replica) if context.reports_links else {}
         if context.stop_s is not None:
             rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
         updates = _rows(deliveries, columns_of(Delivery))
@@ -95,6 +111,10 @@ class Replay(Access):
                 values["deliveries"] = tuple(
                     replace(delivery, received=received.get(_key(values["index"], delivery)))
                     for delivery in values["deliveries"]
+                )
+            if links:
+                values["deliveries"] = tuple(
+                    replace(delivery, link=links[_key(values["index"], delivery)]) for delivery in values["deliveries"]
                 )
             if math.isnan(values["energy_j"]):
                 values["energy_j"] = None
@@ -117,8 +137,24 @@ class Replay(Access):
     @property
     def info(self) -> AccessInfo:
         return replace(
-            super().info, has_ranking=self._has_ranking, billing="recorded", can_stop=True, can_erase=self._has_erasures
+            super().info,
+            has_ranking=self._has_ranking,
+            billing="recorded",
+            can_stop=True,
+            can_erase=self._has_erasures,
+            link_values=self._link_values,
         )
+
+    @property
+    def _link_values(self) -> frozenset[str]:
+        """Fields of ``Delivery.link`` that all recorded deliveries have; none if the table cannot be read."""
+        if not (self.run / f"{_LINKS}.parquet").is_file():
+            return frozenset()
+        try:
+            table, _ = _read_columns(self.run, _LINKS, _LINK_COLUMNS)
+        except ScenarioError:  # an error of `faults`
+            return frozenset()
+        return frozenset(column.field for column in columns_of(LinkReport) if not table[column.name].isna().any())
 
     @property
     def _has_erasures(self) -> bool:
@@ -200,6 +236,20 @@ class _Recording:
         if (folder / f"{_ERASURES}.parquet").is_file():
             self._erasures, self._erasure_rows = _read_columns(folder, _ERASURES, _ERASURE_COLUMNS)
 
+        self._links = pd.DataFrame()
+        self._link_rows: UserTable | None = None
+        if (folder / f"{_LINKS}.parquet").is_file():
+            self._links, self._link_rows = _read_columns(folder, _LINKS, _LINK_COLUMNS)
+
+    def links(self, replica: int) -> dict[tuple[int, int, int, float], LinkReport]:
+        """Return ``Delivery.link`` of the deliveries of a replica, by their `_key`; empty if there is no such table."""
+        if self._link_rows is None:
+            return {}
+        of_replica = self._links[self._links["replica"] == replica]
+        keys = zip(*(of_replica[name].tolist() for name in _DELIVERY_KEY), strict=True)
+        reports = (LinkReport(*row) for row in _rows(of_replica, columns_of(LinkReport)))
+        return dict(zip(keys, reports, strict=True))
+
     def received(self, replica: int) -> dict[tuple[int, int, int, float], tuple[bool, ...]]:
         """Return ``Delivery.received`` of the deliveries of a replica that lack parts, by their `_key`."""
         if self._erasure_rows is None:
@@ -235,7 +285,8 @@ class _Recording:
             self._check_rounds(rounds, deliveries)
             self._check_deliveries(rounds, deliveries, users)
             self._check_erasures(replica, deliveries)
-        tables = (self._round_rows, self._delivery_rows, self._erasure_rows)
+            self._check_links(replica, deliveries)
+        tables = (self._round_rows, self._delivery_rows, self._erasure_rows, self._link_rows)
         for table in (table for table in tables if table is not None):
             yield from (fault.under("run") for fault in table.faults)
 
@@ -301,6 +352,20 @@ class _Recording:
         table.refuse(erasures.duplicated([*_DELIVERY_KEY, "part"]).to_numpy(), "it occurs twice", "part")
         lost = of_delivery["part"].transform("size").to_numpy()
         table.refuse(lost >= parts, "all parts are lost, but such an update is not delivered", "parts")
+
+    def _check_links(self, replica: int, deliveries: pd.DataFrame) -> None:
+        if self._link_rows is None:
+            return
+        links = self._links[self._links["replica"] == replica]
+        table = _Rows(self._link_rows, links)
+        link_keys = pd.MultiIndex.from_frame(links[_DELIVERY_KEY])
+        delivery_keys = pd.MultiIndex.from_frame(deliveries[_DELIVERY_KEY])
+        table.refuse(~link_keys.isin(delivery_keys), "no such delivery of the user is recorded in this round", "user")
+        table.refuse(link_keys.duplicated(), "it occurs twice", "user")
+        for name in ("airtime_s", "energy_J"):
+            table.refuse(links[name].to_numpy() < 0.0, f"{name} is below 0", name)
+        of_deliveries = _Rows(self._delivery_rows, deliveries)
+        of_deliveries.refuse(~delivery_keys.isin(link_keys), f"{_LINKS}.parquet has no row for this delivery", "user")
 
 
 class _Rows:

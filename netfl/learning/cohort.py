@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
 from torch import Tensor
 
-from netfl.types import Ints, Round
+from netfl.types import Floats, Ints, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Cohort:
         parts: the slice of each replica that has deliveries.
         repeats: earlier deliveries of the same user from the same base, ``[deliveries]``; ``None`` if there are none.
         received: ``Delivery.received`` of each delivery; ``None`` if all are whole.
+        links: fields of ``Delivery.link`` by name, ``[deliveries]`` each; empty unless asked for.
     """
 
     replicas: Ints
@@ -32,10 +33,14 @@ class Cohort:
     parts: tuple[slice, ...]
     repeats: Ints | None = None
     received: tuple[tuple[bool, ...] | None, ...] | None = None
+    links: Mapping[str, Floats] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rounds: Sequence[Round | None]) -> Cohort:
-        """Collect the deliveries of one round of each replica; a replica that has ended has ``None``."""
+    def of(cls, rounds: Sequence[Round | None], link_values: Collection[str] = ()) -> Cohort:
+        """Collect the deliveries of one round of each replica; a replica that has ended has ``None``.
+
+        *link_values* names the fields of ``Delivery.link`` that are collected, too.
+        """
         deliveries = [() if round_ is None else round_.deliveries for round_ in rounds]
         rows = [
             (replica, delivery.user, delivery.base)
@@ -46,9 +51,15 @@ class Cohort:
         ends = accumulate(map(len, deliveries), initial=0)
         parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
         received = tuple(delivery.received for of_replica in deliveries for delivery in of_replica)
+        links = {
+            name: np.array(
+                [getattr(delivery.link, name) for of_replica in deliveries for delivery in of_replica], float
+            )
+            for name in sorted(link_values)
+        }
         if all(parts_of is None for parts_of in received):
-            return cls(replicas, users, bases, parts)
-        return cls(replicas, users, bases, parts, received=received)
+            return cls(replicas, users, bases, parts, links=links)
+        return cls(replicas, users, bases, parts, received=received, links=links)
 
     def split_by_replica(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
         """Cut *columns*, ``[deliveries, …]``, into `parts`; return the rows of all columns for each part."""
@@ -62,7 +73,8 @@ class Cohort:
         repeats = None if self.repeats is None else self.repeats[rows]
         parts = tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows))
         received = None if self.received is None else self.received[rows]
-        return Cohort(self.replicas[rows], self.users[rows], self.bases[rows], parts, repeats, received)
+        links = {name: values[rows] for name, values in self.links.items()}
+        return Cohort(self.replicas[rows], self.users[rows], self.bases[rows], parts, repeats, received, links)
 
     def parts_within(self, rows: slice) -> Iterator[slice]:
         """Intersect `parts` with *rows*."""

@@ -125,6 +125,7 @@ class BatchedLearner:
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data, graphs)
         self._sampler = BatchSampler([data.streams for data in task.replicas], device, graphs)
         self._repeats = RepeatCounter()
+        self._link_values = frozenset[str]().union(*(spec.aggregation.reads_links for spec in self._specs))
         self._threads, self._is_working = ThreadChoice(1), False
         starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])
         origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
@@ -181,7 +182,7 @@ class BatchedLearner:
         if len(rounds) != self._replica_count or any(round_.index != index for round_ in open_rounds):
             raise ValueError(f"round {index} of {self._replica_count} replicas is expected")
         closed_s = max((round_.closed_s for round_ in open_rounds), default=0.0)
-        following, cohort = [*self._versions.newest.unbind()], self._repeats.count(Cohort.of(rounds))
+        following, cohort = [*self._versions.newest.unbind()], self._repeats.count(Cohort.of(rounds, self._link_values))
         for lane, current in enumerate(following):
             of_lane = rounds[lane % self._replica_count]
             if of_lane is not None and not of_lane.deliveries:
@@ -325,6 +326,7 @@ class BatchedLearner:
             received = self._coder.received(cohort, result.models)
         if self._baseline is not None:
             self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
+        links = {name: upload(values, device, result.models.dtype) for name, values in cohort.links.items()}
         users_of_all = upload(cohort.users, device)
         columns = cohort.split_by_replica(
             users_of_all,
@@ -340,6 +342,7 @@ class BatchedLearner:
             losses = self._base_losses(cohort, part, lanes[part.start].tolist())
             has_repeats = len({*cohort.users[part].tolist()}) < len(users)
             for lane, (base, model, rates) in zip(lanes[part.start].tolist(), members, strict=True):
+                read = self._specs[lane].aggregation.reads_links
                 updates = Updates(
                     round=index,
                     users=users,
@@ -354,6 +357,7 @@ class BatchedLearner:
                     messages=self._versions.messages(cohort.bases[part], lane),
                     has_repeats=has_repeats,
                     received=None if received is None else received[part],
+                    links={name: values[part] for name, values in links.items() if name in read},
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
         self._servers.check_updates(lanes, cohort, users_of_all, result.models)

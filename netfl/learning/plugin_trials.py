@@ -170,6 +170,7 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         newest_rates=rates,
         losses=ones.clone() if part.needs_losses else None,
         messages=None if message is None else torch.stack([message] * deliveries),
+        links={name: ones.clone() for name in part.reads_links},
     )
     expected = f"({_describe(current)}, {_describe(state)})"
     given = (

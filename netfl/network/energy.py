@@ -209,6 +209,13 @@ class EnergyMeter:
             factor = factor[ids]
         self._radiated_s[ids] += airtime_s * factor
 
+    def sending_j(self, ids: Ids, airtime_s: float | Floats) -> Floats:
+        """Return the energy of an attempt of each user at its present power, ``[n]``, with the airtime as in `send`."""
+        factor = self.power_factor
+        if not isinstance(factor, float):
+            factor = factor[ids]
+        return np.asarray(self._rates.transmit_w[ids] * airtime_s * factor)
+
     def set_power_offset(self, offset_db: Floats | None) -> None:
         """Let each user send with *offset_db* more power than that of the radio from now on; ``None`` is none."""
         if offset_db is None:

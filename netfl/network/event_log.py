@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from netfl.errors import ModelError
 from netfl.network.attempt_log import AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
+from netfl.network.link_log import LinkLog
 from netfl.types import Event, Recorder
 
 
@@ -46,9 +47,11 @@ class EventLog:
         record_packets: record the outcomes of packets of traffic, too.
         max_failed_attempts: failed attempts of updates and lost trainings in one round without a delivery after which
             the run ends.
+        reports_links: keep how updates come over the air.
 
     Attributes:
         attempts: record of attempts over the air.
+        links: how updates come over the air; ``None`` where nothing asks for it.
         receptions: number of receptions of a version by a user in the open round.
         uplink_bits: bits put on the air in the open round.
         downlink_bits: bits of the broadcasts of the open round.
@@ -72,11 +75,15 @@ class EventLog:
         traffic: Sequence[str] = ("",),
         record_packets: bool = False,
         max_failed_attempts: float = np.inf,
+        reports_links: bool = False,
     ) -> None:
         self._recorder = recorder
         self._users = users
         self._max_failed_attempts = max_failed_attempts
         self.attempts = AttemptLog(recorder)
+        self.links: LinkLog | None = None
+        if reports_links:
+            self.links = LinkLog()
         self.metrics: dict[str, float] = {}
         self.traffic = TrafficCounters(nodes, traffic)
         self.records_packets = record_packets

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netfl.network.event_log import Ending, EventLog
+from netfl.network.link_log import LinkUse
 from netfl.types import Ints
 
 
@@ -39,6 +40,9 @@ class Message(ABC):
     def user_ids(self) -> Iterable[int]:
         """Return the node numbers of the users whom the message concerns; by default its sender."""
         return (self.user,)
+
+    def note_link(self, use: LinkUse) -> None:  # noqa: B027
+        """Note how the update, of which this message is a frame, came over the air; by default not kept."""
 
     @abstractmethod
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:

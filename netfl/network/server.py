@@ -294,7 +294,10 @@ class Server:
         if self._is_closed or self._is_stale(update):
             update.end(self._log, Ending("late", self.name), now_s)
             return
-        delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts, update.received)
+        link = None
+        if update.link is not None:
+            link = update.link.report()
+        delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts, update.received, link)
         self._received.append((update, delivery))
         self.admission.note_arrival(update.user, now_s - self._opened_s[update.base])
         self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))

@@ -115,6 +115,7 @@ class NetworkSimulator:
     Args:
         on_progress: called from time to time within a round.
         controls: settings that a caller changes before each round; ``None`` for none.
+        reports_links: whether deliveries state how they came over the air.
 
     Attributes:
         env: the clock.
@@ -128,6 +129,8 @@ class NetworkSimulator:
         recorder: Recorder,
         on_progress: Callable[[RoundProgress], None] = ignore_progress,
         controls: RoundControls | None = None,
+        *,
+        reports_links: bool = False,
     ) -> None:
         layout = config.layout
         self._config = config
@@ -144,6 +147,7 @@ class NetworkSimulator:
             traffic=class_names(config.traffic) or ("",),
             record_packets=config.service is None,
             max_failed_attempts=config.max_failed_attempts,
+            reports_links=reports_links,
         )
         self._log = log
         if config.medium is not None:

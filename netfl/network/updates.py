@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.network.event_log import Ending, EventLog
+from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.types import Bools, Ints, Users
 
@@ -106,6 +107,7 @@ class Update(UpdateCarrier):
         attempts: number of attempts over the air.
         outstanding: updates that the server expects, this one among them.
         received: whether the server has each of its parts; ``None`` for all.
+        link: how it came over the air; ``None`` where nothing asks for it.
     """
 
     base: int
@@ -113,6 +115,10 @@ class Update(UpdateCarrier):
     attempts: int
     outstanding: OutstandingUpdates
     received: tuple[bool, ...] | None = None
+    link: LinkUse | None = None
+
+    def note_link(self, use: LinkUse) -> None:
+        self.link = use
 
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
         del self.outstanding.in_flight[self]

@@ -11,7 +11,7 @@ from netfl.results.tables import SCHEMAS
 _DOCUMENTS = {"manifest": "manifest.json", "summary": "summary.json", "scenario": "scenario.yaml"}
 """File of each document, by the attribute of the run."""
 _TABLES = (
-    *(name for name in SCHEMAS if name not in {"attempts", "erasures"}),
+    *(name for name in SCHEMAS if name not in {"attempts", "erasures", "links"}),
     "users",
     "nodes",
     "energy",

@@ -23,6 +23,7 @@ TIMES: Mapping[str, str] = {
     "events": "time_s",
     "attempts": "start_s",
     "erasures": "arrived_s",
+    "links": "arrived_s",
     "metrics": "time_s",
 }
 """Column of each growing table that is its time."""

@@ -31,6 +31,7 @@ from netfl.results.tables import (
     MemoryTable,
     TableWriter,
     erasure_columns,
+    link_columns,
     metric_columns,
     write_parquet,
 )
@@ -145,6 +146,7 @@ class RunWriter(RunObserver):
             "metrics": bool(lanes),
             "attempts": keeping.attempts,
             "erasures": scenario.access.info.can_erase,
+            "links": keeping.links,
         }
         names = [name for name in GROWING if optional.get(name, True)]
         self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
@@ -261,9 +263,11 @@ class RunWriter(RunObserver):
         if self._waiting:
             of_replicas = [[each for each in rounds if each is not None] for rounds in zip(*self._waiting, strict=True)]
             self._add_batches([RoundBatch.of(rounds) if rounds else None for rounds in of_replicas])
-            if "erasures" in self.tables:
+            for name, to_columns in (("erasures", erasure_columns), ("links", link_columns)):
+                if name not in self.tables:
+                    continue
                 for replica, rounds in zip(self._replicas, of_replicas, strict=True):
-                    self.tables["erasures"].append(erasure_columns(replica, rounds))
+                    self.tables[name].append(to_columns(replica, rounds))
             self._waiting = []
 
     def _add_batches(self, batches: Sequence[RoundBatch | None]) -> None:

@@ -14,6 +14,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from netfl.columns import REPLICA, ROUND, USER, Column, columns_of
+from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, to_arrays
 from netfl.errors import MachineError
 from netfl.files import absolute_path
 from netfl.formats import STAMP, check_stamp
@@ -30,7 +31,7 @@ from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.results.row_order import TIMES, row_order, split_by_replica
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, Delivery, Event, Ints, LearnerReport, Round
+from netfl.types import KINDS, Delivery, Event, Ints, LearnerReport, LinkReport, Round
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +62,17 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("arrived_s", "double", "arrival of the update"),
         Column("part", "int64", "number of a part of it that did not arrive, from 0"),
         Column("parts", "int64", "number of its parts"),
+    ),
+    "links": (
+        REPLICA,
+        ROUND,
+        USER,
+        Column("base", "int64", "version from which the delivered update started"),
+        Column("arrived_s", "double", "arrival of the update"),
+        *(
+            replace(column, default=None if column.arrow_type == "int32" else math.nan)
+            for column in columns_of(LinkReport)
+        ),
     ),
     "metrics": (
         Column("learner", "word", "the learner, or the choice among learners"),
@@ -99,7 +111,7 @@ SCHEMAS = {
 }
 """Arrow schemas of the tables."""
 
-GROWING = ("rounds", "deliveries", "erasures", "events", "attempts", "metrics")
+GROWING = ("rounds", "deliveries", "erasures", "links", "events", "attempts", "metrics")
 """Tables that grow during a run; the others are written at once."""
 
 CHUNK = 1 << 16
@@ -354,6 +366,18 @@ def erasure_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     if not rows:
         return [[] for _ in TABLES["erasures"]]
     return [*zip(*rows, strict=True)]
+
+
+def link_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``links`` for *rounds* of a replica: a row for each delivery that has a link."""
+    deliveries = [
+        (round_.index, delivery) for round_ in rounds for delivery in round_.deliveries if delivery.link is not None
+    ]
+    rows = [(replica, index, each.user, each.base, each.arrived_s) for index, each in deliveries]
+    if not rows:
+        return [[] for _ in TABLES["links"]]
+    links = to_arrays(LinkReport, [delivery.link for _, delivery in deliveries])
+    return [*zip(*rows, strict=True), *links.values()]
 
 
 def metric_columns(

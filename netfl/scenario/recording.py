@@ -28,12 +28,14 @@ class EventFilter:
             Events of nodes are stored anyway.
         every: store the events of the first round and of every ``every``-th round after it.
         attempts: store the attempts of the same users and rounds.
+        links: store how deliveries came over the air, all of them.
     """
 
     kinds: frozenset[str]
     users: Bools | None = None
     every: int = 1
     attempts: bool = False
+    links: bool = False
 
     def wants(self, kind: str, round: int) -> bool:
         """Return whether any event of *kind* in *round* is stored."""
@@ -74,6 +76,8 @@ class RecordSpec(Spec):
     """Store the events of the first round and of every ``every``-th round after it."""
     attempts: bool = False
     """Store the table ``attempts``: every attempt over the air of these users, in these rounds."""
+    links: bool = False
+    """Store the table ``links``: SNR, gain, mode, airtime and energy of every delivered update."""
     versions: Annotated[bool | Annotated[int, Field(ge=1)], ByForm()] = False
     """Keep every version of each learner's model in ``versions/<learner>-<replica>.safetensors``; a number n keeps the
     start, every n-th round and the last."""
@@ -108,4 +112,4 @@ class RecordSpec(Spec):
         if self.users is not None:
             mask = np.zeros(users, bool)
             mask[evenly_spaced(users, self.users) if isinstance(self.users, int) else list(self.users)] = True
-        return EventFilter(frozenset(kinds), mask, self.every, self.attempts)
+        return EventFilter(frozenset(kinds), mask, self.every, self.attempts, self.links)

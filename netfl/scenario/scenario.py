@@ -116,6 +116,11 @@ class Scenario(Spec):
     _document: ScenarioDocument = PrivateAttr(default_factory=ScenarioDocument)
 
     @property
+    def reports_links(self) -> bool:
+        """True if a record or a learner needs how deliveries came over the air, ``Delivery.link``."""
+        return self.recording.links or any(spec.aggregation.reads_links for spec in self.learners.values())
+
+    @property
     def keeping(self) -> EventFilter:
         """The filter that decides which events are stored."""
         return self.recording.keeping(self.users)

@@ -31,6 +31,10 @@ MOST_ROUNDS = 10**12
 """Largest number of rounds."""
 _MAX_EVENTS = 10**9
 """Largest number of events that a run may store, as far as it is known before the run."""
+_LINK_REMEDY = (
+    "use a network with a radio, and with energy for energy_j; or a replay of a run that recorded them "
+    "(record: {links: true})"
+)
 _ANY_CLASSES = 1 << 30
 """A number of classes with which no error of too few classes is found."""
 
@@ -65,6 +69,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     facts = facts_of(parts)
     yield from _codec_faults(parts)
     yield from _erasure_faults(parts)
+    yield from _link_faults(parts)
     if any(learner.step_of for learner in (parts["learners"] or {}).values()):
         rule = step_rule(parts["access"], facts.users, facts.rounds)
         yield from (fault.under("learners") for fault in rule.faults(parts["learners"]))
@@ -319,6 +324,23 @@ def _erasure_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         elif rule.reads_parts and codec is not None and codec.is_sparse:
             problem = f"needs the place of each parameter, but the codec '{kind_of(type(codec))}' sends only some"
             yield Fault(key, problem, kind_of(type(rule)), "use average_all, or another codec")
+
+
+def _link_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of records and learners that need more of how updates came over the air than is known."""
+    access = parts["access"]
+    offered = access.info.link_values
+    record = parts["record"]
+    kind = kind_of(type(access))
+    if isinstance(record, RecordSpec) and record.links and not offered:
+        problem = f"the access '{kind}' does not state how updates come over the air"
+        yield Fault("record.links", problem, record.links, "use a network with rounds, or leave it out")
+    for name, learner in (parts["learners"] or {}).items():
+        rule = learner.aggregation
+        missing = sorted(rule.reads_links - offered)
+        if missing:
+            problem = f"needs {' and '.join(missing)} of each delivery, which the access '{kind}' does not state"
+            yield Fault(f"learners.{name}.aggregation", problem, kind_of(type(rule)), _LINK_REMEDY)
 
 
 def _record_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:

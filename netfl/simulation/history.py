@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.results.tables import EventRecorder, MemoryTable, dictionary_column, metric_columns
+from netfl.results.tables import EventRecorder, MemoryTable, dictionary_column, link_columns, metric_columns
 from netfl.types import OUTCOMES, Event, LearnerReport, Round, RoundBatch
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class History:
         self._attempts: MemoryTable | None = None
         self._metrics = MemoryTable("metrics")
         self._recorder: EventRecorder | None = None
+        self._keeps_links = keeping is not None and keeping.links
         if keeping is not None:
             if keeping.attempts:
                 self._attempts = MemoryTable("attempts")
@@ -111,7 +112,7 @@ class History:
         return table.sort_values("time_s", kind="stable", ignore_index=True)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return ``rounds``, ``deliveries``, ``events`` and, where recorded, ``attempts`` and metrics."""
+        """Return ``rounds``, ``deliveries``, ``events`` and, where recorded, ``links``, ``attempts`` and metrics."""
         tables = {"rounds": MemoryTable("rounds"), "deliveries": MemoryTable("deliveries"), "events": self._events}
         if self._rounds:
             for name, columns in RoundBatch.of(self._rounds).tables.items():
@@ -119,6 +120,9 @@ class History:
                 tables[name].append([replica, *columns.values()])
         if self._recorder is not None:
             self._recorder.flush()
+        if self._keeps_links:
+            tables["links"] = MemoryTable("links")
+            tables["links"].append(link_columns(self._replica, self._rounds))
         if self._attempts is not None:
             tables["attempts"] = self._attempts
         if len(self._metrics):

@@ -334,6 +334,7 @@ def access_context(
         stop_s=scenario.stop_s,
         warmup_s=scenario.warmup,
         pulse=pulse,
+        reports_links=scenario.reports_links,
     )
 
 

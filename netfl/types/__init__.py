@@ -14,7 +14,7 @@ from netfl.types.learner_reports import QUERIES, Divergence, LearnerReport
 from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationInfo, Observed
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
-from netfl.types.rounds import Delivery, Round, RoundBatch, RoundProgress, ignore_progress, round_number
+from netfl.types.rounds import Delivery, LinkReport, Round, RoundBatch, RoundProgress, ignore_progress, round_number
 
 __all__ = [
     "KINDS",
@@ -31,6 +31,7 @@ __all__ = [
     "Ints",
     "Law",
     "LearnerReport",
+    "LinkReport",
     "NullRecorder",
     "ObservationAge",
     "ObservationInfo",

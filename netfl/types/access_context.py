@@ -72,6 +72,7 @@ class AccessContext:
         held: number of training examples of each user, ``[users]``; ``None`` without data.
         pulse: called now and then with the progress of the open round; an exception that it raises ends the round.
         controls: settings that a caller changes before each round; ``None`` in a run.
+        reports_links: whether deliveries state how they came over the air, ``Delivery.link``.
     """
 
     users: int
@@ -89,6 +90,7 @@ class AccessContext:
     held: Floats | None = None
     pulse: Callable[[RoundProgress], None] = ignore_progress
     controls: RoundControls | None = None
+    reports_links: bool = False
 
     def bits_of(self, users: Ints) -> float:
         """Return the size of the updates of *users* together."""

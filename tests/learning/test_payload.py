@@ -59,6 +59,7 @@ def exchange(rule):
             newest_rates=torch.ones(2),
             losses=torch.ones(1) if rule.needs_losses else None,
             messages=None if message is None else message[None].clone(),
+            links={name: torch.ones(1) for name in rule.reads_links},
         )
         current, state = rule.step(state, current, updates)
         message = rule.message(state)

@@ -25,7 +25,7 @@ def contents(folder, names=(*TIMES, *WHOLE)):
 
 
 def scenario(**changes):
-    record = {"events": "all", "attempts": True, "versions": True}
+    record = {"events": "all", "attempts": True, "links": True, "versions": True}
     return a_scenario(replicas=2, rounds=12, record=record, **changes)
 
 

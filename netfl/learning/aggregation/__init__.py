@@ -27,6 +27,8 @@ complete::
   states it in `Aggregation.needs_whole_models`: it would compute something else than its users.
 - An access may deliver updates without some of their parts.  A rule that is right for them states it in
   `Aggregation.accepts_parts` or, if it needs to know which parts arrived, in `Aggregation.reads_parts`.
+- A rule that uses how updates came over the air, such as their SNR, names it in `Aggregation.reads_links`, and finds
+  it in `Updates.links`.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
 """
 
@@ -34,7 +36,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from netfl.errors import Fault
@@ -71,6 +73,8 @@ class Updates:
         has_repeats: whether a user occurs more than once, or may.
         received: whether each number of the models arrived, ``[k, parameters + 1]``; the models have the base in its
             place otherwise.  ``None`` if all arrived; only if `Aggregation.reads_parts`.
+        links: how each update came over the air: the fields of `netfl.types.LinkReport` that `Aggregation.reads_links`
+            names, ``[k]`` each in the type of the models, in dB, seconds and joules.
     """
 
     round: int
@@ -86,6 +90,7 @@ class Updates:
     messages: Tensor | None = None
     has_repeats: bool = True
     received: Tensor | None = None
+    links: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class Aggregation(Spec):
@@ -186,6 +191,11 @@ class Aggregation(Spec):
     def reads_parts(self) -> bool:
         """True if `step` reads `Updates.received`."""
         return False
+
+    @property
+    def reads_links(self) -> frozenset[str]:
+        """The fields of `netfl.types.LinkReport` that `step` reads in `Updates.links`, such as ``snr_db``."""
+        return frozenset()
 
     @property
     def needs_whole_models(self) -> bool:

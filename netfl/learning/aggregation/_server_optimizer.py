@@ -86,6 +86,10 @@ class ServerOptimiser(Aggregation):
         return self.inner.reads_parts
 
     @property
+    def reads_links(self) -> frozenset[str]:
+        return self.inner.reads_links
+
+    @property
     def needs_whole_models(self) -> bool:
         return self.inner.needs_whole_models
 

@@ -257,6 +257,12 @@ class FadingMedium(Medium):
         causes, snr_db = self._receptions(transmission, is_disturbed)
         return mark_interrupted(transmission, causes), snr_db
 
+    def gain_db(self, transmission: Transmission, snr_db: Floats) -> Floats:
+        gain_db = snr_db - share_gain_db(transmission.share) - self._link_budget.unit_snr_db(transmission.ids)
+        if transmission.power_offset_db is not None:
+            gain_db = gain_db - transmission.power_offset_db
+        return np.asarray(gain_db)
+
     def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
         ids = transmission.ids

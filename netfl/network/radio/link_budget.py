@@ -115,6 +115,11 @@ class LinkBudget:
         means_db = [np.mean(_known_gains_db(gain, users, times_s), axis=0) for gain in self._gains]
         return np.array(means_db).reshape(len(means_db), len(users))
 
+    def unit_snr_db(self, users: Ints) -> Floats:
+        """Return the SNR of each user at a gain of 0 dB, antennas included: radiated power over noise, ``[n]``."""
+        power_dbm = one_if_equal(self.radios.power_dbm)
+        return np.full(len(users), _of(power_dbm, users)) - _of(self._noise_dbm, users)
+
     def mean_snr_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
         """Return the SNR of each user, its gains averaged in dB over *times_s*, ``[n]``."""
         gains_db = self.mean_gains_db(users, times_s)

@@ -110,6 +110,13 @@ class Medium:
         causes = ["collided" if transmission.is_disturbed else ""] * n
         return mark_interrupted(transmission, causes), unknown_snr(n)
 
+    def gain_db(self, transmission: Transmission, snr_db: Floats) -> Floats:
+        """Return the gain of each link, received over radiated power, from the SNRs of `outcomes`, ``[n]``.
+
+        NaN without a radio.
+        """
+        return unknown_snr(len(snr_db))
+
     def choose(
         self,
         ids: Ints,

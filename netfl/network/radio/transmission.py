@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from netfl.network.layout import NodeId
+from netfl.network.link_log import LinkUse
 from netfl.network.periods import SLACK, STEPS
 from netfl.types import Floats, Ints
 
@@ -68,6 +69,7 @@ class Transmission:
         power_offset_db: power of each sender above that of its radio, ``[n]``; ``None`` if no user has another power.
         outside: power of the interference from outside of the network in each share, over the noise in the whole band,
             ``[n]``; ``None`` for no such interference.
+        link_uses: record of each sender's link; empty where nothing asks for it.
         interferers: other transmissions that overlap with it.
     """
 
@@ -86,6 +88,7 @@ class Transmission:
     share: float | Floats | None = None
     power_offset_db: Floats | None = None
     outside: Floats | None = None
+    link_uses: Sequence[LinkUse | None] = ()
     interferers: list[Transmission] = field(default_factory=list)
 
     @property

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from netfl.network.attempt_log import CAUSES
 from netfl.network.clock import Clock, call_after
 from netfl.network.layout import NodeId
+from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.collision_repeats import CollisionRepeats
@@ -147,6 +148,7 @@ class TransmitPath:
         self._channel = air.channel
         self._queue = queue
         self._attempt_log = queue.log.attempts
+        self._link_log = queue.log.links
         self._records_starts = self._attempt_log.records_starts
         self._records_ends = self._attempt_log.records_ends
         self._streams = streams
@@ -191,8 +193,17 @@ class TransmitPath:
             interrupted = _mark_unpaid(cut_off, shares)
             if shares is not None:  # batteries have paid
                 self._queue.check_power(group.users, start_s)
+        paid_s: float | Floats = group.airtime_s
+        if shares is not None:
+            paid_s = group.airtime_s * shares
         if medium.energy is not None:
-            medium.energy.send(group.ids, group.airtime_s if shares is None else group.airtime_s * shares)
+            medium.energy.send(group.ids, paid_s)
+        link_uses: Sequence[LinkUse | None] = ()
+        if self._link_log is not None:
+            energy_j = None
+            if medium.energy is not None:
+                energy_j = medium.energy.sending_j(group.ids, paid_s)
+            link_uses = self._link_log.send(group.ids, frames.base, group.airtime_s, energy_j)
 
         # they enter the air, where they meet other transmissions
         transmission = Transmission(
@@ -211,6 +222,7 @@ class TransmitPath:
             group.share,
             medium.power_offset_db(group.ids),
             medium.outside_of(group.ids),
+            link_uses,
         )
         if not self.transmissions:
             self._busy_since_s = start_s
@@ -249,6 +261,8 @@ class TransmitPath:
 
         # received messages go on to the server, the queue keeps or ends the others
         messages = self._queue.end(transmission.frames, causes, transmission.limit, now_s)
+        if transmission.link_uses:
+            self._note_links(transmission, messages, causes, snr_db)
         if len(messages) > 1:  # received at one instant: no user comes first by its number
             order = self._streams.field("received together").order([each.user for each in messages], self.attempts)
             messages = [messages[place] for place in order]
@@ -257,6 +271,23 @@ class TransmitPath:
 
         # the MAC learns which users can send again; one whose update was replaced on the air could not before
         self._notify(users)
+
+    def _note_links(
+        self, transmission: Transmission, messages: Sequence[Message], causes: Sequence[str], snr_db: Floats
+    ) -> None:
+        """Note the links of frames that were received, and let the messages that they carry know them."""
+        gain_db = self._medium.gain_db(transmission, snr_db)
+        use_of = {}
+        for place, (user, use) in enumerate(zip(transmission.ids.tolist(), transmission.link_uses, strict=True)):
+            if use is None or causes[place]:
+                continue
+            use.snr_db = float(snr_db[place])
+            use.gain_db = float(gain_db[place])
+            use.mode = transmission.mode
+            use_of[user] = use
+        for message in messages:
+            if message.user in use_of:
+                message.note_link(use_of[message.user])
 
     def _note_repeats(self, transmission: Transmission, causes: Sequence[str], now_s: float) -> None:
         """Follow users that have collided until their next attempts."""

@@ -119,6 +119,8 @@ class UpdateQueue(TxQueue):
         self.ready_s[users] = ready_s
         if self._sizes is not None:
             self._sizes[users] = self._next_sizes[users]
+        if self.log.links is not None:
+            self.log.links.begin(self.ids[users])
 
     def supersede(self, users: Users, at_s: Floats) -> None:
         """End those updates of *users* that newer ones end at once; `put` or `clear` comes next."""

@@ -1,0 +1,110 @@
+"""How deliveries came over the air, compared with what the table of attempts holds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.small_network import make
+
+RAYLEIGH = [{"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"}, {"kind": "rayleigh", "coherence": "3 s"}]
+SNR_ONLY = {"radio": {"power": "14 dBm", "bandwidth": "125 kHz"}, "channel": RAYLEIGH}
+WAIT = {"kind": "first", "m": 3, "deadline": "60 s"}
+ENERGY = {"transmit": "2 W", "per_training": "5 J"}
+ARQ = {"grain": "packet", "mtu": "30 bytes", "arq": {"timeout": "0.5 s", "retries": 5}}
+CASES = {
+    "slotted_aloha": {"mac": {"kind": "slotted_aloha", "probability": 0.4}},
+    "pure_aloha": {"mac": {"kind": "pure_aloha", "backoff": "5 s"}},
+    "lorawan": {
+        "mac": {"kind": "lorawan"},
+        "reception": {"kind": "lora"},
+        "update_size": "100 bytes",
+        "round": {"kind": "first", "m": 2, "deadline": "1 h"},
+    },
+    "fdma": {"mac": {"kind": "fdma"}},
+    "rates that follow the SNR": {"mac": {"kind": "fdma"}, "reception": {"kind": "shannon"}},
+    "repeats": {"mac": {"kind": "round_robin"}, "transport": ARQ},
+    "erased parts": {
+        "mac": {"kind": "round_robin", "max_attempts": 1},
+        "transport": {"grain": "packet", "mtu": "30 bytes", "loss": "erase"},
+    },
+    "asynchronous": {
+        "mac": {"kind": "slotted_aloha", "probability": 0.4},
+        "round": "asynchronous",
+        "on_new_version": "ignore",
+    },
+    "finish": {"mac": {"kind": "slotted_aloha", "probability": 0.4}, "on_new_version": "finish"},
+    "traffic": {
+        "mac": {"kind": "round_robin"},
+        "traffic": {"kind": "poisson", "source": "users", "rate": 0.3, "size": {"mean": "20 bytes"}},
+    },
+    "exempt users": {
+        "mac": {"kind": "slotted_aloha", "probability": 0.4},
+        "exempt": {"contention": [1], "airtime": [2]},
+    },
+}
+
+
+def links_of(users=4, rounds=8, **overrides):
+    """Run the network with links; return its rounds and the columns of all attempts."""
+    access, context, log = make(users, rounds, **overrides)
+    played = [*access.rounds(replace(context, reports_links=True))]
+    attempts = {name: np.concatenate([part[name] for part in log.attempts]) for name in log.attempts[0]}
+    return played, attempts
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_links_are_those_of_the_attempts(name):
+    """Airtime and energy are sums over the attempts of an update, the rest is that of its last received frame."""
+    settings = SNR_ONLY | {"round": WAIT, "energy": ENERGY} | CASES[name]
+    rounds, attempts = links_of(**settings)
+    deliveries = [delivery for each in rounds for delivery in each.deliveries]
+    assert len(deliveries) > 5
+    for delivery in deliveries:
+        is_own = (attempts["user"] == delivery.user) & (attempts["base"] == delivery.base)
+        is_own &= (attempts["start_s"] >= delivery.sent_s) & (attempts["start_s"] < delivery.arrived_s)
+        assert is_own.sum() == delivery.attempts
+        airtime_s = attempts["airtime_s"][is_own].sum()
+        assert delivery.link.airtime_s == pytest.approx(airtime_s, rel=1e-12)
+        assert delivery.link.energy_j == pytest.approx(2.0 * airtime_s, rel=1e-12)
+        last = np.flatnonzero(is_own & (attempts["outcome"] == "received"))[-1]
+        assert delivery.link.snr_db == attempts["snr_db"][last]
+        assert delivery.link.mode == attempts["mode"][last]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rounds_are_the_same_without_links(name):
+    settings = SNR_ONLY | {"round": WAIT, "energy": ENERGY} | CASES[name]
+    rounds, _ = links_of(**settings)
+    access, context, _ = make(4, 8, **settings)
+    silent = [*access.rounds(context)]
+    assert repr(silent) == repr(rounds)
+    assert all(delivery.link is None for each in silent for delivery in each.deliveries)
+
+
+@pytest.mark.parametrize("mac", ["tdma", "fdma"])
+def test_the_gain_is_that_of_channel_and_antennas(mac):
+    """Whatever power, band, share of it and noise figure the user has."""
+    radio = {"power": [20.0, 14.0, 17.0], "bandwidth": "125 kHz", "noise_figure": "6 dB", "antenna_gain": "2 dB"}
+    rounds, _ = links_of(
+        3, 4, mac={"kind": mac}, radio=radio, channel=[{"kind": "constant", "gain": "-95 dB"}], round=WAIT
+    )
+    for delivery in (delivery for each in rounds for delivery in each.deliveries):
+        share_db = 10.0 * np.log10(3.0) if mac == "fdma" else 0.0
+        noise_dbm = -174.0 + 10.0 * np.log10(125e3) + 6.0
+        assert delivery.link.gain_db == pytest.approx(-93.0, abs=1e-9)
+        expected_db = radio["power"][delivery.user] - 93.0 - noise_dbm
+        if mac == "tdma":
+            assert delivery.link.snr_db == pytest.approx(expected_db + share_db, abs=0.1)
+        assert np.isnan(delivery.link.energy_j)
+
+
+def test_a_network_without_a_radio_knows_airtimes_alone():
+    mac = {"kind": "csma_ca", "standard": "802.11b"}
+    settings = {"mac": mac, "radio": None, "channel": [], "reception": None}
+    rounds, attempts = links_of(**settings)
+    delivery = rounds[0].deliveries[0]
+    is_own = (attempts["user"] == delivery.user) & (attempts["base"] == 0)
+    assert delivery.link.airtime_s == pytest.approx(attempts["airtime_s"][is_own].sum())
+    assert np.isnan([delivery.link.snr_db, delivery.link.gain_db, delivery.link.energy_j]).all()
+    access, _, _ = make(4, 8, **settings)
+    assert access.info.link_values == {"airtime_s", "mode"}
