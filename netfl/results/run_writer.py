@@ -242,6 +242,7 @@ class RunWriter(RunObserver):
         return [
             ({"rounds": float(statistics.rounds)} if counts_rounds else {})
             | (statistics.final_metrics(recorder.counts) if has_rounds else {"simulated_s": statistics.simulated_s})
+            | ({"parts_lost_share": statistics.parts_lost_share} if "erasures" in self.tables else {})
             | recorder.values
             | learned.get(replica, {})
             | costs.get(replica, {})
@@ -264,6 +265,8 @@ class RunWriter(RunObserver):
             if "erasures" in self.tables:
                 for replica, rounds in zip(self._replicas, of_replicas, strict=True):
                     self.tables["erasures"].append(erasure_columns(replica, rounds))
+                for statistics, rounds in zip(self._statistics, of_replicas, strict=True):
+                    statistics.count_lost_parts(rounds)
             self._waiting = []
 
     def _add_batches(self, batches: Sequence[RoundBatch | None]) -> None:
