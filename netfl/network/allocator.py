@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from netfl.errors import Fault, NetflError, ScenarioError
-from netfl.network.allocation import Allocation, AllocationRequest, Decision
+from netfl.network.allocation import MIN_FREQUENCY, MIN_POWER, Allocation, AllocationRequest, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
 from netfl.network.tower import Tower
@@ -17,6 +17,8 @@ from netfl.types import Floats, Users
 from netfl.units import db_to_linear
 
 _REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
+_LEAST = {"share": 0.0, "power": MIN_POWER, "frequency": MIN_FREQUENCY}
+"""Least fraction of each part of a decision."""
 _ROUNDING = 1e-9
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
@@ -112,11 +114,11 @@ class RoundAllocator:
                 values = np.asarray(given, float)
             except (TypeError, ValueError):
                 raise self._error(f"{name} is {given!r}: not a fraction for each of {users} users") from None
-            is_fraction = (values >= 0.0) & (values <= 1.0 + _ROUNDING)
-            if name != "share":
-                is_fraction &= values > 0.0
+            least = _LEAST[name]
+            is_fraction = (values >= least) & (values <= 1.0 + _ROUNDING)
             if values.shape != (users,) or not is_fraction.all():
-                raise self._error(f"{name} is {values!r}: not a fraction for each of {users} users")
+                bound = f" of at least {least:g}" if least else ""
+                raise self._error(f"{name} is {values!r}: not a fraction{bound} for each of {users} users")
         total = float(np.sum(decision.share))
         if total > 1.0 + _ROUNDING:
             raise self._error(f"the shares of the users of {tower} add up to {total:.6g}, more than the band")

@@ -40,6 +40,11 @@ import numpy as np
 from netfl.registry import Spec, exported_models
 from netfl.types import Floats, Ints
 
+MIN_FREQUENCY = 1e-3
+"""Smallest fraction of a processor's frequency, of an allocation as of a caller."""
+MIN_POWER = 1e-20
+"""Smallest fraction of a radio's power, -200 dB."""
+
 
 @dataclass(frozen=True, slots=True)
 class AllocationRequest:
@@ -80,8 +85,8 @@ class Decision:
     Args:
         share: fraction of the band, ``[n]``; they add up to at most 1.  A user without a share takes no part in the
             round.
-        power: fraction of the power of the radio, ``[n]``, above 0.
-        frequency: fraction of the frequency of ``compute``, ``[n]``, above 0.
+        power: fraction of the power of the radio, ``[n]``, at least `MIN_POWER`.
+        frequency: fraction of the frequency of ``compute``, ``[n]``, at least `MIN_FREQUENCY`.
     """
 
     share: Floats
