@@ -17,8 +17,8 @@ from netfl.types import Floats, Users
 from netfl.units import db_to_linear
 
 _REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
-_LEAST = {"share": 0.0, "power": MIN_POWER, "frequency": MIN_FREQUENCY}
-"""Least fraction of each part of a decision."""
+_SMALLEST = {"share": 0.0, "power": MIN_POWER, "frequency": MIN_FREQUENCY}
+"""Smallest fraction of each part of a decision."""
 _ROUNDING = 1e-9
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
@@ -114,10 +114,10 @@ class RoundAllocator:
                 values = np.asarray(given, float)
             except (TypeError, ValueError):
                 raise self._error(f"{name} is {given!r}: not a fraction for each of {users} users") from None
-            least = _LEAST[name]
-            is_fraction = (values >= least) & (values <= 1.0 + _ROUNDING)
+            smallest = _SMALLEST[name]
+            is_fraction = (values >= smallest) & (values <= 1.0 + _ROUNDING)
             if values.shape != (users,) or not is_fraction.all():
-                bound = f" of at least {least:g}" if least else ""
+                bound = f" of at least {smallest:g}" if smallest else ""
                 raise self._error(f"{name} is {values!r}: not a fraction{bound} for each of {users} users")
         total = float(np.sum(decision.share))
         if total > 1.0 + _ROUNDING:
