@@ -18,6 +18,7 @@ from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
 from netfl.access.selection._base import WithSelection
 from netfl.errors import Fault
+from netfl.network.allocation import MIN_FREQUENCY
 from netfl.network.build import build_layout, build_network, compute_streams, open_budget
 from netfl.network.simulator import NetworkSimulator
 from netfl.network.spec import NetworkSpec
@@ -28,7 +29,7 @@ from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 
 _POWER_RANGE_DB = (-200.0, 200.0)
 """Range of the power of a user relative to that of the radio."""
-_FREQUENCY_RANGE = (1e-3, 1.0)
+_FREQUENCY_RANGE = (MIN_FREQUENCY, 1.0)
 """Range of the frequency of a processor relative to that of ``compute``."""
 
 

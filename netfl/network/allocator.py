@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from netfl.errors import Fault, NetflError, ScenarioError
-from netfl.network.allocation import Allocation, AllocationRequest, Blocks, Decision
+from netfl.network.allocation import MIN_FREQUENCY, MIN_POWER, Allocation, AllocationRequest, Blocks, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
 from netfl.network.tower import Tower
@@ -18,6 +18,8 @@ from netfl.units import db_to_linear
 
 _REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
 _BLOCK_REMEDY = "return request.blocks.decision(block, power) with one block for each user at most, and -1 for none"
+_SMALLEST = {"share": 0.0, "power": MIN_POWER, "frequency": MIN_FREQUENCY}
+"""Smallest fraction of each part of a decision."""
 _ROUNDING = 1e-9
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
@@ -145,11 +147,11 @@ class RoundAllocator:
                 values = np.asarray(given, float)
             except (TypeError, ValueError):
                 raise self._error(f"{name} is {given!r}: not a fraction for each of {users} users") from None
-            is_fraction = (values >= 0.0) & (values <= 1.0 + _ROUNDING)
-            if name != "share":
-                is_fraction &= values > 0.0
+            smallest = _SMALLEST[name]
+            is_fraction = (values >= smallest) & (values <= 1.0 + _ROUNDING)
             if values.shape != (users,) or not is_fraction.all():
-                raise self._error(f"{name} is {values!r}: not a fraction for each of {users} users")
+                bound = f" of at least {smallest:g}" if smallest else ""
+                raise self._error(f"{name} is {values!r}: not a fraction{bound} for each of {users} users")
         total = float(np.sum(decision.share))
         if total > 1.0 + _ROUNDING:
             raise self._error(f"the shares of the users of {tower} add up to {total:.6g}, more than the band")

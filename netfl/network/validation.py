@@ -285,6 +285,13 @@ def _radio_faults(spec: NetworkSpec) -> Iterator[Fault]:
         if "noise_figure" in radio.differing:
             reason = "without a downlink, on which alone users receive"
             yield Fault("radio.noise_figure", f"has no effect by user {reason}", None, "give one number")
+        elif radio.tower.noise_figure is not None:
+            yield from no_effect(
+                radio,
+                ["noise_figure"],
+                "beside radio.tower.noise_figure and without a downlink, on which alone users receive",
+                prefix="radio.",
+            )
         return
     if radio.tower.power is not None and spec.downlink.power is not None:
         problem = "the power of towers is given twice: downlink.power has it, too"

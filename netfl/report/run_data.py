@@ -212,6 +212,19 @@ class RunData:
         return aggregates.outcomes(self.run.events)
 
     @cached_property
+    def lost_share(self) -> float | None:
+        """Mean share of its parts that a delivered update lacks; ``None`` if the run has no parts, or no deliveries.
+
+        It is that of the metric ``parts_lost_share``, computed from the tables, so that unfinished runs have it, too.
+        """
+        deliveries = self.run.deliveries.groupby("replica").size()
+        if "erasures" not in self.run.tables or self.lacks("deliveries") or deliveries.empty:
+            return None
+        erasures = self.run.table("erasures")
+        shares = (1.0 / erasures["parts"]).groupby(erasures["replica"]).sum()
+        return float((shares.reindex(deliveries.index, fill_value=0.0) / deliveries).mean())
+
+    @cached_property
     def failures(self) -> pd.DataFrame:
         """Failed attempts."""
         return aggregates.failures(self.run.events)

@@ -50,6 +50,7 @@ def run_summary(data: RunData) -> list[str]:
         *sentences("selection", data),
         *sentences("duration", data, caption("warmup", data)),
         *outcome_sentences(data),
+        *sentences("contents", data),
     ]
 
 

@@ -22,7 +22,7 @@ from netfl.errors import MachineError, NetflError, __version__
 from netfl.formats import FORMAT
 from netfl.results import digests
 from netfl.results.atomic_write import write_json
-from netfl.results.payload import billing_of
+from netfl.results.payload import billing_of, codec_note
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario
 from netfl.types import Divergence, RunObserver, RunProgress, RunStart
@@ -69,8 +69,10 @@ class Manifest(RunObserver):
         had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
         earlier = [each for place, each in enumerate(had) if each != versions() and each not in had[:place]]
         billing = None
+        codecs = ""
         if "flower" not in (facts or {}):  # the messages of an app have their own sizes
             billing = billing_of(scenario)
+            codecs = codec_note(scenario)
         self._facts: dict[str, Any] = {
             "format": FORMAT,
             "scenario": scenario.name,
@@ -87,6 +89,7 @@ class Manifest(RunObserver):
             **({"warnings": [*warnings]} if warnings else {}),
             **({"training": training} if training else {}),
             **({} if billing is None else {"payload": billing.facts}),
+            **({"codecs": codecs} if codecs else {}),
             "versions": versions(),
             **({"versions_before": earlier} if earlier else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},

@@ -291,6 +291,7 @@ _ACCESS: tuple[Metric, ...] = (
         label="attempts per update, delivered ones only",
         views={"costs": "Attempts of a delivered update"},
     ),
+    Metric(name="parts_lost_share", label="parts lost of delivered updates", unit="%", rank=4, views={"points": ""}),
     Metric(name="attempts"),
     Metric(name="packets_sent"),
     Metric(name="packets_retransmitted"),

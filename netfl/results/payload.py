@@ -1,4 +1,4 @@
-"""Billing of learners that send different numbers of bits on one trace, as tables of costs state it."""
+"""Sizes of messages, as runs state them: billing of learners with different payloads, and what codecs save."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from netfl.learning.codec import NUMBER_BITS, Codec
 from netfl.learning.payload import largest_payload, list_payloads, model_payload
+from netfl.registry import kind_of
+from netfl.results.formatting import format_setting, percent
 from netfl.scenario.scenario import Scenario
 from netfl.types import Payload
 
@@ -70,6 +73,32 @@ def billing_of(scenario: Scenario) -> Billing | None:
     if len({*payloads.values()}) == 1:
         return None
     return Billing("largest", payloads, largest_payload(payloads))
+
+
+def codec_note(scenario: Scenario) -> str:
+    """Return a sentence on the codecs of *scenario* and the sizes of its messages; empty without codecs."""
+    codecs = scenario.codecs
+    if not codecs.named or scenario.model is None or scenario.data is None:
+        return ""
+    whole = model_payload(scenario.learners, scenario.model, scenario.data)
+    coded = model_payload(scenario.learners, scenario.model, scenario.data, codecs)
+    parts = []
+    if codecs.up is not None:
+        parts.append(_coded_size(f"updates by {_codec_name(codecs.up)}", coded.uplink_bits, whole.uplink_bits))
+    if codecs.down is not None:
+        parts.append(_coded_size(f"versions by {_codec_name(codecs.down)}", coded.downlink_bits, whole.downlink_bits))
+    return f"Encoded: {'; '.join(parts)}, in place of {NUMBER_BITS} bits a number."
+
+
+def _codec_name(codec: Codec) -> str:
+    """Return the kind of a codec, with its settings in parentheses."""
+    settings = codec.model_dump(exclude={"kind"}, exclude_none=True)
+    values = ", ".join(f"{name}: {format_setting(value)}" for name, value in settings.items())
+    return f"{kind_of(type(codec))} ({values})" if values else kind_of(type(codec))
+
+
+def _coded_size(encoded: str, coded_bits: float, whole_bits: float) -> str:
+    return f"{encoded}, {coded_bits:,.0f} bits ({percent(coded_bits / whole_bits)} of {whole_bits:,.0f})"
 
 
 def billing_note(manifest: Mapping[str, Any]) -> str:

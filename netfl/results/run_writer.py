@@ -244,6 +244,7 @@ class RunWriter(RunObserver):
         return [
             ({"rounds": float(statistics.rounds)} if counts_rounds else {})
             | (statistics.final_metrics(recorder.counts) if has_rounds else {"simulated_s": statistics.simulated_s})
+            | ({"parts_lost_share": statistics.parts_lost_share} if "erasures" in self.tables else {})
             | recorder.values
             | learned.get(replica, {})
             | costs.get(replica, {})
@@ -268,6 +269,9 @@ class RunWriter(RunObserver):
                     continue
                 for replica, rounds in zip(self._replicas, of_replicas, strict=True):
                     self.tables[name].append(to_columns(replica, rounds))
+            if "erasures" in self.tables:
+                for statistics, rounds in zip(self._statistics, of_replicas, strict=True):
+                    statistics.count_lost_parts(rounds)
             self._waiting = []
 
     def _add_batches(self, batches: Sequence[RoundBatch | None]) -> None:

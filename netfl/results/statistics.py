@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.counters import delays, jain
-from netfl.types import OUTCOMES, LearnerReport, RoundBatch
+from netfl.types import OUTCOMES, LearnerReport, Round, RoundBatch
 
 HALF = ".ci95"
 """End of the name of a metric's half interval in a summary."""
@@ -164,6 +164,7 @@ class RoundStatistics:
         self.rounds = 0
         self.simulated_s = 0.0
         self._uplink_bits = self._downlink_bits = 0.0
+        self._lost_shares = 0.0
         self._totals = array("d")
 
     def extend(self, batch: RoundBatch) -> None:
@@ -183,6 +184,18 @@ class RoundStatistics:
         self._downlink_bits = float(downlink_bits[-1])
         totals = np.stack([batch.closed_s, uplink_bits, downlink_bits, rounds["energy_J"]], axis=1)
         self._totals.frombytes(totals.tobytes())
+
+    def count_lost_parts(self, rounds: Sequence[Round]) -> None:
+        """Count the parts that deliveries of *rounds* lack, of accesses that erase parts."""
+        for each in rounds:
+            for delivery in each.deliveries:
+                if delivery.received is not None:
+                    self._lost_shares += delivery.received.count(False) / len(delivery.received)
+
+    @property
+    def parts_lost_share(self) -> float:
+        """Mean share of its parts that a delivered update lacks; NaN without deliveries."""
+        return _ratio(self._lost_shares, len(self._delays))
 
     def until(self, index: int) -> dict[str, float]:
         """Return the cost until the end of round *index*: time, bits on uplink and downlink, and joules if counted."""

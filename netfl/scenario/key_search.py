@@ -31,6 +31,8 @@ def place_remedy(key: str, root: type[Spec]) -> str:
         for path in paths:
             if re.fullmatch(_pattern(path), f"{section}.{word}"):
                 return f"{word} is a key of kind: {' or '.join(found[path])}"
+        if section and paths == [name]:
+            return f"{name} is a key of the scenario itself, beside {section.partition('.')[0]}"
         if len(paths) == 1 or (paths and not section):  # from inside a section, several others are no hint
             return f"write it as {' or '.join(paths[:_MOST_PATHS])}"
     return ""

@@ -142,3 +142,24 @@ def test_synonyms_are_normalised_and_lead_to_words_of_scenarios():
 
 def _is_known(word):
     return any(word in list_kinds(base_of(family)) for family in FAMILIES) or bool(find_paths(word, Scenario))
+
+
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [
+        (
+            "  transport: {grain: packet, fec: {k: 4, n: 6}}",
+            "access.transport.fec.k: unknown key; did you mean 'data'?",
+        ),
+        (
+            "  transport: {grain: packet, fec: {k: 4, n: 6}}",
+            "access.transport.fec.n: unknown key; did you mean 'total'?",
+        ),
+        ("  topology: {kind: star, radius: 1 km, users: 4}", "users is a key of the scenario itself, beside access"),
+    ],
+)
+def test_a_remedy_names_the_key_of_the_model_or_the_top_of_the_scenario(written, remedy):
+    text = NETWORK.replace("  topology: {kind: star, radius: 1 km}\n", "") if "topology" in written else NETWORK
+    with pytest.raises(ScenarioError) as error:
+        load(text + written + "\n")
+    assert remedy in str(error.value)

@@ -341,6 +341,8 @@ def _fit_radio(access, value, has):
         band_hz = 4e3 if channel == "underwater" else BANDWIDTH_HZ
         radio["bandwidth"] = [band_hz * part for part in radio["bandwidth"]]
     access["radio"] |= radio
+    if "tower" in radio and "downlink" not in access:
+        del access["radio"]["noise_figure"]  # of users, who receive on a downlink alone
 
 
 def checked(levels: dict[str, str], *, is_whole: bool = True) -> Row:

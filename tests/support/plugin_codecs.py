@@ -97,3 +97,20 @@ class Dithered(Bare):
     def encode(self, change, draws):
         scale = change.norm(dim=-1, keepdim=True) / 8
         return Encoded((change / scale + draws.uniform(change.shape[-1])).floor() * scale)
+
+
+class HalfPrecision(Codec):
+    """Return half precision, in place of the type of the change."""
+
+    def bits(self, parameters):
+        return 16.0 * parameters
+
+    def encode(self, change, draws):
+        return Encoded(change.half())
+
+
+class SinglePrecision(HalfPrecision):
+    """Return single precision whatever the type of the change."""
+
+    def encode(self, change, draws):
+        return Encoded(change.float())

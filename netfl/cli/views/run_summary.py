@@ -37,6 +37,7 @@ def show_run(run: Run, console: Console | None = None) -> None:
     console = console or open_console()
     if run.summary:
         _print_outcomes(console, run.summary)
+        _print_codecs(console, run)
         _print_silence(console, run)
         _show_metrics(console, run)
         _show_learners(console, run)
@@ -63,6 +64,12 @@ def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:
     if summary.get("replicas", 1) > 1:
         several = "" if "duration_s" in summary else " Updates are summed."
         console.print(mean_sentence(summary["replicas"]) + several)
+
+
+def _print_codecs(console: Console, run: Run) -> None:
+    """Name the codecs, after which the outcomes count updates that hold less than was trained."""
+    if note := run.manifest.get("codecs"):
+        console.print(str(note), soft_wrap=True)
 
 
 def _print_silence(console: Console, run: Run) -> None:

@@ -88,6 +88,12 @@ class Blocks:
         return Decision(share, power, np.ones(len(block)), block)
 
 
+MIN_FREQUENCY = 1e-3
+"""Smallest fraction of a processor's frequency, of an allocation as of a caller."""
+MIN_POWER = 1e-20
+"""Smallest fraction of a radio's power, -200 dB."""
+
+
 @dataclass(frozen=True, slots=True)
 class AllocationRequest:
     """Users of a cell that are selected in a round, with values at full power and full frequency, ``[n]`` each.
@@ -129,8 +135,8 @@ class Decision:
     Args:
         share: fraction of the band, ``[n]``; they add up to at most 1.  A user without a share takes no part in the
             round.
-        power: fraction of the power of the radio, ``[n]``, above 0.
-        frequency: fraction of the frequency of ``compute``, ``[n]``, above 0.
+        power: fraction of the power of the radio, ``[n]``, at least `MIN_POWER`.
+        frequency: fraction of the frequency of ``compute``, ``[n]``, at least `MIN_FREQUENCY`.
         block: number of the block of each user, ``[n]``, -1 for none; ``None`` if the band is no blocks.
     """
 

@@ -17,12 +17,12 @@ IEEE Trans. Wireless Commun. 20(3), 2021, for one round and a fixed local accura
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import optimize
 
-from netfl.network.allocation import AllocationRequest, Decision
+from netfl.network.allocation import MIN_FREQUENCY, AllocationRequest, Decision
 from netfl.network.mac._band_division import snr_in_share
 from netfl.types import Floats
 
@@ -32,8 +32,10 @@ _REFINEMENTS = 5
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _GOLDEN_STEPS = 45
 _MAX_EXPONENT = 700.0
-_MIN_FRACTION = 1e-12
-"""Smallest fraction of power and frequency."""
+_MIN_POWER = 1e-12
+"""Smallest fraction of power that is given."""
+_MIN_W = 1e-12
+"""Power of sending that counts for users whose sending is free."""
 _MIN_S = 1e-60
 """Time that a training has at least, so that its energy is finite."""
 _MAX_DOUBLINGS = 60
@@ -96,7 +98,8 @@ class Tradeoff:
         trains = request.train_s > 0.0
         train_s = request.train_s[trains]
         frequency[trains] = train_s / np.maximum((self.deadline_s - upload_s)[trains], train_s)
-        return Decision(share, np.clip(power, _MIN_FRACTION, 1.0), np.maximum(frequency, _MIN_FRACTION))
+        # below the least frequency, a training costs less than a millionth of that at full frequency
+        return Decision(share, np.clip(power, _MIN_POWER, 1.0), np.maximum(frequency, MIN_FREQUENCY))
 
     def _exponent(self, upload_s: Floats, share: Floats) -> Floats:
         """Return b / (t s B), the bits per second and hertz in the share."""
@@ -114,6 +117,11 @@ class Tradeoff:
         request = self.request
         sending = _columns(request.transmit_w / request.snr, share) * share
         return self._training_slope(upload_s, share) + sending * _power_slope(self._exponent(upload_s, share))
+
+
+def with_costly_sending(request: AllocationRequest) -> AllocationRequest:
+    """Return *request* in which sending costs each user a little, so that no time or power is arbitrary."""
+    return replace(request, transmit_w=np.maximum(request.transmit_w, _MIN_W))
 
 
 def energies_j(request: AllocationRequest, decision: Decision) -> Floats:

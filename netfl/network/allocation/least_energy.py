@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netfl.network.allocation import Allocation, AllocationRequest, Decision, full_power
-from netfl.network.allocation._tradeoff import Tradeoff, least_energy_shares
+from netfl.network.allocation._tradeoff import Tradeoff, least_energy_shares, with_costly_sending
 from netfl.network.mac._band_division import BandRequest, finish_together
 from netfl.types import Law
 from netfl.units import Seconds
@@ -52,6 +52,7 @@ class LeastEnergy(Allocation):
         return self.deadline
 
     def allocate(self, request: AllocationRequest) -> Decision:
+        request = with_costly_sending(request)
         decision = full_power(np.zeros(len(request.snr)))
         needed_shares = Tradeoff(request, self.deadline).least_shares()
         possible = np.flatnonzero(needed_shares <= 1.0)

@@ -13,6 +13,7 @@ from netfl.network.allocation._tradeoff import (
     least_deadline_s,
     least_energy_of_sending_j,
     shares_within_budget,
+    with_costly_sending,
 )
 from netfl.types import Law
 from netfl.units import Joules
@@ -50,6 +51,7 @@ class LeastTime(Allocation):
         return True
 
     def allocate(self, request: AllocationRequest) -> Decision:
+        request = with_costly_sending(request)
         decision = full_power(np.zeros(len(request.snr)))
         possible = np.flatnonzero(least_energy_of_sending_j(request) < self.budget)
         if not possible.size:

@@ -274,6 +274,8 @@ def test_broadcasts_of_scaffold_may_be_coded():
         ("Short", "codec: its method 'decode' gives tensor [2, 3, 6], not tensor [2, 3, 7]"),
         ("Writing", "codec: its method 'encode' writes into its argument change"),
         ("Failing", "codec: its method 'encode' fails on test values: RuntimeError: no … line"),
+        ("HalfPrecision", "codec: its method 'decode' gives tensor [2, 3, 7] of float16, not tensor [2, 3, 7]"),
+        ("SinglePrecision", "codec: its method 'decode' gives tensor [2, 3, 7], not tensor [2, 3, 7] of float64"),
         ("Hidden", "codec: its method 'encode' gives positions, but 'is_sparse' … write is_sparse"),
         ("MixedUpdates", "codec: what is read of an update depends on the updates … each row"),
         ("MixedLanes", "codec: what is read of an update depends on the updates and lanes … each row"),

@@ -294,6 +294,8 @@ class Greedy(Allocation):
 
     def allocate(self, request):
         users = len(request.snr)
+        if self.name == "slow":
+            return Decision(np.full(users, 1 / users), np.ones(users), np.full(users, 1e-4))
         if self.name == "nothing":
             return request.nothing
         if self.name == "none":
@@ -310,7 +312,8 @@ class Greedy(Allocation):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("power", r"power is .* not a fraction for each of 3 users"),
+        ("power", r"power is .* not a fraction of at least 1e-20 for each of 3 users"),
+        ("slow", r"frequency is .* not a fraction of at least 0.001 for each of 3 users"),
         ("share", "shares of the users of tower:0 add up to 3, more than the band"),
         ("nothing", r"fails: AttributeError.*test_allocated_rounds.py, line \d+"),
         ("none", "gives None, which is no Decision"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from netfl.network.allocation import AllocationRequest
+from netfl.network.allocation import MIN_FREQUENCY, AllocationRequest
 from netfl.network.allocation._tradeoff import Tradeoff, energies_j, fastest_upload_s, least_energy_of_sending_j
 from netfl.network.allocation.equal import Equal
 from netfl.network.allocation.least_energy import LeastEnergy
@@ -217,6 +219,25 @@ def test_energy_is_convex_in_the_share():
     middles = 0.5 * (grid[:, 1:] + grid[:, :-1])
     assert tradeoff.slope(middles) == pytest.approx(quotient, rel=1e-2, abs=1e-6)
     assert (np.diff(tradeoff.slope(middles), axis=1) > -1e-9).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [LeastTime(budget=0.05), LeastEnergy(deadline=60.0)])
+def test_sending_may_be_free(model):
+    """Without a power of sending, the decision is that of a power which costs almost nothing."""
+    costly = replace(draw_request(1), transmit_w=np.full(3, 1e-12))
+    free = replace(costly, transmit_w=np.zeros(3))
+    for name in ("share", "power", "frequency"):
+        assert getattr(model.allocate(free), name) == pytest.approx(getattr(model.allocate(costly), name), rel=1e-9)
+
+
+def test_no_processor_is_slower_than_a_caller_may_set_it():
+    """With days for a training of a second, the least frequency costs a millionth of the energy at full frequency."""
+    request = replace(draw_request(2), train_s=np.ones(3), train_j=np.ones(3))
+    decision = LeastEnergy(deadline=1e6).allocate(request)
+    assert decision.frequency.tolist() == [MIN_FREQUENCY] * 3
+    slowest = replace(decision, frequency=np.full(3, 1e-6))
+    assert (energies_j(request, decision) - energies_j(request, slowest)).max() <= 1e-6
 
 
 def powers_of_ten(low, high):

@@ -324,6 +324,8 @@ DEVICES = {"devices": {"watch": {"share": 1.0, "speed": 1}}, "samples": 1}
          "downlink": {"mode": "multicast"}}, "radio.tower.noise_figure", "missing"),
         ({"noise_figure": ["1 dB", "2 dB", "3 dB", "4 dB"], "tower": {"noise_figure": "3 dB"}}, {},
          "radio.noise_figure", "has no effect by user without a downlink"),
+        ({"noise_figure": "6 dB", "tower": {"noise_figure": "3 dB"}}, {},
+         "radio.noise_figure", "has no effect beside radio.tower.noise_figure and without a downlink"),
         ({"power": ["1 dBm", "2 dBm", "3 dBm", "4 dBm"]}, {"broadcast_rate": None, "downlink": {"mode": "multicast"}},
          "downlink.power", "missing"),
         ({"tower": {"power": "30 dBm"}}, {"broadcast_rate": None, "downlink": {"mode": "unicast", "power": "20 dBm"}},
