@@ -21,6 +21,7 @@ from support.run_invariants import check_run, check_tables, tables_of_recorder, 
 import netfl
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError, ScenarioError
+from netfl.learning.data._download import SOURCES
 from netfl.registry import kind_of
 from netfl.scenario import examples
 from netfl.scenario.scenario import validate
@@ -116,9 +117,17 @@ def shortened(name):
     )
 
 
+def use_data(scenario, real_data):
+    """Skip a test whose network needs the data of *scenario*, if they are not here."""
+    kind = kind_of(type(scenario.data)) if scenario.data else None
+    if scenario.access.info.needs_data and kind in SOURCES:
+        real_data(kind)
+
+
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_scenarios_keep_invariants(name, tmp_path):
+def test_shipped_scenarios_keep_invariants(name, tmp_path, real_data):
     scenario = shortened(name)
+    use_data(scenario, real_data)
     with watched() as watch:
         run = (netfl.run if name == "closed_loop" else netfl.trace)(scenario, tmp_path / "run")
     check_run(run, scenario)
@@ -127,9 +136,10 @@ def test_shipped_scenarios_keep_invariants(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
-def test_attempts_of_shipped_scenarios_add_up(name, tmp_path):
+def test_attempts_of_shipped_scenarios_add_up(name, tmp_path, real_data):
     """Events, attempts, users and summary agree, also after a warm-up, in runs with many attempts."""
     whole = netfl.load(examples.examples_folder() / f"{name}.yaml")
+    use_data(whole, real_data)
     if not whole.access.info.is_networked:
         pytest.skip("nothing is sent over the air")
     scenario = whole.at(

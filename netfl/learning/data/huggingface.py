@@ -43,6 +43,7 @@ class Huggingface(UserExamples):
     """
 
     main_key: ClassVar[str] = "path"
+    packages: ClassVar[tuple[str, ...]] = ("datasets",)
     path: str
     """Folder, file, or name in the cache; a relative path starts at the current directory."""
     config: str | None = None
