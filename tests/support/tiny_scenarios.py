@@ -67,8 +67,8 @@ _BESIDE_MODELS = {
 """Keys of the network that a model needs: users that start where the file has them, and blocks of the band."""
 _OF_NETWORKS = {"score", "fedcs"}
 """Selections that need airtimes."""
-_OF_RADIOS = {"average_by_snr"}
-"""Aggregations that read how updates came over the air."""
+_BESIDE_AGGREGATIONS = {"average_by_snr": {"access": SECTION}}
+"""Sections that an aggregation needs: a network, for one that reads how updates came over the air."""
 _BESIDE_FAMILIES = {
     "network/allocation": {
         "mac": {"kind": "fdma", "division": "allocated"},
@@ -119,8 +119,7 @@ def world(family: str, spec: dict, folder: Path) -> dict:
             name, spec = "topology", {"kind": "star", "placement": spec}
         data["access"] |= {{"outage": "outages"}.get(name, name): as_list.get(name, spec)}
     elif name in {"objective", "schedule", "aggregation"}:
-        if spec["kind"] in _OF_RADIOS:
-            data["access"] = copy.deepcopy(SECTION)
+        data |= copy.deepcopy(_BESIDE_AGGREGATIONS.get(spec["kind"], {}))
         data["learners"]["one"] |= {name: spec | _OF_ROUNDS.get(spec["kind"], {})} | _OF_LEARNERS.get(spec["kind"], {})
     else:
         spec = spec | OF_FILES.get((family, spec["kind"]), {})
