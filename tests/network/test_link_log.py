@@ -98,6 +98,26 @@ def test_the_gain_is_that_of_channel_and_antennas(mac):
         assert np.isnan(delivery.link.energy_j)
 
 
+def test_interference_from_outside_changes_the_snr_and_not_the_gain():
+    """A block with as much interference as it has noise has 3 dB less than one without."""
+    noise_dbm = -174.0 + 10.0 * np.log10(125e3 / 2)
+    rounds, _ = links_of(
+        2,
+        12,
+        mac={"kind": "fdma", "division": "blocks", "interference": [f"{noise_dbm} dBm", "-300 dBm"]},
+        allocation={"kind": "block_assignment", "method": "random", "weights": "equal", "redraw": True},
+        reception={"kind": "waterfall", "threshold": "0 dB", "fading": "rayleigh"},
+        radio={"power": "14 dBm", "bandwidth": "125 kHz"},
+        channel=[{"kind": "constant", "gain": "-95 dB"}],
+        round={"kind": "available", "deadline": "1 h"},
+    )
+    links = [delivery.link for each in rounds for delivery in each.deliveries]
+    np.testing.assert_allclose([link.gain_db for link in links], -95.0)
+    snr_db = 14.0 - 95.0 - noise_dbm
+    blocks = {round(snr_db - link.snr_db, 6) for link in links}
+    assert blocks == {0.0, round(10.0 * np.log10(2.0), 6)}
+
+
 def test_a_network_without_a_radio_knows_airtimes_alone():
     mac = {"kind": "csma_ca", "standard": "802.11b"}
     settings = {"mac": mac, "radio": None, "channel": [], "reception": None}

@@ -258,7 +258,8 @@ class FadingMedium(Medium):
         return mark_interrupted(transmission, causes), snr_db
 
     def gain_db(self, transmission: Transmission, snr_db: Floats) -> Floats:
-        gain_db = snr_db - share_gain_db(transmission.share) - self._link_budget.unit_snr_db(transmission.ids)
+        share_db = share_gain_db(transmission.share, transmission.outside)
+        gain_db = snr_db - share_db - self._link_budget.unit_snr_db(transmission.ids)
         if transmission.power_offset_db is not None:
             gain_db = gain_db - transmission.power_offset_db
         return np.asarray(gain_db)
