@@ -176,9 +176,12 @@ class NetworkAccess(NetworkSpec, WithSelection):
             seen = " and ".join(self.allocation.observes)
             other = "allocation: equal"
             if self.allocation.assigns_blocks:
-                other = "random blocks"
+                other = "method: random_blocks"
+            time = "present"
+            if self.reception is not None and self.reception.averages_fading:
+                time = "mean"
             yield (
-                f"access.allocation: the towers see the present {seen} of users without cost or delay, as no real "
+                f"access.allocation: the towers see the {time} {seen} of users without cost or delay, as no real "
                 f"tower can; compare it with {other}"
             )
         max_selected = self.selection.max_selected(context.users)

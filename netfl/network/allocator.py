@@ -120,9 +120,10 @@ class RoundAllocator:
         self._power[ids] = decision.power
         self._frequency[ids] = decision.frequency
         if request.blocks is not None and decision.block is not None:
-            self._block[ids] = decision.block
-            has_block = decision.block >= 0
-            self._outside[ids[has_block]] = request.blocks.outside[has_block, decision.block[has_block]]
+            block = np.asarray(decision.block, np.int64)
+            self._block[ids] = block
+            has_block = block >= 0
+            self._outside[ids[has_block]] = request.blocks.outside[has_block, block[has_block]]
 
     def _blocks(self, tower: Tower, ids: Users, interference_dbm: Floats) -> Blocks:
         """Return the blocks of the band of *tower* for its users *ids*."""

@@ -116,6 +116,8 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
     allocation = spec.allocation
     if allocation is None and spec.mac is not None and spec.mac.block_interference_dbm is not None:
         remedy = "add allocation: {kind: block_assignment, …}"
+        if spec.round is None:
+            remedy = "use another division, as an allocation assigns blocks when a round opens, and there are no rounds"
         yield Fault("mac", "its band is blocks, but nothing assigns them", None, remedy)
     if allocation is None or spec.round is None:
         return

@@ -59,6 +59,7 @@ def network_warnings(
         yield from _version_backlog(spec, context, layout, max_selected, deadline_s)
         yield from _late_updates(spec, context, deadline_s)
         yield from _late_allocation(spec, deadline_s)
+        yield from _repeats_in_blocks(spec)
 
 
 def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
@@ -344,6 +345,22 @@ def _late_allocation(spec: NetworkSpec, deadline_s: float | None) -> Iterator[st
             f"access.allocation: {kind_of(type(spec.allocation))} lets uploads end {spec.allocation.deadline_s:.6g} s "
             f"after the start of the trainings, but rounds close after {deadline_s:.6g} s; set a later "
             "access.round.deadline, or an earlier access.allocation.deadline"
+        )
+
+
+def _repeats_in_blocks(spec: NetworkSpec) -> Iterator[str]:
+    """Blocks that are assigned for one frame of each update, which takes several."""
+    if spec.allocation is None or not spec.allocation.assigns_blocks or spec.mac is None:
+        return
+    problems = []
+    if spec.mac.attempt_limit != 1:
+        problems.append("lost frames are sent again (access.mac.max_attempts is not 1)")
+    if spec.transport is not None and spec.transport.grain == "packet":
+        problems.append("updates are packets (access.transport.grain)")
+    if problems:
+        yield (
+            f"access.allocation: {kind_of(type(spec.allocation))} counts on one frame for each update, but "
+            f"{' and '.join(problems)}, so that losses, times and energies are others than those that it plans"
         )
 
 

@@ -21,7 +21,7 @@ class LinkReport:
 
     Args:
         snr_db: SNR of its last frame that was received, at the start of the frame and in its share of the band, in dB;
-            NaN without a radio.
+            interference from outside of the network in its block counts as noise; NaN without a radio.
         gain_db: gain of the link for this frame, antennas included: received over radiated power, in dB; NaN without a
             radio.
         mode: number of the mode of the reception of this frame, from 0.

@@ -40,7 +40,8 @@ class BlockAssignment(Allocation):
 
     and an edge between user i and block n costs K_i (q_in - 1) if training and upload end by the ``deadline`` and
     within the budget at this power.  The others cost 0, as users without a block do.  The assignment of least sum is
-    found by the Hungarian method; users on edges that cost 0 take no part in the round.
+    found by the Hungarian method, and drawn in each round where there are several, so that equal users take turns;
+    users on edges that cost 0 take no part in the round.
 
     The other methods are the baselines of the source:
 
@@ -100,7 +101,7 @@ class BlockAssignment(Allocation):
             weights = np.ones(len(blocks.ids))
             if self.weights == "samples":
                 weights = blocks.samples
-            block = assign_blocks(edges, weights)
+            block = _assign_fairly(edges, weights, blocks)
             if self.method == "random_blocks":
                 block = self._on_random_blocks(blocks, np.flatnonzero(block != _NO_BLOCK))
 
@@ -119,21 +120,15 @@ class BlockAssignment(Allocation):
         return block
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the users and blocks that are drawn where no limit binds, R = 3 blocks and 5 users."""
-        if self.method == "joint":
-            return (Law.none("draws nothing; the assignment is compared with all others in the tests"),)
+        """Claim that equal users take turns in equal blocks where no limit binds, R = 3 blocks and 5 users."""
         model = self.model_copy(update={"deadline": None, "budget": None, "redraw": True})
 
         def draw(streams: Streams, size: int) -> Floats:
             decisions = [model.allocate(_equal_users(streams, number + 1)) for number in range(size)]
             return np.array([np.array_equal(np.flatnonzero(each.block == 0), [0]) for each in decisions], float)
 
-        # of equal users, joint selects the first R
         chance = 1.0 / _LAW_USERS
-        statement = "1/U: a user is drawn with probability R/U, and has each block with probability 1/R"
-        if self.method == "random_blocks":
-            chance = 1.0 / _LAW_BLOCKS
-            statement = "1/R: a selected user has each block with probability 1/R"
+        statement = "1/U: one of U equal users has a block with probability R/U, and each block with probability 1/R"
         return (Law("user 0 has block 0", statement, draw, chance, chance * (1.0 - chance)),)
 
 
@@ -184,6 +179,18 @@ def assign_blocks(edges: Edges, weights: Floats) -> Ints:
     is_useful = cost[users, assigned] < 0.0
     block = np.full(len(weights), _NO_BLOCK)
     block[users[is_useful]] = assigned[is_useful]
+    return block
+
+
+def _assign_fairly(edges: Edges, weights: Floats, blocks: Blocks) -> Ints:
+    """Return an assignment of least sum, one of several at random: equal users are equal, whatever their numbers."""
+    users = _random_order(blocks, "equal users", blocks.ids, redraw=True)
+    numbers = _random_order(blocks, "equal blocks", blocks.numbers, redraw=True)
+    grid = np.ix_(users, numbers)
+    shuffled = Edges(edges.power[grid], edges.loss[grid], edges.is_allowed[grid])
+    place = assign_blocks(shuffled, weights[users])
+    block = np.full(len(users), _NO_BLOCK)
+    block[users] = np.where(place == _NO_BLOCK, _NO_BLOCK, numbers[place])
     return block
 
 

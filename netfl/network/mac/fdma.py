@@ -51,8 +51,9 @@ class Fdma(Mac):
       former shares are on the air, and the band does not hold them and the new ones, the new ones wait for their ends.
     - ``blocks``: the band is R blocks of equal width, one for each power in ``interference``, which others that are not
       part of the network have at the towers in this block.  An ``allocation`` assigns the blocks, one user each and one
-      to a user, as a round opens.  In a block with the interference I a user has the SINR P h / (I + B N_0 / R), from
-      which it sets its rate where the rates follow the SNR.
+      to a user, as a round opens.  A frame of a former round delays the user that has its block now.  In a block with
+      the interference I a user has the SINR P h / (I + B N_0 / R), from which it sets its rate where the rates follow
+      the SNR.
     - ``need``: all frames of a division end at the same time T, as early as possible: Σ s_i = 1, where
       bits_i = T s_i B log2(1 + snr_i / s_i).  Under a reception with modes, s_i is in proportion to the airtime of the
       frame in the whole band; a user that picks a faster mode in its share ends earlier.
@@ -217,16 +218,16 @@ class Fdma(Mac):
             backlog = backlog[shares[backlog] > 0.0]
             blocks = cell.controls.get("block", np.full(cell.size, _NO_BLOCK))
             is_sending = cell.transmit_path.is_sending()
+            if self.division == "blocks":  # a frame of a former round delays its own block alone
+                backlog = backlog[~np.isin(blocks[backlog], block_on_air[is_sending])]
             in_use = float(on_air[is_sending].sum())
             has_band = in_use + float(shares[backlog].sum()) <= 1.0 + _ROUNDING
-            if self.division == "blocks":
-                has_band &= not np.isin(blocks[backlog], block_on_air[is_sending]).any()
             if backlog.size and has_band:
                 on_air[backlog] = shares[backlog]
                 block_on_air[backlog] = blocks[backlog]
                 ends = [end for end in ends if not end.processed]
                 ends.append(cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog])))
-            elif backlog.size:  # frames of former shares or blocks
+            elif backlog.size:  # frames of former shares
                 yield simpy.AllOf(cell.env, ends)
             else:
                 later_s = cell.ready_s[(shares > 0.0) & (cell.ready_s > cell.env.now)]

@@ -182,7 +182,7 @@ def test_random_blocks_keep_the_users_of_the_assignment_within_the_limits():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["random", "random_blocks"])
+@pytest.mark.parametrize("method", ["joint", "random", "random_blocks"])
 def test_laws_of_the_draws(method):
     assert check_laws(BlockAssignment(method=method), Streams(4), size=4000) == []
 
@@ -243,6 +243,18 @@ def test_a_round_with_blocks():
               zip(part["user"], part["snr_db"], strict=True)}  # fmt: skip
     assert 10 ** (snr_db[2] / 10) == pytest.approx(network_sinr(2, 1), rel=1e-6)
     assert len(rounds) == 1
+
+
+@pytest.mark.parametrize("method", ["joint", "random_blocks"])
+def test_equal_users_take_turns(method):
+    """Of four equal users, in two equal blocks, each sends in about half of the rounds (|z| < 5)."""
+    equal = {"topology": PARTS["topology"] | {"distances": [100.0] * 4}}
+    equal["mac"] = PARTS["mac"] | {"interference": ["-60 dBm", "-60 dBm"]}
+    allocation = {"kind": "block_assignment", "method": method, "weights": "equal", "redraw": True}
+    _, log = play(4, 100, **PARTS | equal, allocation=allocation)
+    begun = log.spendings["begun"]
+    assert begun.sum() == 200
+    assert np.abs(begun - 50).max() < 5 * math.sqrt(100 * 0.25)
 
 
 def test_each_cell_assigns_its_own_blocks():
@@ -318,6 +330,45 @@ def test_errors(overrides, key, text):
         load(**overrides)
     fault = next(fault for fault in caught.value.faults if fault.key == key)
     assert text in f"{fault.problem} {fault.remedy}"
+
+
+class Alternating(Allocation):
+    """User 0 has the disturbed block in the first round, and users 1 and 2 have both blocks in the second."""
+
+    @property
+    def assigns_blocks(self):
+        return True
+
+    def allocate(self, request):
+        block = [[1.0, 0.0, -1.0, -1.0], [-1.0, 1.0, 0.0, -1.0]][request.blocks.round > 1]
+        return request.blocks.decision(np.array(block), np.ones(4))
+
+    def laws(self):
+        return (Law.none("draws nothing"),)
+
+
+def test_a_busy_block_delays_its_own_user_alone():
+    """User 2 begins in block 0 as soon as it is trained, while user 1 waits for the frame of user 0 in block 1."""
+    mac = PARTS["mac"] | {"interference": ["-50 dBm", "-30 dBm"]}  # frames in block 1 are long
+    parts = PARTS | {"mac": mac, "round": {"kind": "first", "m": 1}}
+    _, log = play(4, 2, **parts, allocation=f"{__name__}:Alternating")
+    start_s = {int(user): start for part in log.attempts for user, start in
+               zip(part["user"], part["start_s"], strict=True)}  # fmt: skip
+    end_s = {int(user): end for part in log.attempts for user, end in
+             zip(part["user"], part["end_s"], strict=True)}  # fmt: skip
+    assert end_s[1] < start_s[2] < end_s[1] + 0.2 < end_s[0]
+
+
+def test_a_warning_of_updates_in_several_frames():
+    def warnings(**parts):
+        access, context, _ = make(4, 1, **PARTS | parts, allocation="block_assignment")
+        return [warning for warning in access.warnings(context) if "one frame for each update" in warning]
+
+    assert warnings() == []
+    (warning,) = warnings(mac=PARTS["mac"] | {"max_attempts": 3})
+    assert "access.mac.max_attempts is not 1" in warning
+    (warning,) = warnings(transport={"grain": "packet", "mtu": "1500 B"})
+    assert "updates are packets" in warning
 
 
 class Wrong(Allocation):
