@@ -26,6 +26,7 @@ PARTS = (
                 "ScenarioFacts",
                 "Round",
                 "Delivery",
+                "LinkReport",
                 "Event",
                 "Recorder",
                 "LearnerReport",
