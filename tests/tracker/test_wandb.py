@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.extra
 TRACK = "track: {kind: wandb, project: p}\n"
 BLOCK, HEAD = 32768, 7
 """Size of the blocks of a W&B file, and of the header of the file and of each chunk (LevelDB's log format)."""
+WAIT_S = 60.0
+"""Seconds in which the process of W&B must have written the end of a run."""
 
 
 def records(path):
@@ -43,12 +46,23 @@ def records(path):
             parts = b""
 
 
+def ended_records(path):
+    """Return the records of a W&B file when its run has ended there, as W&B writes in a process of its own."""
+    until_s = time.monotonic() + WAIT_S
+    while True:
+        found = [*records(path)]
+        if any(record.WhichOneof("record_type") == "exit" for record in found):
+            return found
+        assert time.monotonic() < until_s, f"{path} has no end"
+        time.sleep(0.1)
+
+
 def read_runs(folder):
     """Return the W&B runs below *folder* by type and name: config, rows of the history, and exit code."""
     found = {}
     for path in sorted(Path(folder).glob("wandb/offline-run-*/*.wandb")):
-        config, rows, exit_code = {}, [], None
-        for record in records(path):
+        run, config, rows, exit_code = None, {}, [], None
+        for record in ended_records(path):
             if record.WhichOneof("record_type") == "run":
                 run = record.run
                 config = {item.key: json.loads(item.value_json) for item in run.config.update}
