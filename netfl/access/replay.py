@@ -40,23 +40,17 @@ _ERASURES = "erasures"
 """Table of the parts of deliveries that are lost, which some runs have."""
 _DELIVERY_KEY = ["round", "user", "base", "arrived_s"]
 """Columns that name a delivery of a replica."""
+_KEY_COLUMNS = (REPLICA, ROUND, USER, Column("base", "int64", ""), Column("arrived_s", "double", ""))
+"""These columns, and that of the replica."""
 _ERASURE_COLUMNS = (
-    REPLICA,
-    ROUND,
-    USER,
-    Column("base", "int64", ""),
-    Column("arrived_s", "double", ""),
+    *_KEY_COLUMNS,
     Column("part", "int64", ""),
     Column("parts", "int64", ""),
 )
 _LINKS = "links"
 """Table of how deliveries came over the air, which some runs have."""
 _LINK_COLUMNS = (
-    REPLICA,
-    ROUND,
-    USER,
-    Column("base", "int64", ""),
-    Column("arrived_s", "double", ""),
+    *_KEY_COLUMNS,
     *(replace(column, default=math.nan) for column in columns_of(LinkReport) if column.arrow_type == "double"),
     Column("mode", "int32", "", field="mode"),
 )
@@ -97,7 +91,9 @@ class Replay(Access):
             raise ScenarioError(faults)
         rounds, deliveries = recording.replica(context.replica)
         received = recording.received(context.replica)
-        links = recording.links(context.replica) if context.reports_links else {}
+        links = {}
+        if context.reports_links:
+            links = recording.links(context.replica)
         if context.stop_s is not None:
             rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
         updates = _rows(deliveries, columns_of(Delivery))

@@ -55,8 +55,9 @@ class RoundAllocator:
         self._outside = np.zeros(users)
         self._block = np.full(users, -1)
         self._rounds = 0
-        mac = config.mac
-        self._interference_dbm = None if mac is None else mac.block_interference_dbm
+        self._interference_dbm = None
+        if config.mac is not None:
+            self._interference_dbm = config.mac.block_interference_dbm
 
     def apply(self, selected: Users) -> Users:
         """Decide on the users *selected* for a round, cell by cell; return those that have a share.

@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 
 _METRIC = Column("metric", "word", "name of the metric")
 _VALUE = Column("value", "double", "value of the metric")
+_DELIVERY_KEY = (
+    REPLICA,
+    ROUND,
+    USER,
+    Column("base", "int64", "version from which the delivered update started"),
+    Column("arrived_s", "double", "arrival of the update"),
+)
+"""Columns that name a delivery."""
 
 TABLES: Mapping[str, tuple[Column, ...]] = {
     "rounds": (REPLICA, *columns_of(Round)),
@@ -55,20 +63,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     ),
     "attempts": (REPLICA, *columns_of(Attempt)),
     "erasures": (
-        REPLICA,
-        ROUND,
-        USER,
-        Column("base", "int64", "version from which the delivered update started"),
-        Column("arrived_s", "double", "arrival of the update"),
+        *_DELIVERY_KEY,
         Column("part", "int64", "number of a part of it that did not arrive, from 0"),
         Column("parts", "int64", "number of its parts"),
     ),
     "links": (
-        REPLICA,
-        ROUND,
-        USER,
-        Column("base", "int64", "version from which the delivered update started"),
-        Column("arrived_s", "double", "arrival of the update"),
+        *_DELIVERY_KEY,
         *(
             replace(column, default=None if column.arrow_type == "int32" else math.nan)
             for column in columns_of(LinkReport)

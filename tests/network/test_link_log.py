@@ -1,4 +1,4 @@
-"""How deliveries came over the air, compared with what the table of attempts holds."""
+"""Links of deliveries, compared with the table of attempts."""
 
 from dataclasses import replace
 

@@ -72,7 +72,7 @@ class BlockAssignment(Allocation):
     budget: Annotated[Joules, Field(gt=0)] | None = None
     """Energy of each user for the training and the upload of a round; ``null`` for no limit."""
     redraw: bool = False
-    """Whether what is drawn is drawn again in each round."""
+    """True for new draws in each round, in place of one draw for the run."""
 
     @property
     def assigns_blocks(self) -> bool:
@@ -249,7 +249,10 @@ def _sinr_db(request: AllocationRequest, blocks: Blocks, power: Floats) -> Float
 
 def _random_order(blocks: Blocks, name: str, numbers: Ints, *, redraw: bool) -> Ints:
     """Return the places of *numbers* in a random order."""
-    keys = blocks.streams.field(name).uniform(numbers, blocks.round if redraw else 0)
+    index = 0  # one order for the run
+    if redraw:
+        index = blocks.round
+    keys = blocks.streams.field(name).uniform(numbers, index)
     return np.argsort(keys, kind="stable")
 
 

@@ -179,7 +179,9 @@ class FadingMedium(Medium):
         if boost_db is not None:  # the tower sends, with its power in place of the users'
             snr_db = snr_db + boost_db - self._offset_db(ids)
         if share is not None:
-            outside = self.outside_of(ids) if boost_db is None else None
+            outside = None
+            if boost_db is None:
+                outside = self.outside_of(ids)
             snr_db = snr_db + share_gain_db(share, outside)
         return snr_db
 
