@@ -96,7 +96,7 @@ class RoundAllocator:
         service = self._config.service
         assert service is not None
         request = AllocationRequest(
-            snr=db_to_linear(np.maximum(cell.snr_db(users) - cell.snr_gap_db, -100.0)),
+            snr=db_to_linear(np.maximum(tower.present.snr_db(users) - cell.snr_gap_db, -100.0)),
             bits=tower.update_bits[users],
             train_s=service.compute_s[ids],
             train_j=np.zeros(len(users)),

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
-from netfl.network.radio.cell import Cell
 from netfl.network.tower import Tower
 from netfl.types import Bools, Floats, Users
 
@@ -29,20 +28,22 @@ class NetworkObservations:
     def __init__(self, config: NetworkConfig, env: Clock, towers: Mapping[str, Tower], routes: Routes) -> None:
         self._config = config
         self._env = env
-        self._cells = {  # by the number of their tower; a tower without users has none
-            number: towers[name].cell for number, name in enumerate(config.layout.towers) if name in towers
+        self._towers = {  # by their number; a tower without users is not among them
+            number: towers[name] for number, name in enumerate(config.layout.towers) if name in towers
         }
         self._routes = routes
         self._values: Mapping[str, Callable[[Users], NDArray[Any]]] = {
             "check_in": self._connected,
             "user_up": self._up,
-            "snr_db": lambda users: self._by_cell(users, Cell.snr_db),
-            "rate_bps": lambda users: self._by_cell(users, self._rates_bps),
+            "snr_db": lambda users: self._by_tower(users, lambda tower, numbers: tower.present.snr_db(numbers)),
+            "rate_bps": lambda users: self._by_tower(users, self._rates_bps),
             "battery_j": self._battery_j,
             "energy_j": self._energy_j,
             "distance_m": lambda users: config.layout.distances_m(users, self._now_s),
             "speed": self._speed,
-            "backlog": lambda users: self._by_cell(users, lambda cell, numbers: cell.backlog_lengths()[numbers]),
+            "backlog": lambda users: self._by_tower(
+                users, lambda tower, numbers: tower.present.backlog_lengths()[numbers]
+            ),
         }
 
     def observe(self, name: str, users: Users) -> Any:
@@ -66,7 +67,7 @@ class NetworkObservations:
         return float(self._env.now)
 
     def _connected(self, users: Users) -> Bools:
-        return self._by_cell(users, Cell.connected)
+        return self._by_tower(users, lambda tower, numbers: tower.present.connected(numbers))
 
     def _up(self, users: Users) -> Bools:
         if self._config.node_state.is_always_up:
@@ -89,27 +90,28 @@ class NetworkObservations:
         assert service is not None
         return np.asarray(service.samples[users] / service.compute_s[users])
 
-    def _rates_bps(self, cell: Cell, numbers: Users) -> Floats:
+    def _rates_bps(self, tower: Tower, numbers: Users) -> Floats:
         """Return the bits of an update over its airtime, for users in the modes that they would choose now."""
         medium = self._config.medium
         service = self._config.service
         assert medium is not None
         assert service is not None
         bits = service.segmentation.max_bits
-        ids = cell.ids[numbers]
-        modes = medium.choose(ids, cell.tower, self._now_s)
-        airtimes_s = medium.airtimes_s(ids, cell.tower, self._now_s, bits, modes)
+        ids = tower.cell.ids[numbers]
+        node = tower.cell.tower
+        modes = medium.choose(ids, node, self._now_s)
+        airtimes_s = medium.airtimes_s(ids, node, self._now_s, bits, modes)
         return np.asarray(bits / airtimes_s)
 
-    def _by_cell(self, users: Users, value_of: Callable[[Cell, Users], NDArray[Any]]) -> NDArray[Any]:
-        """Return a value of *users*, which each cell gives for the numbers that they have there, ``[n]``."""
+    def _by_tower(self, users: Users, value_of: Callable[[Tower, Users], NDArray[Any]]) -> NDArray[Any]:
+        """Return a value of *users*, which each tower gives for the numbers that they have there, ``[n]``."""
         parts = []
         places = []
         tower_of = self._config.layout.tower_of[users]
-        for number, cell in self._cells.items():
+        for number, tower in self._towers.items():
             in_cell = np.flatnonzero(tower_of == number)
-            numbers = np.searchsorted(cell.ids, users[in_cell])
-            parts.append(value_of(cell, numbers))
+            numbers = np.searchsorted(tower.cell.ids, users[in_cell])
+            parts.append(value_of(tower, numbers))
             places.append(in_cell)
         order = np.argsort(np.concatenate(places))
         return np.asarray(np.concatenate(parts)[order])

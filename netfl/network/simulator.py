@@ -307,8 +307,8 @@ class NetworkSimulator:
         backlog = np.zeros(layout.users, np.int64)
         for tower in self._towers.values():
             ids = tower.cell.ids
-            snr_db[ids] = tower.cell.snr_db(np.arange(len(ids)))
-            backlog[ids] = tower.cell.backlog_lengths()
+            snr_db[ids] = tower.present.snr_db(np.arange(len(ids)))
+            backlog[ids] = tower.present.backlog_lengths()
 
         is_up = np.ones(layout.nodes, np.bool_)
         if not config.node_state.is_always_up:

@@ -20,9 +20,9 @@ from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.connection import Connection
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue
@@ -45,7 +45,7 @@ class Tower:
 
     Args:
         population: its users; ``None`` where they send traffic only, and so get no versions.
-        connection: connection of its users, who receive a version while they are connected.
+        present: the present values of its users, who receive a version while they are connected.
         isolated_cells: cells of single users that have a medium of their own.
 
     Attributes:
@@ -53,11 +53,16 @@ class Tower:
     """
 
     def __init__(
-        self, cell: Cell, population: UserPopulation | None, connection: Connection, isolated_cells: Sequence[Cell] = ()
+        self,
+        cell: Cell,
+        population: UserPopulation | None,
+        present: PresentValues,
+        isolated_cells: Sequence[Cell] = (),
     ) -> None:
         self.cell = cell
         self.name = cell.tower.name
-        self._connection = connection
+        self.present = present
+        self._connection = present.connection
         self._population = cast(UserPopulation, population)  # only rounds use it
         self.cells = (*isolated_cells, cell)
         self._number_of = dict[int, int]()  # of users by their ids, which `wake` needs for isolated cells
@@ -235,7 +240,7 @@ def build_towers(
             uplink = end_traffic(name, ends_at_tower, uplink, env, log)
 
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
-        towers[name] = Tower(cell, population, medium.connection, isolated_cells)
+        towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells)
         if population is not None:
             population.on_change = towers[name].wake
     return towers
@@ -245,8 +250,9 @@ def _build_cells(
     config: NetworkConfig, env: Clock, streams: Streams, air: AirInterface, queue: TxQueue, uplink: Sink
 ) -> tuple[Cell, ...]:
     """Build a cell for each user that is exempt from contention and, last, one for all others."""
-    new_cell: Callable[..., Cell] = Cell
-    if config.mac is not None and is_plugin(config.mac):
+    assert config.mac is not None
+    new_cell: Callable[..., Cell] = partial(Cell, declared=config.mac.declared)
+    if is_plugin(config.mac):
         new_cell = partial(CheckedCell, config.mac)
     isolated = np.flatnonzero(config.exemptions.among("contention", queue.ids))
     if isolated.size:

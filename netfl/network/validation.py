@@ -8,7 +8,7 @@ from netfl.errors import Fault, suggest
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
-from netfl.network.mac import Mac
+from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.spec import NetworkSpec
 from netfl.network.traffic import class_names
@@ -239,6 +239,11 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
     mac = spec.mac
     if mac is None:
         return
+    unknown = [name for name in mac.observes if name not in CELL_VALUES]
+    if unknown:
+        known = ", ".join(CELL_VALUES)
+        remedy = f"take names of {known} in `observes`; metrics such as age are named in `user_metrics`"
+        yield Fault("mac", f"it observes {', '.join(unknown)}, which a MAC cannot", None, remedy)
     if mac.rate_bps is not None and spec.reception is not None and spec.reception.follows_snr:
         problem = "the MAC has one rate, but the rates of the reception follow the SNR"
         yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")

@@ -14,6 +14,7 @@ from netfl.network.channel._measured import Measured
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
+from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
@@ -204,12 +205,25 @@ def _latest_end_s(context: AccessContext, longest_round_s: float) -> float:
     return end_s
 
 
+def _values_seen_for_nothing(spec: NetworkSpec, mac: Mac) -> list[str]:
+    """Return the values of users that the towers see without cost or delay, and that are not the same for all."""
+    if mac.observer == "users" or mac.observation_s:
+        return []
+    seen = [*mac.observes]
+    if spec.radio is None:  # all links are equal
+        seen = [name for name in seen if name not in {"snr_db", "rate_bps"}]
+    if not spec.outages:
+        seen = [name for name in seen if name != "user_up"]
+    return seen
+
+
 def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
     """Warnings of the MAC: about its settings, and about frames that end later than it expects."""
     if spec.mac is None:
         return
-    if spec.radio is not None and spec.mac.observes and not spec.mac.observation_s:
-        values = " and ".join(spec.mac.observes)
+    seen = _values_seen_for_nothing(spec, spec.mac)
+    if seen:
+        values = " and ".join(seen)
         remedy = ""
         if "poll" in type(spec.mac).model_fields:
             remedy = "; give poll the time that a measurement takes"

@@ -18,6 +18,7 @@ from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
@@ -109,14 +110,15 @@ def build_cell(
     updates = UserPopulation(queue, compute_s)
     presence = NodeState(CombinedOutages([PlannedOutages(plan or {})]), 101)
     medium = FadingMedium(ScriptedLinks(snr_db, users), reception, Connection(presence), Streams(seed), **options)
+    air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(
         env,
-        AirInterface(NodeId("tower:0", 100), medium, SharedChannel()),
+        air,
         queue,
         streams=Streams(seed).at("mac", 0),
         uplink=lambda message: sent_on.append((env.now, message)),
     )
-    tower = Tower(cell, updates, medium.connection)
+    tower = Tower(cell, updates, PresentValues(env, air, queue))
     parts = {
         "recorder": recorder,
         "event_log": event_log,

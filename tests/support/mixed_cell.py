@@ -11,6 +11,7 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue
@@ -78,4 +79,5 @@ def build_simulation(recorder, traffic, compute_s, *, update_bits=2.0, presence=
     for user in range(users):
         env.process(serve(user))
     parts = {"cell": cell, "event_log": event_log, "recorder": recorder, "counter": event_log.packets}
-    return SimpleNamespace(env=env, delivered=delivered, tower=Tower(cell, updates, medium.connection), **parts)
+    tower = Tower(cell, updates, PresentValues(env, air, tx_queue))
+    return SimpleNamespace(env=env, delivered=delivered, tower=tower, **parts)

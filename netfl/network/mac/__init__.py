@@ -33,11 +33,18 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - ``cell.changes()``: users whose ``ready_s`` is new, or whose attempt failed, since the last call.  ``yield
   cell.wait_for_change(by_s)``: wait for such a change, or until *by_s*.  A MAC that plans ahead from ``ready_s`` uses
   both.
-- Measurements for a scheduler: ``cell.snr_db(users)``, ``cell.modes(users)`` (the mode that each would use now),
-  ``cell.airtimes_s(users)`` (of the next frames), ``cell.sizes(users)`` (bits; a single value if all are equal) and
-  ``cell.connected(users)``.
+- ``cell.sizes(users)``: bits of the next frames; a single value if all are equal.
+- Values of users that the MAC has declared in `Mac.observes`, as they are now.  To read another ends the run with an
+  error.
+
+  - ``snr_db``: ``cell.snr_db(users)``.
+  - ``rate_bps``: ``cell.modes(users)``, the mode in which each would send, and ``cell.airtimes_s(users)`` of the next
+    frames.
+  - ``user_up``: ``cell.connected(users)``, whether each and the tower are up.
+  - ``backlog``: ``cell.backlog_lengths()``, the frames of each user, behind its next one, too.
+
 - ``cell.user_metrics``: metrics of users that `Mac.user_metrics` requests (``norm``, ``loss``, ``age``), updated when a
-  round opens: one array ``[size]`` per name, NaN where unknown; empty before the first update.
+  round opens: one array ``[size]`` per name, NaN where unknown; empty before the first update.  No others are given.
 - Slots: slot k begins at k · slot_s.  ``cell.next_slot(slot_s, after=k)`` is the first slot after slot k that has not
   begun, and ``yield cell.wait_until(slot * slot_s)`` waits for it; neither is disturbed by the rounding of the clock.
   Frames that end as the slot begins have ended after that wait.
@@ -52,6 +59,12 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - `Mac.idle_time`: what the time does in which nobody has anything to send; by default nothing.
 - `Mac.has_fixed_order`: whether users that are equal in all else are served by their numbers; by default not.  A MAC
   that selects the best user decides ties by `TieBreaker`.
+
+`Mac.observer` states who reads the values that it observes: the ``tower``, by default, or the ``users``, each its own.
+A tower that reads them without `Mac.observation_s`, the time that it takes to get them, sees what no real tower can:
+`netfl check` warns of that.  Not declared are who has a frame and from when, the sizes of frames, the outcomes of the
+MAC's own attempts, and the settings by a caller: a user knows them of itself, and a tower that polls a user or has
+heard it learns them.  ``cell.ready_s`` of the future is for the plans of users; a scheduler should not rank by it.
 
 `Mac.airtime_faults` yields a `netfl.errors.Fault` for each problem: ``Fault(key, problem, value, remedy)``, where the
 key is the one below ``mac``.  `Mac.laws` states what the draws follow and how to measure it; the cell of
@@ -113,6 +126,9 @@ _BLOCK = 16
 
 _EQUAL = 1e-12
 """Difference of two values, relative to the larger and to 1, up to which they are equal."""
+
+CELL_VALUES = ("backlog", "rate_bps", "snr_db", "user_up")
+"""Present values of users that a MAC can observe, of `netfl.types.OBSERVATIONS`."""
 
 IdleTime = Literal["no_effect", "expires"]
 """Effect of idle time on a MAC, see `Mac.idle_time`."""
@@ -207,13 +223,27 @@ class Mac(Spec):
 
     @property
     def observes(self) -> tuple[str, ...]:
-        """Values of users that the tower reads as they are when it decides, by names of `netfl.types.OBSERVATIONS`."""
+        """Values of users that it reads as they are when it decides: of `CELL_VALUES`; other values are not given."""
         return ()
+
+    @property
+    def observer(self) -> Literal["tower", "users"]:
+        """Reader of the values that it observes.
+
+        - ``tower``: the tower, those of all users of its cell, as a scheduler does.
+        - ``users``: each user its own, as in a distributed MAC, which has no scheduler.
+        """
+        return "tower"
 
     @property
     def observation_s(self) -> float:
         """Time that a decision by such values takes; with 0, `netfl check` warns of what the tower sees for nothing."""
         return 0.0
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Names of the values of users that it may read: `observes` and `user_metrics`."""
+        return frozenset(self.observes) | self.user_metrics
 
     @property
     def needs_learner_metrics(self) -> bool:

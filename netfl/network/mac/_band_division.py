@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,16 +32,6 @@ class BandRequest:
     def snr(self) -> Floats:
         """SNR as a ratio of powers, ``[n]``."""
         return db_to_linear(np.clip(self.snr_db, *_LIMITS_DB))
-
-
-BandDivision = Callable[[BandRequest], Floats]
-"""``divide(request)``: fraction of the band of each user, ``[n]``; they are positive and add up to at most 1."""
-
-
-def divide_equally(request: BandRequest) -> Floats:
-    """Return 1/n for each of n users."""
-    size = len(request.bits)
-    return np.full(size, 1.0 / size)
 
 
 def fill_water(request: BandRequest) -> Floats:

@@ -30,11 +30,12 @@ class CheckedCell(Cell):
 
     Args:
         mac: the MAC from outside netfl.
-        parts: the arguments of `Cell`.
+        parts: the first five arguments of `Cell`.
     """
 
     def __init__(self, mac: Mac, *parts: Any) -> None:
-        super().__init__(*parts)
+        arguments = (*parts, mac.declared)
+        super().__init__(*arguments)
         self._mac = mac
 
     def serve(self) -> Generator[simpy.Event, Any, None]:

@@ -244,6 +244,14 @@ class CsmaCa(Mac):
         return True
 
     @property
+    def observes(self) -> tuple[str, ...]:
+        return ("user_up",)
+
+    @property
+    def observer(self) -> Literal["tower", "users"]:
+        return "users"
+
+    @property
     def keeps_window(self) -> bool:
         """True if the window continues after a drop, and colliders wait DIFS after the time-out."""
         return self.edition == 2020

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac, ShareBounds
-from netfl.network.mac._band_division import BandDivision, BandRequest, divide_equally, fill_water, finish_together
+from netfl.network.mac._band_division import BandRequest, fill_water, finish_together
 from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
@@ -26,12 +26,6 @@ _NO_BLOCK = -1
 """Block of a user that has none."""
 _ROUNDING = 1e-9
 """Amount by which shares may exceed the band, as rounding."""
-_DIVISIONS: Mapping[str, BandDivision] = {
-    "equal": divide_equally,
-    "need": finish_together,
-    "water_filling": fill_water,
-}
-"""Divisions of the band among the users of the backlog."""
 
 
 class Fdma(Mac):
@@ -70,9 +64,10 @@ class Fdma(Mac):
       ended stay idle.  A user that is cut off has no share.
 
     Idle time changes nothing: a division depends on the users that have a frame, and on their present SNR.
-    One user has the whole band, as in ``round_robin`` without polls.  The tower knows SNRs and sizes at once and
-    without cost.  A. Goldsmith, "Wireless Communications", 2005, §14.2.1; ``water_filling``: R. S. Cheng and S. Verdú,
-    IEEE Trans. Inf. Theory 39(3), 1993.
+    One user has the whole band, as in ``round_robin`` without polls.  To divide the band among the backlog, the tower
+    knows at once and without cost the sizes of frames and who is up, and for ``need`` and ``water_filling`` the SNRs.
+    A. Goldsmith, "Wireless Communications", 2005, §14.2.1; ``water_filling``: R. S. Cheng and S. Verdú, IEEE Trans.
+    Inf. Theory 39(3), 1993.
 
     Example::
 
@@ -117,9 +112,13 @@ class Fdma(Mac):
 
     @property
     def observes(self) -> tuple[str, ...]:
-        if self.division in {"need", "water_filling"}:
-            return ("snr_db",)
-        return ()
+        if self.is_fixed or self.division in {"allocated", "blocks"}:
+            return ()
+        if self.division == "equal":  # among the users of the backlog that are up
+            return ("user_up",)
+        if self.division == "need":
+            return ("snr_db", "rate_bps", "user_up")
+        return ("snr_db", "user_up")
 
     @property
     def divides_band(self) -> bool:
@@ -252,12 +251,16 @@ class Fdma(Mac):
 
     def _divide(self, cell: Cell, users: Ints) -> Floats:
         """Return the share of each of *users*, ``[n]``."""
+        if self.division == "equal":
+            return np.full(len(users), 1.0 / len(users))
         if self.division == "need" and not cell.follows_snr:
             airtimes_s = cell.airtimes_s(users)
             return np.asarray(airtimes_s / airtimes_s.sum())
         bits = np.broadcast_to(np.array(cell.sizes(users), float), len(users))
         request = BandRequest(cell.snr_db(users) - cell.snr_gap_db, bits)
-        return _DIVISIONS[self.division](request)
+        if self.division == "need":
+            return finish_together(request)
+        return fill_water(request)
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the time between the frames of a user of share s, for frames that take T in the whole band: T / s.

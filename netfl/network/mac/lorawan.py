@@ -245,6 +245,16 @@ class Lorawan(Mac):
             "received; send smaller frames (access.transport)"
         )
 
+    @property
+    def observes(self) -> tuple[str, ...]:
+        if self.spreading_factor == "adaptive":
+            return ("snr_db",)
+        return ()
+
+    @property
+    def observer(self) -> Literal["tower", "users"]:
+        return "users"
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted = UnslottedCell(cell)
         duty = _DutyCycle(cell, self.sub_bands)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import simpy
@@ -57,6 +57,14 @@ class PureAloha(Mac):
         if self.max_attempts is not None:  # frames that are given up leave, too
             return math.inf
         return 1.0 / airtime_s
+
+    @property
+    def observes(self) -> tuple[str, ...]:
+        return ("rate_bps",)
+
+    @property
+    def observer(self) -> Literal["tower", "users"]:
+        return "users"
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted = UnslottedCell(cell)

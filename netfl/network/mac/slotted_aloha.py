@@ -47,6 +47,12 @@ class Aloha(SlottedMac):
         """Number of channels, of which users pick one at random for each attempt."""
 
     @property
+    def observes(self) -> tuple[str, ...]:
+        if self.adaptive == "known":  # the number of users with a frame
+            return ("backlog",)
+        return ()
+
+    @property
     def idle_time(self) -> IdleTime:
         return "expires" if self.adaptive == "pseudo_bayesian" else "no_effect"
 
@@ -307,15 +313,15 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
         due_users = np.flatnonzero((targets <= hazard) & (targets < np.inf))
         targets[due_users] = np.inf
         due_channels = slotted.channels(due_users)
-        is_connected = cell.connected(due_users)
         end = slotted.send(due_users, ahead.slot, due_channels)
+        is_sending = cell.transmit_path.is_sending()[due_users]  # the others are cut off
         if hazard == np.inf:  # p = 1 empties the backlog, and the sum starts again from before this slot
             hazard = ahead.hazard
         state = _State(ahead.slot + 1, hazard, ahead.estimate)
 
         # frames of slots whose outcome is outstanding overlap with these
-        if is_connected.any():
-            sender_channels = due_channels[is_connected]
+        if is_sending.any():
+            sender_channels = due_channels[is_sending]
             for feedback in outstanding:
                 feedback.other_channels.append(sender_channels)
             overlapping = [feedback.sender_channels for feedback in outstanding]

@@ -15,6 +15,7 @@ from netfl.network.message import Message
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium, ReceptionResult, unknown_snr
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
@@ -94,8 +95,9 @@ class MacTestBench(NullRecorder):
         self._population = UserPopulation(queue, np.zeros(users))
         medium = medium or Medium(1.0 / setup.airtime_s)
         air = AirInterface(NodeId("tower:0", users), medium, SharedChannel())
-        self.cell = Cell(self.env, air, queue, setup.streams, self._uplink)
-        Tower(self.cell, self._population, medium.connection).schedule_broadcast(0, 0.0)
+        self.cell = Cell(self.env, air, queue, setup.streams, self._uplink, setup.mac.declared)
+        present = PresentValues(self.env, air, queue)
+        Tower(self.cell, self._population, present).schedule_broadcast(0, 0.0)
         self.env.process(setup.mac.serve(self.cell))
 
     def record(self, event: Event) -> None:
@@ -205,7 +207,7 @@ def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
         message.end(log, Ending("delivered"), env.now)
 
     air = AirInterface(NodeId("tower:0", users), Medium(1.0 / airtime_s), SharedChannel())
-    cell = Cell(env, air, packets, setup.streams, uplink)
+    cell = Cell(env, air, packets, setup.streams, uplink, setup.mac.declared)
     env.process(setup.mac.serve(cell))
     return cell, log
 

@@ -10,7 +10,7 @@ independently share two loops: `netfl.network.mac._slotted.SlottedCell.serve` in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,17 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import Transmission
 from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_senders
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
-from netfl.types import Bools, Floats, Ints, Users
+from netfl.types import QUERIES, Bools, Floats, Ints, Users
 
 _ROUNDING = 1e-9
 """Relative difference of airtimes that counts as none."""
+_METRICS = (*QUERIES, "age")
+"""Values of users that `netfl.network.mac.Mac.user_metrics` names, in place of ``observes``."""
 UNLIMITED_AIRTIME = Fault(
     "rate",
     "missing: rates that follow the SNR have no slowest one, so a frame has no longest airtime, which slots need",
@@ -43,11 +46,11 @@ class Cell:
 
     Args:
         uplink: takes the messages that were received, at the end of their airtime.
+        declared: values of users that its MAC may read, `netfl.network.mac.Mac.declared`; ``None`` for all.
 
     Attributes:
         transmit_path: frames of the cell on the air, and counts of their outcomes.
         quiet: whether the cell changes only by what its MAC does.
-        user_metrics: metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
         controls: settings of the users by the caller of the simulation, by name, ``[size]`` each.
     """
 
@@ -58,14 +61,17 @@ class Cell:
         queue: TxQueue,
         streams: Streams,
         uplink: Callable[[Message], None],
+        declared: Collection[str] | None = None,
     ) -> None:
         self.env = env
         self.streams = streams
         self.tower = air.tower
         self.ids = queue.ids
         self.size = len(queue.ids)
-        self.user_metrics: Mapping[str, Floats] = {}
         self.controls: Mapping[str, Floats] = {}
+        self._declared = declared
+        self.user_metrics = {}
+        self._values = PresentValues(env, air, queue)
         self._queue = queue
         self._medium = air.medium
         self._connection = air.medium.connection
@@ -99,18 +105,6 @@ class Cell:
             raise ScenarioError([UNLIMITED_AIRTIME.under("reception")])
         return self._medium.longest_s(self._queue.max_bits, self.ids)
 
-    def airtimes_s(self, users: Users, share: float | Floats | None = None) -> Floats:
-        """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``.
-
-        *share* is that of `attempt`; by default each sends in the whole band.
-        """
-        modes = self._chosen_modes(self.ids[users], self.env.now, share)
-        return np.atleast_1d(self._frame_airtimes_s(users, modes, self.env.now, share))
-
-    def modes(self, users: Users) -> Ints:
-        """Return the mode of the reception in which each of *users* would send now, ``[n]``."""
-        return self._medium.choose(self.ids[users], self.tower, self.env.now)
-
     @property
     def follows_snr(self) -> bool:
         """True if users have no modes, and each sets its rate by its SNR."""
@@ -122,24 +116,68 @@ class Cell:
         return self._medium.snr_gap_db
 
     def snr_db(self, users: Users) -> Floats:
-        """Return the present SNR of each of *users* at the tower, ``[n]``: what a scheduler measures."""
-        return self._medium.snr_db(self.ids[users], self.tower, self.env.now)
+        """Return the present SNR of each of *users* at the tower, ``[n]``: what a scheduler measures.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``snr_db``.
+        """
+        self._check_declared("snr_db")
+        return self._values.snr_db(users)
+
+    def modes(self, users: Users) -> Ints:
+        """Return the mode of the reception in which each of *users* would send now, ``[n]``.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``rate_bps``.
+        """
+        self._check_declared("rate_bps")
+        return self._values.modes(users)
+
+    def airtimes_s(self, users: Users, share: float | Floats | None = None) -> Floats:
+        """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``.
+
+        *share* is that of `attempt`; by default each sends in the whole band.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``rate_bps``.
+        """
+        self._check_declared("rate_bps")
+        return self._values.airtimes_s(users, share)
 
     def connected(self, users: Users) -> Bools:
-        """Return whether each of *users* and the tower are up now, ``[n]``."""
-        if self._connection.steady:
-            return np.ones(len(users), np.bool_)
-        return self._connection.connected(self.ids[users], self.tower.number, self.env.now)
+        """Return whether each of *users* and the tower are up now, ``[n]``.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``user_up``.
+        """
+        self._check_declared("user_up")
+        return self._values.connected(users)
+
+    def backlog_lengths(self) -> Ints:
+        """Return the number of frames that each user can send now, or is sending, ``[size]``.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``backlog``.
+        """
+        self._check_declared("backlog")
+        return self._values.backlog_lengths()
+
+    @property
+    def user_metrics(self) -> Mapping[str, Floats]:
+        """Metrics of the users, by name, ``[size]`` each; NaN where unknown, and empty before the first update.
+
+        To read one that the MAC has not declared raises a `netfl.errors.ScenarioError`.
+        """
+        return self._user_metrics
+
+    @user_metrics.setter
+    def user_metrics(self, metrics: Mapping[str, Floats]) -> None:
+        self._user_metrics = _DeclaredMetrics(metrics, self._check_declared)
 
     def backlog(self) -> Users:
         """Return the users that have a frame to send now and are not sending, one frame at a time."""
         self._queue.refresh(self.env.now)
         return np.flatnonzero(self._idle_from_s() <= after_rounding(self.env.now))
-
-    def backlog_lengths(self) -> Ints:
-        """Return the number of frames that each user can send now, or is sending, ``[size]``."""
-        self._queue.refresh(self.env.now)
-        return self._queue.lengths(self.env.now)
 
     def set_controls(self, controls: Mapping[str, Floats]) -> None:
         """Set `controls`, and let the MAC look at all users again if any has changed."""
@@ -296,9 +334,9 @@ class Cell:
         if self._medium.modes == 1:  # whatever modes the MAC has
             mode = 0
         elif mode is None:
-            mode = self._chosen_modes(ids, start_s, share)
+            mode = self._values.chosen_modes(ids, start_s, share)
         if duration_s is None:
-            duration_s = self._frame_airtimes_s(senders, mode, start_s, share)
+            duration_s = self._values.frame_airtimes_s(senders, mode, start_s, share)
             if isinstance(duration_s, np.ndarray) and share is not None:
                 duration_s = _equal_after_rounding(duration_s)
 
@@ -344,38 +382,42 @@ class Cell:
             self._notify(away)
         return connected
 
-    def _chosen_modes(self, ids: Ints, start_s: float, share: float | Floats | None) -> Ints:
-        """Return the mode that each sender chooses, ``[n]``."""
-        if share is None:
-            return self._medium.choose(ids, self.tower, start_s)
-        return self._medium.choose(ids, self.tower, start_s, share=share)
+    def _check_declared(self, name: str) -> None:
+        """Raise an error if the MAC reads a value of users that it has not declared."""
+        if self._declared is None or name in self._declared:
+            return
+        declared = " and ".join(sorted(self._declared)) or "nothing"
+        members = "`user_metrics`" if name in _METRICS else "`observes`"
+        problem = f"it reads {name} of users, but declares {declared}"
+        raise self._error(problem, None, f"add {name} to {members} of the MAC")
 
-    def _frame_airtimes_s(
-        self, users: Users, mode: ArrayLike, start_s: float, share: float | Floats | None
-    ) -> float | Floats:
-        """Return the airtime of the next frame of each of *users*, one for all or ``[n]``.
+    def _error(self, problem: str, value: object, remedy: str) -> ScenarioError:
+        """Return the error of a MAC that violates its contract now."""
+        problem = f"at {self.env.now:.6g} s of simulated time: {problem}"
+        return ScenarioError([Fault("mac", problem, value, remedy)])
 
-        In a share of the band, a sender has that share of the rate of its mode.
-        """
-        if self._medium.follows_snr:
-            rates_bps = self._medium.rates_bps(self.ids[users], self.tower, start_s, share=share)
-            airtimes_s = self._queue.bits(users) / rates_bps
-            return airtimes_s.item() if len(airtimes_s) == 1 else airtimes_s
-        airtime_s = self._airtimes_in_band_s(users, mode)
-        return airtime_s if share is None else airtime_s / share
 
-    def _airtimes_in_band_s(self, users: Users, mode: ArrayLike) -> float | Floats:
-        """Return the airtime of each next frame in the whole band, one for all or ``[n]``."""
-        bits = self._queue.bits(users)
-        if isinstance(bits, float) and isinstance(mode, int) and self._medium.has_one_band:
-            return self._medium.airtime_s(bits, mode)
-        bits_of_each = np.broadcast_to(bits, len(users)).tolist()
-        mode_of_each = np.broadcast_to(mode, len(users)).tolist()
-        frames = zip(bits_of_each, mode_of_each, self._medium.bandwidths_hz(self.ids[users]), strict=True)
-        airtimes_s = np.array([self._medium.airtime_s(*frame) for frame in frames])
-        if len(users) == 1 and not self._medium.has_one_band:
-            return float(airtimes_s[0])
-        return airtimes_s
+class _DeclaredMetrics(Mapping[str, Floats]):
+    """Metrics of users, of which a MAC reads those that it has declared.
+
+    Args:
+        metrics: the metrics, by name, ``[size]`` each.
+        check_declared: raises an error for a name that the MAC has not declared.
+    """
+
+    def __init__(self, metrics: Mapping[str, Floats], check_declared: Callable[[str], None]) -> None:
+        self._metrics = metrics
+        self._check_declared = check_declared
+
+    def __getitem__(self, name: str) -> Floats:
+        self._check_declared(name)
+        return self._metrics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._metrics)
+
+    def __len__(self) -> int:
+        return len(self._metrics)
 
 
 def _equal_after_rounding(durations_s: Floats) -> Floats:

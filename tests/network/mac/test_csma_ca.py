@@ -26,6 +26,7 @@ from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
@@ -115,7 +116,8 @@ def build_simulation(mac, traffic, users, *, medium=None, updates=None):
         if updates is None:
             message.end(simulation.event_log, Ending("delivered"), env.now)
 
-    simulation.cell = Cell(env, AirInterface(NodeId("tower:0", 100), medium, SharedChannel()), queue, streams, uplink)
+    air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
+    simulation.cell = Cell(env, air, queue, streams, uplink)
     attempt = simulation.cell.attempt
 
     def spy(senders, **options):
@@ -123,7 +125,7 @@ def build_simulation(mac, traffic, users, *, medium=None, updates=None):
         return attempt(senders, **options)
 
     simulation.cell.attempt = spy
-    simulation.tower = Tower(simulation.cell, population, medium.connection)
+    simulation.tower = Tower(simulation.cell, population, PresentValues(env, air, queue))
     env.process(mac.serve(simulation.cell))
     return simulation
 

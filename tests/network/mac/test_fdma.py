@@ -10,7 +10,7 @@ from test_compositions import outcomes
 
 from netfl.errors import ScenarioError
 from netfl.network.mac import Mac
-from netfl.network.mac._band_division import BandRequest, divide_equally, fill_water, finish_together
+from netfl.network.mac._band_division import BandRequest, fill_water, finish_together
 from netfl.network.mac.fdma import Fdma
 from netfl.network.radio.transmission import share_gain_db
 from netfl.scenario.scenario import validate
@@ -194,7 +194,7 @@ def test_shares_by_need_are_exact_for_weak_and_strong_signals(low_db, high_db):
     assert times == pytest.approx(np.full(30, times.mean()), rel=1e-5)
 
 
-@pytest.mark.parametrize("divide", [divide_equally, fill_water, finish_together])
+@pytest.mark.parametrize("divide", [fill_water, finish_together])
 def test_one_user_has_exactly_the_whole_band(divide):
     assert divide(BandRequest(np.array([-np.inf]), np.ones(1))).tolist() == [1.0]
 

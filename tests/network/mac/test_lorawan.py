@@ -27,6 +27,7 @@ from netfl.network.radio.bench import (
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
@@ -68,7 +69,7 @@ class LoraSimulation:
         medium = FadingMedium(ScriptedLinks(snr_db), Lora(), Connection(presence), Streams(1), **options)
         air = AirInterface(NodeId("tower:0", count), medium, SharedChannel())
         self.cell = Cell(self.env, air, queue, Streams(1), self.uplink)
-        Tower(self.cell, self.updates, medium.connection).schedule_broadcast(0, 0.0)
+        Tower(self.cell, self.updates, PresentValues(self.env, air, queue)).schedule_broadcast(0, 0.0)
         self.failure = None
         self.env.process(self.serve(mac))
 

@@ -210,7 +210,8 @@ def test_proportional_fair_does_not_charge_idle_time():
     """Bursts of four users with one turn for each two: those that were not served are served in the next burst."""
     pair, turns = [], 40
     for pause_s in (2.0, 50.0):
-        scheduler = ProportionalFair(window=20.0, rate="airtime").scheduler(bench_cell(4))
+        mac = ProportionalFair(window=20.0, rate="airtime")
+        scheduler = mac.scheduler(bench_cell(mac, 4))
         picked = []
         for _ in range(turns):
             for _ in range(2):
@@ -222,9 +223,9 @@ def test_proportional_fair_does_not_charge_idle_time():
     assert np.bincount(pair[0]).tolist() == [turns // 2] * 4
 
 
-def bench_cell(users, medium=None):
+def bench_cell(mac, users, medium=None):
     """Return a cell whose MAC is never run."""
-    cell = MacTestBench(BenchSetup(RoundRobin(), users, 1.0, Streams(5)), saturated_users, medium).cell
+    cell = MacTestBench(BenchSetup(mac, users, 1.0, Streams(5)), saturated_users, medium).cell
     cell.env = simpy.Environment()
     return cell
 

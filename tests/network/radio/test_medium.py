@@ -19,6 +19,7 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
+from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import Frames, SharedChannel, Transmission
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
@@ -287,7 +288,7 @@ def open_cell(powers, *, updates=None, **options):
     arrived = []
     air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air, queue, Streams(1), lambda message: arrived.append((env.now, message.user)))
-    Tower(cell, population, medium.connection).schedule_broadcast(0, 0.0)
+    Tower(cell, population, PresentValues(env, air, queue)).schedule_broadcast(0, 0.0)
     env.run(until=1e-9)
     return SimpleNamespace(env=env, cell=cell, arrived=arrived)
 

@@ -1,0 +1,93 @@
+"""Present values of the users of a cell: what is true of their links and of their frames now.
+
+The network reads them from a `netfl.network.tower.Tower`.  A MAC reads those that it has declared from its
+`netfl.network.radio.cell.Cell`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from netfl.network.clock import Clock
+from netfl.network.radio.transmit_path import AirInterface
+from netfl.network.radio.tx_queue import TxQueue
+from netfl.types import Bools, Floats, Ints, Users
+
+
+class PresentValues:
+    """Values of the users of a cell, by their numbers in it.  Reading them changes no draw.
+
+    Args:
+        env: clock.
+        air: tower and medium of the cell.
+        queue: frames of its users.
+    """
+
+    def __init__(self, env: Clock, air: AirInterface, queue: TxQueue) -> None:
+        self._env = env
+        self._tower = air.tower
+        self._medium = air.medium
+        self._queue = queue
+        self._ids = queue.ids
+        self.connection = air.medium.connection
+
+    def snr_db(self, users: Users) -> Floats:
+        """Return the SNR of each of *users* at the tower, ``[n]``: fading included, and interference excluded."""
+        return self._medium.snr_db(self._ids[users], self._tower, self._env.now)
+
+    def modes(self, users: Users) -> Ints:
+        """Return the mode of the reception in which each of *users* would send now, ``[n]``."""
+        return self._medium.choose(self._ids[users], self._tower, self._env.now)
+
+    def airtimes_s(self, users: Users, share: float | Floats | None = None) -> Floats:
+        """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``.
+
+        *share* is that of `netfl.network.radio.cell.Cell.attempt`; by default each sends in the whole band.
+        """
+        modes = self.chosen_modes(self._ids[users], self._env.now, share)
+        return np.atleast_1d(self.frame_airtimes_s(users, modes, self._env.now, share))
+
+    def connected(self, users: Users) -> Bools:
+        """Return whether each of *users* and the tower are up, ``[n]``."""
+        if self.connection.steady:
+            return np.ones(len(users), np.bool_)
+        return self.connection.connected(self._ids[users], self._tower.number, self._env.now)
+
+    def backlog_lengths(self) -> Ints:
+        """Return the number of frames that each user can send, or is sending, ``[size]``."""
+        self._queue.refresh(self._env.now)
+        return self._queue.lengths(self._env.now)
+
+    def chosen_modes(self, ids: Ints, start_s: float, share: float | Floats | None) -> Ints:
+        """Return the mode that each sender chooses for a frame from *start_s* on, ``[n]``."""
+        if share is None:
+            return self._medium.choose(ids, self._tower, start_s)
+        return self._medium.choose(ids, self._tower, start_s, share=share)
+
+    def frame_airtimes_s(
+        self, users: Users, mode: ArrayLike, start_s: float, share: float | Floats | None
+    ) -> float | Floats:
+        """Return the airtime of the next frame of each of *users* from *start_s* on, one for all or ``[n]``.
+
+        In a share of the band, a sender has that share of the rate of its mode.
+        """
+        if self._medium.follows_snr:
+            rates_bps = self._medium.rates_bps(self._ids[users], self._tower, start_s, share=share)
+            airtimes_s = self._queue.bits(users) / rates_bps
+            return airtimes_s.item() if len(airtimes_s) == 1 else airtimes_s
+        airtime_s = self._airtimes_in_band_s(users, mode)
+        return airtime_s if share is None else airtime_s / share
+
+    def _airtimes_in_band_s(self, users: Users, mode: ArrayLike) -> float | Floats:
+        """Return the airtime of each next frame in the whole band, one for all or ``[n]``."""
+        bits = self._queue.bits(users)
+        if isinstance(bits, float) and isinstance(mode, int) and self._medium.has_one_band:
+            return self._medium.airtime_s(bits, mode)
+        bits_of_each = np.broadcast_to(bits, len(users)).tolist()
+        mode_of_each = np.broadcast_to(mode, len(users)).tolist()
+        frames = zip(bits_of_each, mode_of_each, self._medium.bandwidths_hz(self._ids[users]), strict=True)
+        airtimes_s = np.array([self._medium.airtime_s(*frame) for frame in frames])
+        if len(users) == 1 and not self._medium.has_one_band:
+            return float(airtimes_s[0])
+        return airtimes_s
