@@ -95,8 +95,11 @@ class RoundAllocator:
         ids = cell.ids[users]
         service = self._config.service
         assert service is not None
+        known_snr = None
+        if "snr_db" in self._allocation.observes:
+            known_snr = db_to_linear(np.maximum(tower.present.snr_db(users) - cell.snr_gap_db, -100.0))
         request = AllocationRequest(
-            snr=db_to_linear(np.maximum(tower.present.snr_db(users) - cell.snr_gap_db, -100.0)),
+            known_snr=known_snr,
             bits=tower.update_bits[users],
             train_s=service.compute_s[ids],
             train_j=np.zeros(len(users)),

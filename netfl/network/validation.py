@@ -8,6 +8,7 @@ from netfl.errors import Fault, suggest
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
+from netfl.network.allocation import ALLOCATION_VALUES
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.spec import NetworkSpec
@@ -124,6 +125,10 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
     if allocation.needs_sample_counts and facts.classes is None:
         problem = "depends on the users' amounts of data, but there are no data"
         yield Fault("allocation", problem, None, "add data")
+    unknown = [name for name in allocation.observes if name not in ALLOCATION_VALUES]
+    if unknown:
+        problem = f"it observes {', '.join(unknown)}, which an allocation cannot"
+        yield Fault("allocation", problem, None, f"take names of {', '.join(ALLOCATION_VALUES)} in `observes`")
     has_blocks = spec.mac is not None and spec.mac.block_interference_dbm is not None
     if allocation.assigns_blocks and not has_blocks:
         remedy = "use mac: {kind: fdma, division: blocks, interference: […]}"

@@ -1,7 +1,8 @@
 '''Allocation family: the share of the band, the power and the processor frequency of each user in a round.
 
-As a round opens, each tower divides its band among the users that are selected, by `Allocation.allocate`.  It knows
-their SNR at that time, the size of an update, and their times and energies; this knowledge costs nothing.  Users that
+As a round opens, each tower divides its band among the users that are selected, by `Allocation.allocate`.  It knows the
+size of an update, and the times and energies of users, which they state once.  It knows their SNR at that time if the
+allocation declares ``snr_db`` in `Allocation.observes`.  This costs nothing, of which `netfl check` warns.  Users that
 are given a share have it until another round gives them something else; the others take no part in the round.
 
 To write an allocation, add a file to this package, or a class to a package of your own, that derives from `Allocation`.
@@ -20,7 +21,7 @@ A complete one::
         """Fraction of the frequency of each processor."""
 
         def allocate(self, request):
-            users = len(request.snr)
+            users = request.users
             return Decision(np.full(users, 1 / users), np.ones(users), np.full(users, self.frequency))
 
         def laws(self):
@@ -39,6 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netfl.errors import Fault, ScenarioError
 from netfl.network.reception import Reception
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
@@ -88,6 +90,8 @@ class Blocks:
         return Decision(share, power, np.ones(len(block)), block)
 
 
+ALLOCATION_VALUES = ("snr_db",)
+"""Present values of users that an allocation can observe, of `netfl.types.OBSERVATIONS`."""
 MIN_FREQUENCY = 1e-3
 """Smallest fraction of a processor's frequency, of an allocation as of a caller."""
 MIN_POWER = 1e-20
@@ -99,7 +103,8 @@ class AllocationRequest:
     """Users of a cell that are selected in a round, with values at full power and full frequency, ``[n]`` each.
 
     Args:
-        snr: SNR in the whole band, as a ratio of powers, less the gap of the reception.
+        known_snr: SNR in the whole band, as a ratio of powers, less the gap of the reception; ``None`` for an
+            allocation that does not observe it.
         bits: size of the update.
         train_s: mean training time.
         train_j: energy of the processor cycles of the training.
@@ -108,13 +113,31 @@ class AllocationRequest:
         blocks: blocks of the band; ``None`` if the band is no blocks.
     """
 
-    snr: Floats
+    known_snr: Floats | None
     bits: Floats
     train_s: Floats
     train_j: Floats
     transmit_w: Floats
     bandwidth_hz: float
     blocks: Blocks | None = None
+
+    @property
+    def users(self) -> int:
+        """Number of users."""
+        return len(self.bits)
+
+    @property
+    def snr(self) -> Floats:
+        """SNR of each user in the whole band, as a ratio of powers, less the gap of the reception, ``[n]``.
+
+        Raises:
+            ScenarioError: the allocation has not declared ``snr_db``.
+        """
+        if self.known_snr is None:
+            problem = "it reads snr_db of users, but declares nothing"
+            remedy = "add snr_db to `observes` of the allocation"
+            raise ScenarioError([Fault("allocation", problem, None, remedy)])
+        return self.known_snr
 
     def select(self, users: Ints) -> AllocationRequest:
         """Return the request of some users, by their places, without blocks."""
@@ -161,8 +184,8 @@ class Allocation(Spec):
 
     @property
     def observes(self) -> Collection[str]:
-        """Names of the present values that the allocation uses, of `netfl.types.OBSERVATIONS`; by default the SNR."""
-        return ("snr_db",)
+        """Present values of users that the allocation reads: of `ALLOCATION_VALUES`; other values are not given."""
+        return ()
 
     @property
     def needs_energy(self) -> bool:

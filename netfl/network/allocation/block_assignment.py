@@ -87,6 +87,10 @@ class BlockAssignment(Allocation):
         return self.budget is not None
 
     @property
+    def observes(self) -> tuple[str, ...]:
+        return ("snr_db",)
+
+    @property
     def deadline_s(self) -> float | None:
         return self.deadline
 

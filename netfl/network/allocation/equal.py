@@ -16,13 +16,8 @@ class Equal(Allocation):
         kind: equal
     """
 
-    @property
-    def observes(self) -> tuple[str, ...]:
-        return ()
-
     def allocate(self, request: AllocationRequest) -> Decision:
-        users = len(request.snr)
-        return full_power(np.full(users, 1.0 / users))
+        return full_power(np.full(request.users, 1.0 / request.users))
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("draws nothing"),)

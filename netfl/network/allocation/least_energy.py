@@ -40,6 +40,10 @@ class LeastEnergy(Allocation):
     """T, the time from the start of the trainings to the end of the uploads."""
 
     @property
+    def observes(self) -> tuple[str, ...]:
+        return ("snr_db",)
+
+    @property
     def needs_energy(self) -> bool:
         return True
 
@@ -53,7 +57,7 @@ class LeastEnergy(Allocation):
 
     def allocate(self, request: AllocationRequest) -> Decision:
         request = with_costly_sending(request)
-        decision = full_power(np.zeros(len(request.snr)))
+        decision = full_power(np.zeros(request.users))
         needed_shares = Tradeoff(request, self.deadline).least_shares()
         possible = np.flatnonzero(needed_shares <= 1.0)
         if not possible.size:

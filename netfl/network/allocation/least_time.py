@@ -43,6 +43,10 @@ class LeastTime(Allocation):
     """Energy of each user for the training and the upload of a round."""
 
     @property
+    def observes(self) -> tuple[str, ...]:
+        return ("snr_db",)
+
+    @property
     def needs_energy(self) -> bool:
         return True
 
@@ -52,7 +56,7 @@ class LeastTime(Allocation):
 
     def allocate(self, request: AllocationRequest) -> Decision:
         request = with_costly_sending(request)
-        decision = full_power(np.zeros(len(request.snr)))
+        decision = full_power(np.zeros(request.users))
         possible = np.flatnonzero(least_energy_of_sending_j(request) < self.budget)
         if not possible.size:
             return decision

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from netfl.network.allocation.least_time import LeastTime
 from netfl.report.run_data import RunData
 from netfl.report.summary_text import run_status
 from netfl.scenario.scenario import validate
+from netfl.scenario.validation import nested_faults
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import setup
-from netfl.types import Law
+from netfl.types import Law, ScenarioFacts
 
 BANDWIDTH_HZ, BITS = 1e6, 2e6
 DISTANCES_M = np.array([100.0, 200.0, 400.0])
@@ -43,7 +45,7 @@ def request():
     """Return the request that the network should make, from its distances and devices."""
     loss_db = 20 * np.log10(4 * np.pi * 2e9 / 299792458.0) + 35 * np.log10(DISTANCES_M)
     return AllocationRequest(
-        snr=10 ** ((20 - loss_db + 174 - 60) / 10),
+        known_snr=10 ** ((20 - loss_db + 174 - 60) / 10),
         bits=np.full(3, BITS),
         train_s=SAMPLES * CYCLES / FREQUENCY_HZ,
         train_j=SAMPLES * CAPACITANCE * CYCLES * FREQUENCY_HZ**2,
@@ -293,7 +295,9 @@ class Greedy(Allocation):
     name: str
 
     def allocate(self, request):
-        users = len(request.snr)
+        users = request.users
+        if self.name == "curious":
+            return Decision(request.snr / request.snr.sum(), np.ones(users), np.ones(users))
         if self.name == "slow":
             return Decision(np.full(users, 1 / users), np.ones(users), np.full(users, 1e-4))
         if self.name == "nothing":
@@ -323,3 +327,21 @@ def test_a_model_that_fails_or_gives_more_than_there_is(name, problem):
     allocation = {"kind": f"{__name__}:Greedy", "name": name}
     with pytest.raises(ScenarioError, match=rf"allocation: allocate\(\) of .*:Greedy, at 0 s .*{problem}"):
         play(3, 1, **PARTS, allocation=allocation)
+
+
+class Seer(Greedy):
+    """Names a value that no allocation gets."""
+
+    observes: ClassVar = ("battery_j",)
+
+
+def test_an_allocation_that_observes_what_it_cannot():
+    access, _, _ = make(3, 1, **PARTS, allocation={"kind": f"{__name__}:Seer", "name": "power"})
+    problems = [fault.problem for fault in nested_faults(access, "", ScenarioFacts(3, 1))]
+    assert "it observes battery_j, which an allocation cannot" in problems
+
+
+def test_an_allocation_that_reads_a_signal_that_it_has_not_declared():
+    problem = "allocation: it reads snr_db of users, but declares nothing; add snr_db to `observes` of the allocation"
+    with pytest.raises(ScenarioError, match=problem):
+        play(3, 1, **PARTS, allocation={"kind": f"{__name__}:Greedy", "name": "curious"})

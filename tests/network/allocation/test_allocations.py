@@ -20,7 +20,7 @@ from netfl.network.allocation.least_time import LeastTime
 def draw_request(seed, users=3, train_j=0.5):
     rng = np.random.default_rng(seed)
     return AllocationRequest(
-        snr=10 ** rng.uniform(-1, 3, users),
+        known_snr=10 ** rng.uniform(-1, 3, users),
         bits=rng.uniform(0.5, 2.0, users) * 1e6,
         train_s=rng.uniform(0.5, 3.0, users),
         train_j=train_j * rng.uniform(0.2, 2.0, users),
@@ -252,7 +252,7 @@ def extreme_requests(draw):
         return np.array([draw(powers_of_ten(low, high)) for _ in range(users)])
 
     return AllocationRequest(
-        snr=values(-10, 8),
+        known_snr=values(-10, 8),
         bits=values(1, 9),
         train_s=values(-3, 4) * draw(st.sampled_from([0.0, 1.0])),
         train_j=values(-6, 3) * draw(st.sampled_from([0.0, 1.0])),

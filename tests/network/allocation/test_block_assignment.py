@@ -33,7 +33,7 @@ def draw_request(seed, users=4, count=3, reception=WATERFALL, round_number=1):
         outside, reception, np.arange(users), samples, np.arange(count), Streams(seed).at("allocation"), round_number
     )
     return AllocationRequest(
-        snr=10 ** rng.uniform(0, 1.5, users),
+        known_snr=10 ** rng.uniform(0, 1.5, users),
         bits=np.full(users, 6e5),
         train_s=rng.uniform(0.0, 0.1, users),
         train_j=rng.uniform(0.0, 1e-3, users),
@@ -381,7 +381,7 @@ class Wrong(Allocation):
         return True
 
     def allocate(self, request):
-        users = len(request.snr)
+        users = request.users
         ones = np.ones(users)
         block = {"same": np.zeros(users, int), "far": np.full(users, 7), "shares": np.full(users, -1)}.get(self.case)
         if self.case == "none":
