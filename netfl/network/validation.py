@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netfl.errors import Fault, suggest
+from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
-from netfl.network.allocation import ALLOCATION_VALUES
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.spec import NetworkSpec
@@ -112,6 +112,14 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
             yield from no_effect(costs, ["efficiency"], "without a radio", "give transmit", prefix)
 
 
+def _unknown_values(allocation: Allocation) -> Iterator[Fault]:
+    """Values that an allocation observes and that none can have."""
+    unknown = [name for name in allocation.observes if name not in ALLOCATION_VALUES]
+    if unknown:
+        problem = f"it observes {', '.join(unknown)}, which an allocation cannot"
+        yield Fault("allocation", problem, None, f"take names of {', '.join(ALLOCATION_VALUES)} in `observes`")
+
+
 def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
     """An allocation whose shares no MAC uses, or that does not know the rates or energies that it depends on."""
     allocation = spec.allocation
@@ -125,10 +133,7 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
     if allocation.needs_sample_counts and facts.classes is None:
         problem = "depends on the users' amounts of data, but there are no data"
         yield Fault("allocation", problem, None, "add data")
-    unknown = [name for name in allocation.observes if name not in ALLOCATION_VALUES]
-    if unknown:
-        problem = f"it observes {', '.join(unknown)}, which an allocation cannot"
-        yield Fault("allocation", problem, None, f"take names of {', '.join(ALLOCATION_VALUES)} in `observes`")
+    yield from _unknown_values(allocation)
     has_blocks = spec.mac is not None and spec.mac.block_interference_dbm is not None
     if allocation.assigns_blocks and not has_blocks:
         remedy = "use mac: {kind: fdma, division: blocks, interference: […]}"

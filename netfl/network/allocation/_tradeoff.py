@@ -32,8 +32,8 @@ _REFINEMENTS = 5
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _GOLDEN_STEPS = 45
 _MAX_EXPONENT = 700.0
-_MIN_POWER = 1e-12
-"""Smallest fraction of power that is given."""
+LEAST_GIVEN_POWER = 1e-12
+"""Smallest fraction of power that a model of netfl gives, above the bound `MIN_POWER` of all decisions."""
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
 _MIN_S = 1e-60
@@ -99,7 +99,7 @@ class Tradeoff:
         train_s = request.train_s[trains]
         frequency[trains] = train_s / np.maximum((self.deadline_s - upload_s)[trains], train_s)
         # below the least frequency, a training costs less than a millionth of that at full frequency
-        return Decision(share, np.clip(power, _MIN_POWER, 1.0), np.maximum(frequency, MIN_FREQUENCY))
+        return Decision(share, np.clip(power, LEAST_GIVEN_POWER, 1.0), np.maximum(frequency, MIN_FREQUENCY))
 
     def _exponent(self, upload_s: Floats, share: Floats) -> Floats:
         """Return b / (t s B), the bits per second and hertz in the share."""

@@ -9,14 +9,13 @@ import numpy as np
 from pydantic import Field
 
 from netfl.network.allocation import Allocation, AllocationRequest, Blocks, Decision
+from netfl.network.allocation._tradeoff import LEAST_GIVEN_POWER
 from netfl.network.reception import Reception
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Seconds
 
 _HALVINGS = 44
-_MIN_POWER = 1e-12
-"""Smallest fraction of power."""
 _MIN_BPS = 1e-300
 """Rate of an upload that never ends, so that its time is finite."""
 _ROUNDING_UP = 1.0 + 1e-9
@@ -155,7 +154,7 @@ def find_edges(
     request: AllocationRequest, blocks: Blocks, deadline_s: float | None = None, budget_j: float | None = None
 ) -> Edges:
     """Return the powers, losses and limits of all users in all blocks; ``None`` for no limit."""
-    power = np.ones((len(request.snr), blocks.count))
+    power = np.ones((request.users, blocks.count))
     keeps_budget = np.ones(power.shape, np.bool_)
     if budget_j is not None:
         sending_j = budget_j - request.train_j[:, None]
@@ -203,7 +202,7 @@ def _power_within(request: AllocationRequest, blocks: Blocks, sending_j: Floats)
 
     The energy ρ w b / rate(ρ) rises with the fraction ρ, as the rate rises less than in proportion.
     """
-    low = np.full((len(request.snr), blocks.count), _MIN_POWER)
+    low = np.full((request.users, blocks.count), LEAST_GIVEN_POWER)
     high = np.ones(low.shape)
     full_j = request.transmit_w[:, None] * _upload_s(request, blocks, high)
     for _ in range(_HALVINGS):
