@@ -92,7 +92,8 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         learner = learner or loaded.access.info.learner
         learns = learner is not None or self._reward.needs_learner or (observe is not None and "loss" in observe)
         if learns or loaded.access.info.is_closed_loop:
-            learns, loaded = True, keep_learner(loaded, learner)
+            learns = True
+            loaded = keep_learner(loaded, learner)
         episodes = Episodes(loaded, learns, record, declare)
         self._episodes = episodes if redraw_data else episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
@@ -120,8 +121,8 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             ScenarioError: observations are mappings, which other wrappers may flatten in another order.
         """
         if not isinstance(self.observation_space, gymnasium.spaces.Box):
-            problem, remedy = "observations have no slices", "use observation: flat"
-            raise ScenarioError([Fault("observation", problem, "dict", remedy)])
+            remedy = "use observation: flat"
+            raise ScenarioError([Fault("observation", "observations have no slices", "dict", remedy)])
         return self._observer.slices
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -158,7 +159,8 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         if not self._is_started or self.simulation.is_done:
             problem = "the episode is over" if self._is_started else "no episode has begun"
             raise ScenarioError([Fault("", problem, None, "call reset()")])
-        before, metrics_before = self._state, self._metrics
+        before = self._state
+        metrics_before = self._metrics
         result = self._simulate(action)
         self._state = self.simulation.state
         self._metrics = self._newest_metrics()
@@ -205,7 +207,8 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
 
     def _begin_episode(self) -> None:
         """Read the state of a simulation that has simulated no round."""
-        self._state, self._metrics = self.simulation.state, {}
+        self._state = self.simulation.state
+        self._metrics = {}
         self._metrics = self._newest_metrics()
         self._outcomes = dict.fromkeys(OUTCOMES, 0)
         layout = self.simulation.layout

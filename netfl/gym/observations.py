@@ -217,18 +217,15 @@ class Observer:
     def __init__(self, view: View, observe: Sequence[str] | None, form: ObservationForm) -> None:
         if form not in {"dict", "flat"}:
             raise ScenarioError([Fault("observation", "no such form", form, "use dict or flat")])
-        names = [*FEATURES] if observe is None else [observe] if isinstance(observe, str) else [*observe]
-        faults = [
-            Fault("observe", "no such feature", name, suggest(name, [*FEATURES]))
-            for name in names
-            if name not in FEATURES
-        ]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        faults += [Fault("observe", "names a feature twice", name, "name it once") for name in twice]
-        if faults or not names:
-            raise ScenarioError(faults or [Fault("observe", "names no feature", None, suggest("", [*FEATURES]))])
-        sizes = {name: None if (values := FEATURES[name].values(view)) is None else len(values) for name in names}
-        missing = [name for name, size in sizes.items() if size is None]
+        names = _feature_names(observe)
+        sizes = dict[str, int]()  # of the features that the scenario has
+        missing = []
+        for name in names:
+            values = FEATURES[name].values(view)
+            if values is None:
+                missing.append(name)
+            else:
+                sizes[name] = len(values)
         if missing and observe is not None:
             remedy = (
                 "leave it out, or change the scenario: energy needs access.energy, loss needs a learner; with "
@@ -237,10 +234,15 @@ class Observer:
             raise ScenarioError(
                 [Fault("observe", "this scenario has no such values", name, remedy) for name in missing]
             )
-        self._names, self._form = [name for name in names if name not in missing], form
-        ends = np.cumsum([sizes[name] or 0 for name in self._names]).tolist()
-        self.slices = {name: slice(end - (sizes[name] or 0), end) for name, end in zip(self._names, ends, strict=True)}
-        self._low = np.concatenate([np.full(sizes[name] or 0, FEATURES[name].low, np.float32) for name in self._names])
+
+        self._form = form
+        self._names = [*sizes]
+        self.slices = {}
+        begin = 0
+        for name, size in sizes.items():
+            self.slices[name] = slice(begin, begin + size)
+            begin += size
+        self._low = np.concatenate([np.full(size, FEATURES[name].low, np.float32) for name, size in sizes.items()])
         flat = spaces.Box(self._low, np.ones_like(self._low))
         parts: dict[str, spaces.Space[Any]] = {
             name: spaces.Box(flat.low[part], flat.high[part]) for name, part in self.slices.items()
@@ -254,3 +256,25 @@ class Observer:
         if self._form == "flat":
             return values
         return {name: values[part].copy() for name, part in self.slices.items()}
+
+
+def _feature_names(observe: Sequence[str] | None) -> list[str]:
+    """Return the names of the features to observe, by default of all.
+
+    Raises:
+        ScenarioError: a name is unknown or occurs twice, or there is none.
+    """
+    if observe is None:
+        return [*FEATURES]
+    names = [*observe]
+    if isinstance(observe, str):
+        names = [observe]
+    if not names:
+        raise ScenarioError([Fault("observe", "names no feature", None, suggest("", [*FEATURES]))])
+    unknown = [name for name in names if name not in FEATURES]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    faults = [Fault("observe", "no such feature", name, suggest(name, [*FEATURES])) for name in unknown]
+    faults += [Fault("observe", "names a feature twice", name, "name it once") for name in twice]
+    if faults:
+        raise ScenarioError(faults)
+    return names

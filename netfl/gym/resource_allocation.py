@@ -20,8 +20,7 @@ from netfl.scenario.scenario import Scenario
 from netfl.types import Floats, Round
 
 Control = Literal["probability", "channel", "power"]
-CONTROLS: tuple[Control, ...] = ("probability", "channel", "power")
-"""Settings of a user, in their order in an action."""
+"""Setting of a user; an action has them in this order."""
 ActionForm = Literal["flat", "dict"]
 
 
@@ -66,16 +65,18 @@ class ResourceAllocation(NetworkEnvironment[Any]):
         assert isinstance(access, NetworkAccess)
         assert isinstance(access.mac, Controlled)
         self.channels = access.mac.channels
-        known = [
-            name
-            for name, possible in zip(CONTROLS, (True, self.channels > 1, access.radio is not None), strict=True)
-            if possible
-        ]
+        known: list[Control] = ["probability"]
+        if self.channels > 1:
+            known.append("channel")
+        if access.radio is not None:
+            known.append("power")
         faults = [*_control_faults(controls, known), *_range_faults(action, power_range, min_probability)]
         if faults:
             raise ScenarioError(faults)
         self.controls: tuple[Control, ...] = tuple(name for name in known if controls is None or name in controls)
-        self._form, self._power_range, self._min_probability = action, power_range, min_probability
+        self._form = action
+        self._power_range = power_range
+        self._min_probability = min_probability
         parts: dict[Control, spaces.Space[Any]] = {
             "probability": spaces.Box(0.0, 1.0, (self.users,)),
             "channel": spaces.MultiDiscrete([self.channels] * self.users),

@@ -67,7 +67,8 @@ def time(transition: Transition) -> float:
 
 def energy(transition: Transition) -> float:
     """Return minus the energy that all users spent, in joules; the scenario needs an energy model."""
-    before, after = transition.before.energy_j, transition.after.energy_j
+    before = transition.before.energy_j
+    after = transition.after.energy_j
     if before is None or after is None:
         raise _no_energy()
     return float(before.sum() - after.sum())
@@ -120,9 +121,11 @@ class WeightedReward:
         for key, weight in weights.items():
             if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not np.isfinite(weight):
                 raise ScenarioError([Fault(f"reward.{self._name(key)}", "not a weight", weight, "give a number")])
-            name, count = self._name(key), 2
+            name = self._name(key)
+            count = 2
             while name in self._terms or (callable(key) and name in REWARDS):
-                name, count = f"{self._name(key)}_{count}", count + 1
+                name = f"{self._name(key)}_{count}"
+                count += 1
             self._terms[name] = self._function(key), float(weight)
 
     @property
@@ -146,8 +149,8 @@ class WeightedReward:
         terms = {name: (function(transition), weight) for name, (function, weight) in self._terms.items()}
         for name, (value, _) in terms.items():
             if not isinstance(value, int | float | np.number | np.bool_) or np.isnan(value):
-                problem, remedy = f"{name}() returned no number in round {transition.round.index}", "return a number"
-                raise ScenarioError([Fault("reward", problem, value, remedy)])
+                problem = f"{name}() returned no number in round {transition.round.index}"
+                raise ScenarioError([Fault("reward", problem, value, "return a number")])
         return {name: weight * float(value) for name, (value, weight) in terms.items()}
 
     def _uses(self, function: RewardFunction) -> bool:

@@ -38,7 +38,8 @@ class UserSelection(NetworkEnvironment[Any]):
         faults = [*_action_faults(action, m, self.users)]
         if faults:
             raise ScenarioError(faults)
-        self._form, self._m = action, m
+        self._form = action
+        self._m = m
         self.action_space = {
             "mask": spaces.MultiBinary(self.users),
             "scores": spaces.Box(-1.0, 1.0, (self.users,)),

@@ -38,7 +38,8 @@ class Qfedavg(Aggregation):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """Add the weighted changes.  ``F^q`` in both sums is relative to the largest, to avoid overflow."""
-        changes, inverse = updates.models - updates.bases, 1 / updates.rates[:, 0]
+        changes = updates.models - updates.bases
+        inverse = 1 / updates.rates[:, 0]
         losses = cast("Tensor", updates.losses) + _TINY
         power = (losses / losses.max()) ** self.q
         slopes = inverse**2 * changes[:, :-1].square().sum(1)

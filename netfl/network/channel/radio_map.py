@@ -150,7 +150,8 @@ class _Grid:
 
     def at(self, x_m: float, y_m: float, *, nearest: bool) -> float | None:
         """Return the value at one place, faster than `interpolate`; ``None`` outside of the grid."""
-        x_list, y_list = self.x_list_m, self.y_list_m
+        x_list = self.x_list_m
+        y_list = self.y_list_m
         if not (x_list[0] <= x_m <= x_list[-1] and y_list[0] <= y_m <= y_list[-1]):
             return None
         i = min(bisect_right(x_list, x_m), len(x_list) - 1) - 1

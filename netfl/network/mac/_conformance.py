@@ -91,7 +91,8 @@ class CheckedCell(Cell):
         elif len(np.unique(values)) < len(values):
             problem = "a user twice"
         elif self.transmit_path.is_sending()[values].any():
-            problem, remedy = "a user that is on the air", "take users of backlog()"
+            problem = "a user that is on the air"
+            remedy = "take users of backlog()"
         else:
             return
         raise self._error(f"attempt() is given {problem}", values.tolist(), remedy)
@@ -103,7 +104,8 @@ class CheckedCell(Cell):
             raise self._error("serve() is not a generator", serving, remedy)
         resume, value = serving.send, None
         limit = max(_MAX_YIELDS, 10 * self.size)
-        now_s, yields = self.env.now, 0
+        now_s = self.env.now
+        yields = 0
         while True:
             try:
                 event = resume(value)
@@ -112,7 +114,9 @@ class CheckedCell(Cell):
             if not isinstance(event, simpy.Event):
                 remedy = "yield an event; to wait some seconds, cell.env.timeout(seconds)"
                 raise self._error("serve() yields what is not an event", event, remedy)
-            yields = yields + 1 if self.env.now == now_s else 1
+            if self.env.now > now_s:
+                yields = 0
+            yields += 1
             now_s = self.env.now
             if yields > limit:
                 problem = f"serve() yields {limit:,} times in a row without advancing the clock"
