@@ -320,9 +320,10 @@ class _Recording:
         sent_s = deliveries["sent_s"].to_numpy()
         arrived_s = deliveries["arrived_s"].to_numpy()
         table.refuse(arrived_s < sent_s, "it arrives before it is sent", "arrived_s")
-        opened_s = rounds["opened_s"].to_numpy()[place]
-        closed_s = rounds["closed_s"].to_numpy()[place]
-        is_outside = (arrived_s < opened_s) | (arrived_s > closed_s)
+        closed_s = rounds["closed_s"].to_numpy()
+        called_s = np.minimum(rounds["opened_s"].to_numpy(), np.append(0.0, closed_s[:-1]))
+        # an update may arrive while users answer the call before its round
+        is_outside = (arrived_s < called_s[place]) | (arrived_s > closed_s[place])
         table.refuse(is_outside, "it arrives outside of its round", "arrived_s")
         is_earlier = np.diff(arrived_s, prepend=-np.inf) < 0.0
         is_same_round = np.diff(round_, prepend=0) == 0

@@ -5,7 +5,7 @@ It is the only node that aggregates; a version is named by its number alone.  `S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ class Admission:
         return None
 
     def note_arrival(self, user: int, duration_s: float) -> None:
-        """Note that an update of *user* that counts arrives now, *duration_s* after the round of its base opened."""
+        """Note that an update of *user* counts, which arrived *duration_s* after the round of its base opened."""
 
     def record_deliveries(self, round: int, users: Sequence[int]) -> None:
         """Note that updates of *users* were delivered in *round*."""
@@ -64,6 +64,17 @@ class RoundResult(NamedTuple):
     deliveries: tuple[Delivery, ...]
     oldest: int
     needed: tuple[int, ...] | None
+
+
+class Arrival(NamedTuple):
+    """An update at the server that is not judged yet.
+
+    Args:
+        arrived_s: time at which it arrived, or at which the last round closed without it.
+    """
+
+    update: Update
+    arrived_s: float
 
 
 class Server:
@@ -119,7 +130,7 @@ class Server:
         # of the round that is open
         self._selected: Users = np.empty(0, np.int64)
         self._is_selected = np.zeros(users, np.bool_)
-        self._arrived: list[Update] = []  # at the present instant, not judged yet
+        self._arrived: list[Arrival] = []  # not judged yet
         self._ties = 0
         self._received: list[tuple[Update, Delivery]] = []
         self._is_closed = True
@@ -147,13 +158,14 @@ class Server:
             receivers = self._without_update(receivers)
         self._outstanding.expect(receivers, self._version)
         self._send(receivers)
-        if self._arrived:  # at the instant at which the last round closed
+        if self._arrived:  # at the instant at which the last round closed, or during the call
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
     def call_users(self) -> float:
         """Call the users before a round opens; return how long their answers take.
 
-        Updates that arrive meanwhile are judged as the round opens.
+        Updates that arrive meanwhile are judged as the round opens, in the order of their arrival.  They keep the times
+        at which they arrived.
         """
         answers_s = self.admission.call()
         self._is_calling = answers_s > 0.0
@@ -161,7 +173,7 @@ class Server:
 
     def receive(self, update: Update) -> None:
         """Receive an update; those of one instant are judged together, in a random order."""
-        self._arrived.append(update)
+        self._arrived.append(Arrival(update, float(self._env.now)))
         if len(self._arrived) == 1:
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
@@ -273,36 +285,41 @@ class Server:
     # arrivals
 
     def _judge_arrivals(self) -> None:
-        """Judge the updates that have arrived at this instant, one after the other."""
+        """Judge the updates that have arrived, one after the other; those of one instant in a random order."""
         if self._is_calling:
             return
         arrived = self._arrived
         self._arrived = []
         if len(arrived) > 1:
-            order = self._tie_draws.order([update.user for update in arrived], self._log.round, self._ties)
-            arrived = [arrived[place] for place in order]
+            users = [arrival.update.user for arrival in arrived]
+            order = self._tie_draws.order(users, self._log.round, self._ties)
+            arrived = sorted((arrived[place] for place in order), key=lambda arrival: arrival.arrived_s)
             self._ties += 1
-        for count, update in enumerate(arrived):
+        for count, arrival in enumerate(arrived):
             if self._is_closed and self._rule.is_continuous:
-                self._arrived = arrived[count:]  # they make the next version, which opens at this instant
+                self._hold([arrival.update for arrival in arrived[count:]])  # they make the next version
                 return
-            self._judge(update)
+            self._judge(arrival)
 
-    def _judge(self, update: Update) -> None:
+    def _hold(self, updates: Iterable[Update]) -> None:
+        """Hold *updates* for the next round, to which they come now, at the close of the present one."""
+        self._arrived += [Arrival(update, float(self._env.now)) for update in updates]
+
+    def _judge(self, arrival: Arrival) -> None:
         """Count an update, or end it as late; close the round if it is complete."""
-        now_s = self._env.now
+        update, arrived_s = arrival
         if self._is_closed or self._is_stale(update):
-            update.end(self._log, Ending("late", self.name), now_s)
+            update.end(self._log, Ending("late", self.name), arrived_s)
             return
         link = None
         if update.link is not None:
             link = update.link.report()
-        delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts, update.received, link)
+        delivery = Delivery(update.user, update.base, update.sent_s, arrived_s, update.attempts, update.received, link)
         self._received.append((update, delivery))
-        self.admission.note_arrival(update.user, now_s - self._opened_s[update.base])
+        self.admission.note_arrival(update.user, arrived_s - self._opened_s[update.base])
         self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))
         if not self._rule.can_be_void:  # else its outcome is known when the round closes
-            update.end(self._log, Ending("delivered", self.name), now_s)
+            update.end(self._log, Ending("delivered", self.name), arrived_s)
         if self._is_closed:
             self._on_complete()
 

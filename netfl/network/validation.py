@@ -348,6 +348,8 @@ def inactive_causes(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: boo
         reasons["compute"] = "all users train for the same time"
     if facts.users == 1:
         reasons["contention"] = "with one user, transmissions do not collide"
+    elif spec.mac is not None and not spec.mac.has_contention:
+        reasons["contention"] = "the MAC gives each user its share of the band, whoever else sends"
     if spec.radio is None or spec.reception is None:
         reasons["fading"] = "without a radio and a reception, no signal is too weak"
     if is_continuous or spec.on_new_version != "restart":

@@ -301,15 +301,15 @@ def covered_time(spans: pd.DataFrame) -> pd.Series[float]:
 def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     """Return *deliveries* with ``delay_s``, ``before_s``, ``way_s`` and ``age``.
 
-    ``delay_s`` is the time from the opening of the round, when its broadcast begins, to the arrival.  Its parts are
-    ``before_s`` before the first attempt (broadcast, training, waiting) and ``way_s`` from then on; both are NaN for
+    ``delay_s`` is the time from the opening of the round, when its broadcast begins, to the arrival; it is 0 for updates
+    that arrived while users answered the call before the round.  Its parts are ``before_s`` before the first attempt (broadcast, training, waiting) and ``way_s`` from then on; both are NaN for
     updates that began in an earlier round.  ``age`` is the number of versions between the base of the update and the
     newest version when the round opened.
     """
     table = deliveries.merge(rounds[["replica", "round", "opened_s"]], on=["replica", "round"])
     same_round = table["sent_s"] >= table["opened_s"]
     return table.assign(
-        delay_s=table["arrived_s"] - table["opened_s"],
+        delay_s=(table["arrived_s"] - table["opened_s"]).clip(lower=0.0),
         before_s=(table["sent_s"] - table["opened_s"]).where(same_round),
         way_s=(table["arrived_s"] - table["sent_s"]).where(same_round),
         age=table["round"] - 1 - table["base"],

@@ -174,7 +174,8 @@ class RoundStatistics:
         np.add.at(self._delivered, batch.user, 1)
         self._attempts += int(deliveries["attempts"].sum())
         opened_s = np.repeat(rounds["opened_s"], batch.delivered)
-        self._delays.frombytes((deliveries["arrived_s"] - opened_s).tobytes())
+        delays_s = np.maximum(deliveries["arrived_s"] - opened_s, 0.0)  # 0 for updates that waited for the round
+        self._delays.frombytes(delays_s.tobytes())
         self.rounds = int(batch.index[-1])
         self.simulated_s = float(batch.closed_s[-1])
         # the sums begin with the bits of the rounds before, so that they do not depend on the sizes of batches

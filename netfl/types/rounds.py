@@ -46,7 +46,8 @@ class Delivery:
         user: the user that trained it.
         base: the version of the global model that the user started from.
         sent_s: start of its first attempt, in seconds; with packets, of the first packet.
-        arrived_s: arrival at the server, in seconds; with packets, of the last packet.
+        arrived_s: arrival at the server, in seconds; with packets, of the last packet.  It is before the opening of the
+            round, and not before the close of the last one, if users answered a call of the server meanwhile.
         attempts: number of attempts that it took; with packets, of all packets.
         received: whether the server has each part of it, all of the same size; ``None`` for all.
         link: how it came over the air; ``None`` unless ``AccessContext.reports_links`` asks for it.

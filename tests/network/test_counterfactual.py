@@ -122,6 +122,18 @@ def test_users_exempt_from_contention_do_not_wait(mac):
     assert not rows_of(rows, range(5), "failed", "collided")
 
 
+@pytest.mark.parametrize(
+    ("division", "duration_s"), [({}, 4.0), ({"among": "backlog"}, 3.0), ({"division": "need"}, 3.0)], ids=str
+)
+def test_user_exempt_from_contention_has_the_whole_divided_band(division, duration_s):
+    """Fixed shares of the others stay a quarter; a band that the backlog divides is divided among the three others."""
+    overrides = {"mac": {"kind": "fdma", **division}, "round": {"kind": "first", "m": 4}}
+    rounds, _ = run_rounds(4, 3, **overrides, exempt={"contention": 2})
+    for result in rounds:
+        times_s = {delivery.user: delivery.arrived_s - result.opened_s - 1.0 for delivery in result.deliveries}
+        assert times_s == pytest.approx({user: 1.0 if user == 2 else duration_s for user in range(4)}, rel=1e-5)
+
+
 def test_isolated_streams_share_fields_and_separate_generators():
     streams = Streams(3).at("mac", 0)
     first, second = (IsolatedStreams(streams.seed, streams.path, user) for user in (4, 5))
@@ -327,6 +339,10 @@ def test_exemption_without_effect_is_rejected():
     assert [*find_problems(**ignoring, exempt={"deadline": [1]})] == ["exempt.deadline"]
     assert [*find_problems(**ignoring, staleness=0, exempt={"superseded": [1]})] == ["exempt.superseded"]
     assert "exempt.contention" in find_problems(ScenarioFacts(1, 3), exempt={"contention": 0})
+    given = {"kind": "fdma", "division": "given", "shares": [0.1, 0.2, 0.3, 0.4]}
+    allocated = {"mac": {"kind": "fdma", "division": "allocated"}, "allocation": "equal"}
+    for settings in ({"mac": given}, allocated):
+        assert [*find_problems(**settings, exempt={"contention": [1]})] == ["exempt.contention"]
     without_radio = {"radio": None, "reception": None, "channel": [], "mac": {"kind": "csma_ca"}}
     assert [*find_problems(**without_radio, exempt={"fading": 0})] == ["exempt.fading"]
     assert not find_problems(exempt={"contention": [0], "fading": 2, "backhaul": [3]})

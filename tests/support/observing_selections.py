@@ -80,3 +80,28 @@ class _Broken(Selector):
         if moment.round == 2:
             raise KeyError("x")
         return moment.candidates
+
+
+class Timed(Selection):
+    """A selection of all users, which keeps the durations of updates that it sees.
+
+    Example::
+
+        kind: support.observing_selections:Timed
+    """
+
+    observes: ClassVar = ("check_in", "duration_s")
+    durations_s: ClassVar[list[np.ndarray]] = []
+    """Durations by user, of each round."""
+
+    def open(self, population: UserInfo) -> Selector:
+        return _Timed()
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("draws nothing"),)
+
+
+class _Timed(Selector):
+    def choose(self, moment: RoundInfo) -> Users:
+        Timed.durations_s.append(moment.duration_s)
+        return moment.candidates

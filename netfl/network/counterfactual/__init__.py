@@ -65,7 +65,9 @@ class Exemptions(Spec):
     """Users whose updates are sent in one frame of a hundredth of their size, and so take little of a duty cycle."""
     contention: UserNumbers = ()
     """Users with a medium of their own: same tower and MAC, but without interference from and to others, and without
-    waiting for others in a schedule.  The slots and turns of the others stay."""
+    waiting for others in a schedule.  The slots, turns and fixed shares of the band of the others stay.  With ``fdma``
+    an exempt user has the whole band, and a band that the backlog divides is divided among the others; it has no effect
+    where shares are given, allocated or blocks."""
     fading: UserNumbers = ()
     """Users whose signal always suffices, in the fastest mode.  Interference from and to others stays: the signal is
     compared with that of others, and no longer with noise."""

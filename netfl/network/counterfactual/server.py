@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netfl.network.counterfactual import Exemptions
-from netfl.network.server import Server
+from netfl.network.server import Arrival, Server
 from netfl.network.updates import Update
 
 
@@ -20,11 +20,11 @@ class PatientServer(Server):
         super().__init__(*parts)
         self._exempt_users = frozenset(exemptions.deadline)
 
-    def _judge(self, update: Update) -> None:
-        if self._is_closed and update.user in self._exempt_users:
-            self._arrived.append(update)  # the next round judges it, which opens at this instant
+    def _judge(self, arrival: Arrival) -> None:
+        if self._is_closed and arrival.update.user in self._exempt_users:
+            self._hold([arrival.update])
         else:
-            super()._judge(update)
+            super()._judge(arrival)
 
     @property
     def _max_age(self) -> int | None:

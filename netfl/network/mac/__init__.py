@@ -197,6 +197,11 @@ class Mac(Spec):
         return False
 
     @property
+    def has_contention(self) -> bool:
+        """False if each user has its share of the band whatever the others of its cell have to send."""
+        return True
+
+    @property
     def block_interference_dbm(self) -> Floats | None:
         """Interference from outside of the network in each of its blocks, ``[blocks]``, where the band is blocks.
 

@@ -125,6 +125,10 @@ class Fdma(Mac):
         return True
 
     @property
+    def has_contention(self) -> bool:
+        return self.division not in {"given", "allocated", "blocks"}
+
+    @property
     def control_ranges(self) -> dict[str, tuple[float, float]]:
         if self.division == "allocated":
             return {"share": (0.0, 1.0)}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from support.observing_selections import Hasty
+from support.observing_selections import Hasty, Timed
 from support.run_invariants import check_event_times, check_outcomes
 from support.small_network import PLAIN
 
@@ -15,6 +17,7 @@ from netfl.access.selection.oort import Oort
 from netfl.access.selection.power_of_choice import PowerOfChoice
 from netfl.access.selection.uniform import Uniform
 from netfl.errors import ModelError, ScenarioError
+from netfl.results.aggregates import delays
 from netfl.simulation.setup import warnings
 from netfl.streams import Streams
 from netfl.types import OBSERVATIONS, LearnerReport, RoundControls
@@ -202,13 +205,54 @@ class TestNetwork:
         assert run.rounds["closed_s"].max() <= (scenario.duration or np.inf)
 
     def test_update_that_arrives_during_the_answers_counts_in_the_next_round(self):
-        """Updates of one round take 1 s each; the second arrives while the server calls for the second round."""
+        """Updates of one round take 1 s each; the second arrives 1 s after the first, and the answers take longer."""
         selection = {"kind": "all", "observe": {"check_in": {"airtime": "1 s"}}}
         access = {**NETWORK, "on_new_version": "finish", "round": {"kind": "first", "m": 1}}
         first, second, *_ = simulate(scenario_of(access, selection))
         assert [delivery.base for delivery in second.deliveries] == [0]
-        assert second.deliveries[0].arrived_s == pytest.approx(second.opened_s)
+        assert second.deliveries[0].arrived_s == pytest.approx(first.closed_s + 1.0)
         assert second.opened_s == pytest.approx(first.closed_s + USERS)
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_updates_that_arrive_during_the_answers_count_in_the_order_of_arrival(self, seed):
+        """Of those that arrive 1, 2, 3, ... s after the first round, the second round takes the first two."""
+        selection = {"kind": "all", "observe": {"check_in": {"airtime": "1 s"}}}
+        access = {**NETWORK, "on_new_version": "finish", "round": {"kind": "first", "m": 2}, "staleness": 3}
+        first, second, *_ = simulate(scenario_of(access, selection, seed=seed))
+        arrived_s = [delivery.arrived_s - first.closed_s for delivery in second.deliveries]
+        assert arrived_s == pytest.approx([1.0, 2.0])
+
+    def test_continuous_rounds_take_those_that_wait_one_after_the_other(self):
+        """Five updates arrive during the answers of the second round; it takes one, the others come to those after it."""
+        selection = {"kind": "all", "observe": {"check_in": {"airtime": "1 s"}}}
+        access = {**NETWORK, "round": "asynchronous"}
+        rounds = simulate(scenario_of(access, selection, rounds=5))
+        assert rounds[1].deliveries[0].arrived_s == pytest.approx(rounds[0].closed_s + 1.0)
+        for before, after in pairwise(rounds[1:]):
+            assert after.deliveries[0].arrived_s == before.closed_s
+
+    def test_duration_of_an_update_ends_with_its_arrival(self):
+        """The second update arrives 1 s after the first, although the answers take until 6 s after it."""
+        selection = {"kind": "support.observing_selections:Timed", "observe": {"check_in": {"airtime": "1 s"}}}
+        access = {**NETWORK, "on_new_version": "finish", "round": {"kind": "first", "m": 1}}
+        Timed.durations_s.clear()
+        first, *_ = simulate(scenario_of(access, selection, rounds=3))
+        first_s = first.closed_s - first.opened_s
+        durations_s = Timed.durations_s[-1]
+        assert sorted(durations_s[~np.isnan(durations_s)]) == pytest.approx([first_s, first_s + 1.0])
+
+    def test_trace_with_answers_is_replayed(self, tmp_path):
+        """Updates that arrived before their rounds opened are valid deliveries of a recording, with a delay of 0."""
+        selection = {"kind": "all", "observe": {"check_in": {"airtime": "1 s"}}}
+        access = {**NETWORK, "on_new_version": "finish", "round": {"kind": "first", "m": 2}, "staleness": 3}
+        run = netfl.trace(scenario_of(access, selection), tmp_path / "run")
+        opened_s = run.rounds.set_index("round")["opened_s"].reindex(run.deliveries["round"]).to_numpy()
+        assert (run.deliveries["arrived_s"] < opened_s).any()
+        assert delays(run.deliveries, run.rounds)["delay_s"].min() == 0.0
+        assert run.summary["delay_p50_s"] >= 0.0
+        replayed = simulate(scenario_of({"kind": "replay", "run": str(tmp_path / "run")}))
+        simulated = simulate(scenario_of(access, selection))
+        assert [each.deliveries for each in replayed] == [each.deliveries for each in simulated]
 
 
 @pytest.mark.parametrize("access", [DIRECT, {**NETWORK, "outages": BATTERY}])
