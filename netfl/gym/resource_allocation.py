@@ -1,4 +1,4 @@
-"""Environment in which the agent sets how the users of a MAC send."""
+"""Environment in which the agent sets how users send and compute."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gymnasium import spaces
 from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, ScenarioError
 from netfl.gym.environment import NetworkEnvironment
+from netfl.network.allocation import MIN_FREQUENCY
 from netfl.network.mac import Mac
 from netfl.network.mac._bases import SlottedMac
 from netfl.network.mac.controlled import Controlled
@@ -19,35 +20,64 @@ from netfl.registry import kind_of
 from netfl.scenario.scenario import Scenario
 from netfl.types import Floats, Round
 
-Control = Literal["probability", "channel", "power"]
-"""Setting of a user; an action has them in this order."""
+Control = Literal["probability", "channel", "share", "power", "frequency"]
+CONTROLS: tuple[Control, ...] = ("probability", "channel", "share", "power", "frequency")
+"""Settings of a user, in their order in an action."""
+_NEEDS: dict[str, str] = {
+    "probability": "a MAC other than fdma",
+    "channel": "several channels",
+    "share": "mac: {kind: fdma, division: allocated}",
+    "power": "a radio",
+    "frequency": "compute.cycles",
+}
+"""Part of a network that each setting needs."""
+_OF_ANY_MAC = {"power", "frequency"}
+"""Settings that need no MAC of their own."""
 ActionForm = Literal["flat", "dict"]
 
 
 class ResourceAllocation(NetworkEnvironment[Any]):
-    """The agent sets transmission probability, channel and power of each user for the next round.
+    """The agent sets probability, channel, share of the band, power and frequency of each user for the next round.
 
-    The MAC is `netfl.network.mac.controlled`, slotted ALOHA with settings of each user.  If the scenario has another
-    MAC, `controlled` takes its place, with the same slot, channels, probability and limit of attempts where that MAC
-    has them; without a probability it is 1 / users.
+    A network has some of these **controls**:
 
-    A **flat** action is a vector from -1 to 1, ``[controls * users]``: all probabilities, then all channels, then all
-    powers.  With u = (x + 1) / 2, a probability is ``min_probability ** (1 - u)``, which is 1 for x = 1; a channel is
-    ``floor(u * channels)``; a power is ``low + u * (high - low)`` dB relative to that of the radio.  A **dict** has the
-    probabilities as they are, ``Box(0, 1)``; the channels, ``MultiDiscrete``; and u of the powers, ``Box(0, 1)``.
+    - ``probability`` and ``channel`` are those of the MAC `netfl.network.mac.controlled`, slotted ALOHA with settings
+      of each user.  It takes the place of another MAC, with the same slot, channels, probability and limit of attempts
+      where that MAC has them; without a probability it is 1 / users.  The MAC stays if it divides the band, or if
+      *controls* names neither.
+    - ``share`` is that of the band of `netfl.network.mac.fdma` with ``division: allocated``.  A user with a share of 0
+      takes no part in the round.
+    - ``power`` is that of the radio.
+    - ``frequency`` is that of the processor, if ``compute`` has ``cycles``.  At a fraction φ of the frequency f, the c
+      cycles of a training take c / (φ f) seconds and κ c (φ f)² joules, where κ is the ``capacitance`` of ``energy``.
+
+    The agent takes the place of an ``allocation``, which decides on shares, powers and frequencies.
+
+    A **flat** action is a vector from -1 to 1, ``[controls * users]``: the settings of all users for one control after
+    the other, in the order above.  With u = (x + 1) / 2, a setting is
+
+    - probability: ``min_probability ** (1 - u)``, which is 1 for x = 1.
+    - channel: ``floor(u * channels)``.
+    - share: u.
+    - power: ``low + u * (high - low)`` dB relative to that of the radio.
+    - frequency: ``low + u * (high - low)``, a fraction of that of the processor.
+
+    A **dict** has the probabilities and shares as they are, ``Box(0, 1)``; the channels, ``MultiDiscrete``; and u of
+    the powers and frequencies, ``Box(0, 1)``.  In both forms, shares of a cell that add up to more than the band are
+    divided by their sum.
 
     Args:
         scenario: the scenario, which must simulate a network with a MAC; see
             `netfl.gym.environment.NetworkEnvironment`.
-        controls: settings of the agent: ``probability``; ``channel``, if the MAC has several; ``power``, if there is a
-            radio; ``None`` for all.
+        controls: names of the settings of the agent; ``None`` for all that the network has.
         action: form of an action, ``flat`` or ``dict``.
         power_range: least and largest power in dB relative to that of the radio.
         min_probability: probability of a flat action of -1.
+        frequency_range: least and largest frequency as a fraction of that of the processor.
         options: further arguments of `netfl.gym.environment.NetworkEnvironment`.
 
     Raises:
-        ScenarioError: an argument is wrong, or the scenario has no MAC.
+        ScenarioError: an argument is wrong, the scenario has no MAC, or its band is blocks.
     """
 
     def __init__(
@@ -58,29 +88,39 @@ class ResourceAllocation(NetworkEnvironment[Any]):
         action: ActionForm = "flat",
         power_range: tuple[float, float] = (-20.0, 0.0),
         min_probability: float = 1e-3,
+        frequency_range: tuple[float, float] = (0.1, 1.0),
         **options: Any,
     ) -> None:
-        super().__init__(scenario, **options)
-        access = self.scenario.access
-        assert isinstance(access, NetworkAccess)
-        assert isinstance(access.mac, Controlled)
-        self.channels = access.mac.channels
-        known: list[Control] = ["probability"]
-        if self.channels > 1:
-            known.append("channel")
-        if access.radio is not None:
-            known.append("power")
-        faults = [*_control_faults(controls, known), *_range_faults(action, power_range, min_probability)]
+        faults = [
+            *_form_faults(controls, action),
+            *_range_faults(power_range, min_probability, frequency_range),
+        ]
         if faults:
             raise ScenarioError(faults)
-        self.controls: tuple[Control, ...] = tuple(name for name in known if controls is None or name in controls)
+        self._keeps_mac = controls is not None and _OF_ANY_MAC.issuperset(controls)
+        super().__init__(scenario, **options)
+
+        access = self.scenario.access
+        assert isinstance(access, NetworkAccess)
+        known = _controls_of(access)
+        faults = [*_control_faults(controls, known)]
+        if faults:
+            raise ScenarioError(faults)
+        self.controls = tuple(name for name in known if controls is None or name in controls)
+        self.channels = 1
+        if "channel" in access.control_ranges:
+            self.channels = int(access.control_ranges["channel"][1]) + 1
+
         self._form = action
         self._power_range = power_range
         self._min_probability = min_probability
+        self._frequency_range = frequency_range
         parts: dict[Control, spaces.Space[Any]] = {
             "probability": spaces.Box(0.0, 1.0, (self.users,)),
             "channel": spaces.MultiDiscrete([self.channels] * self.users),
+            "share": spaces.Box(0.0, 1.0, (self.users,)),
             "power": spaces.Box(0.0, 1.0, (self.users,)),
+            "frequency": spaces.Box(0.0, 1.0, (self.users,)),
         }
         if action == "flat":
             self.action_space = spaces.Box(-1.0, 1.0, (len(self.controls) * self.users,))
@@ -92,39 +132,66 @@ class ResourceAllocation(NetworkEnvironment[Any]):
         if not isinstance(access, NetworkAccess) or access.mac is None:
             problem = "there is no network with a MAC whose resources could be allocated"
             raise ScenarioError([Fault("access", problem, kind_of(type(access)), "use kind: network, with a mac")])
-        if isinstance(access.mac, Controlled):
+        mac = access.mac
+        if mac.block_interference_dbm is not None:
+            problem = "the band of the MAC is blocks, which only an allocation assigns"
+            remedy = "use division: allocated, or the environment UserSelection"
+            raise ScenarioError([Fault("access.mac", problem, kind_of(type(mac)), remedy)])
+        if access.allocation is not None:
+            scenario = scenario.at({"access.allocation": None})
+        if self._keeps_mac or mac.divides_band or "probability" in mac.control_ranges:
             return scenario
-        return scenario.at({"access.mac": _controlled(access.mac, scenario.users)})
+        return scenario.at({"access.mac": _controlled(mac, scenario.users)})
 
     def settings(self, action: Any) -> dict[str, Floats]:
-        """Return the settings that an action stands for: probabilities, channels from 0, and powers in dB.
+        """Return the settings that an action stands for, by control, ``[users]`` each.
+
+        These are probabilities, channels from 0, shares of the band, powers in dB relative to that of the radio, and
+        frequencies as fractions of those of the processors.
 
         Raises:
             ScenarioError: *action* is not in the action space.
         """
         if self._form == "flat":
-            values = np.asarray(action, float)
-            if values.shape != self.action_space.shape or not (np.abs(values) <= 1.0).all():
-                raise self._not_an_action(action)
-            shares: dict[str, Floats] = dict(
-                zip(self.controls, (values.reshape(-1, self.users) + 1.0) / 2.0, strict=True)
-            )
-            if "probability" in shares:
-                shares["probability"] = self._min_probability ** (1.0 - shares["probability"])
-            if "channel" in shares:
-                shares["channel"] = np.minimum(np.floor(shares["channel"] * self.channels), self.channels - 1.0)
+            settings = self._flat_settings(action)
         else:
-            if not isinstance(action, dict) or set(action) != set(self.controls):
+            settings = self._dict_settings(action)
+        if "share" in settings:
+            settings["share"] = self._fit_into_band(settings["share"])
+        if "power" in settings:
+            settings["power"] = _within(self._power_range, settings["power"])
+        if "frequency" in settings:
+            settings["frequency"] = _within(self._frequency_range, settings["frequency"])
+        return settings
+
+    def _flat_settings(self, action: Any) -> dict[str, Floats]:
+        """Return the settings of a flat action, with shares before they are fitted, and u of powers and frequencies."""
+        x = np.asarray(action, float)
+        if x.shape != self.action_space.shape or not (np.abs(x) <= 1.0).all():
+            raise self._not_an_action(action)
+        u = (x.reshape(-1, self.users) + 1.0) / 2.0
+        settings: dict[str, Floats] = dict(zip(self.controls, u, strict=True))
+        if "probability" in settings:
+            settings["probability"] = self._min_probability ** (1.0 - settings["probability"])
+        if "channel" in settings:
+            settings["channel"] = np.minimum(np.floor(settings["channel"] * self.channels), self.channels - 1.0)
+        return settings
+
+    def _dict_settings(self, action: Any) -> dict[str, Floats]:
+        """Return the settings of a mapping, with shares before they are fitted, and u of powers and frequencies."""
+        if not isinstance(action, dict) or set(action) != set(self.controls):
+            raise self._not_an_action(action)
+        settings: dict[str, Floats] = {name: np.asarray(action[name], float) for name in self.controls}
+        for name, values in settings.items():
+            highest = self.channels - 1.0 if name == "channel" else 1.0
+            if values.shape != (self.users,) or not ((values >= 0.0) & (values <= highest)).all():
                 raise self._not_an_action(action)
-            shares = {name: np.asarray(action[name], float) for name in self.controls}
-            highest = {"probability": 1.0, "channel": self.channels - 1.0, "power": 1.0}
-            for name, share in shares.items():
-                if share.shape != (self.users,) or not ((share >= 0.0) & (share <= highest[name])).all():
-                    raise self._not_an_action(action)
-        if "power" in shares:
-            low, high = self._power_range
-            shares["power"] = low + shares["power"] * (high - low)
-        return shares
+        return settings
+
+    def _fit_into_band(self, share: Floats) -> Floats:
+        """Return the shares, divided by the sum of their cell where it is more than the band, ``[users]``."""
+        in_cell = np.bincount(self._tower_of, weights=share)
+        return np.asarray(share / np.maximum(in_cell, 1.0)[self._tower_of])
 
     def _simulate(self, action: Any) -> Round:
         result = self.simulation.step(controls=None if action is None else self.settings(action))
@@ -133,6 +200,20 @@ class ResourceAllocation(NetworkEnvironment[Any]):
 
     def _not_an_action(self, action: Any) -> ScenarioError:
         return ScenarioError([Fault("action", "not in the action space", action, f"give one of {self.action_space}")])
+
+
+def _controls_of(access: NetworkAccess) -> tuple[Control, ...]:
+    """Return the controls that a network has, in their order in an action."""
+    names = set(access.control_ranges)
+    if access.compute is None or access.compute.cycles is None:  # its processors have no frequency
+        names.discard("frequency")
+    return tuple(name for name in CONTROLS if name in names)
+
+
+def _within(bounds: tuple[float, float], u: Floats) -> Floats:
+    """Return the value at the place *u* between two bounds: the first for 0, the second for 1."""
+    low, high = bounds
+    return low + u * (high - low)
 
 
 def _controlled(mac: Mac, users: int) -> dict[str, Any]:
@@ -146,23 +227,35 @@ def _controlled(mac: Mac, users: int) -> dict[str, Any]:
 
 
 def _control_faults(controls: Sequence[str] | None, known: Sequence[str]) -> Iterator[Fault]:
-    if controls is not None and (isinstance(controls, str) or not controls):
-        yield Fault("controls", "not a list of settings", controls, f"give some of {', '.join(known)}")
+    """Controls that the network does not have, or a network that has none."""
+    if not known:
+        needs = ", ".join(f"{name} needs {need}" for name, need in _NEEDS.items() if name != "probability")
+        yield Fault("access", "nothing of this network can be set by an agent", None, needs)
         return
     for name in controls or ():
-        if name not in known:
-            remedy = f"use {', '.join(known)}; channel needs several channels, power needs a radio"
+        if name not in _NEEDS:
+            yield Fault("controls", "no such setting", name, f"use {', '.join(known)}")
+        elif name not in known:
+            remedy = f"use {', '.join(known)}; {name} needs {_NEEDS[name]}"
             yield Fault("controls", "has no effect on this scenario", name, remedy)
 
 
-def _range_faults(action: str, power_range: tuple[float, float], min_probability: float) -> Iterator[Fault]:
+def _form_faults(controls: Sequence[str] | None, action: str) -> Iterator[Fault]:
+    if controls is not None and (isinstance(controls, str) or not controls):
+        yield Fault("controls", "not a list of settings", controls, f"give some of {', '.join(CONTROLS)}")
     if action not in {"flat", "dict"}:
         yield Fault("action", "no such form of actions", action, "use flat or dict")
+
+
+def _range_faults(
+    power_range: tuple[float, float], min_probability: float, frequency_range: tuple[float, float]
+) -> Iterator[Fault]:
     if not power_range[0] < power_range[1]:
-        yield Fault(
-            "power_range", "not a least and a larger power", power_range, "give two numbers of dB, as in (-20, 0)"
-        )
+        remedy = "give two numbers of dB, as in (-20, 0)"
+        yield Fault("power_range", "not a least and a larger power", power_range, remedy)
     if not 0.0 < min_probability < 1.0:
-        yield Fault(
-            "min_probability", "not between 0 and 1", min_probability, "give a small probability, such as 0.001"
-        )
+        remedy = "give a small probability, such as 0.001"
+        yield Fault("min_probability", "not between 0 and 1", min_probability, remedy)
+    if not MIN_FREQUENCY <= frequency_range[0] < frequency_range[1] <= 1.0:
+        problem = f"not a least and a larger fraction from {MIN_FREQUENCY:g} to 1"
+        yield Fault("frequency_range", problem, frequency_range, "give two fractions, as in (0.1, 1)")

@@ -13,7 +13,7 @@ from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
 from netfl.network.tower import Tower
 from netfl.registry import kind_of, one_line_of
-from netfl.types import Floats, Users
+from netfl.types import Floats, RoundControls, Users
 from netfl.units import db_to_linear
 
 _REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
@@ -31,6 +31,17 @@ def set_frequency(factor: Floats, config: NetworkConfig, towers: Iterable[Tower]
         tower.set_frequency(factor[tower.cell.ids])
     if config.energy is not None:
         config.energy.frequency_factor = factor
+
+
+def drop_without_share(controls: RoundControls, selected: Users) -> Users:
+    """Return those of the users *selected* for a round that have a share of the band, by the caller's *controls*.
+
+    The others would train, and the round would wait for updates that cannot be sent.
+    """
+    share = controls.mac.get("share")
+    if share is None:
+        return selected
+    return selected[share[selected] > 0.0]
 
 
 class RoundAllocator:

@@ -8,6 +8,7 @@ The simulator starts a process for each cell (`run_mac`), in which a MAC puts fr
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, extract_tb
@@ -17,7 +18,7 @@ import numpy as np
 import simpy
 
 from netfl.errors import ModelError, NetflError, prefix_faults
-from netfl.network.allocator import RoundAllocator, set_frequency
+from netfl.network.allocator import RoundAllocator, drop_without_share, set_frequency
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
@@ -374,6 +375,8 @@ class NetworkSimulator:
         server.admission = admission
         if self._config.allocation is not None:
             server.on_selected = RoundAllocator(self._config.allocation, self._config, self.env, self._towers).apply
+        elif self._controls is not None:
+            server.on_selected = partial(drop_without_share, self._controls)
         if self._config.exemptions.selection:
             server.admission = InclusiveAdmission(self._config.exemptions, admission)
         self._server = server

@@ -41,8 +41,9 @@ class Fdma(Mac):
     - ``equal``: 1/n for each of n users.
     - ``given``: those in ``shares``, whoever else sends.
     - ``allocated``: those that the network's ``allocation``, or the caller of `netfl.Simulation.step`, gives as a round
-      opens (``controls={"share": …}``); equal until then.  A user with a share of 0 sends nothing.  Where frames of
-      former shares are on the air, and the band does not hold them and the new ones, the new ones wait for their ends.
+      opens (``controls={"share": …}``); equal until then.  A user with a share of 0 takes no part in the round, and
+      sends nothing.  Where frames of former shares are on the air, and the band does not hold them and the new ones,
+      the new ones wait for their ends.
     - ``blocks``: the band is R blocks of equal width, one for each power in ``interference``, which others that are not
       part of the network have at the towers in this block.  An ``allocation`` assigns the blocks, one user each and one
       to a user, as a round opens.  A frame of a former round delays the user that has its block now.  In a block with

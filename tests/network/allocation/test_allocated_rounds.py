@@ -159,6 +159,22 @@ class TestControls:
         with netfl.Simulation(load()) as simulation, pytest.raises(ScenarioError, match=problem):
             simulation.step(controls={"share": 0.5})
 
+    def test_a_user_without_a_share_takes_no_part(self):
+        """A user to which the caller gives no share does not train, and no round waits for it."""
+        with netfl.Simulation(load(round={"kind": "available"}, energy={"capacitance": 1e-28})) as simulation:
+            first = simulation.step(controls={"share": [0.5, 0.0, 0.5]})
+            energy_j = simulation.state.energy_j
+            second = simulation.step(controls={"share": [0.0, 1.0, 0.0]})
+        assert sorted(delivery.user for delivery in first.deliveries) == [0, 2]
+        assert energy_j == pytest.approx([0.1, 0.0, 0.1])
+        assert [delivery.user for delivery in second.deliveries] == [1]
+
+    def test_a_round_without_any_share_is_over_at_once(self):
+        with netfl.Simulation(load(round={"kind": "available"})) as simulation:
+            empty = simulation.step(controls={"share": 0.0})
+            assert (empty.deliveries, empty.closed_s) == ((), empty.opened_s)
+            assert len(simulation.step(controls={"share": 1 / 3}).deliveries) == 3
+
     @pytest.mark.parametrize("second_db", [-3.0, 0.0, 3.0])
     def test_a_frame_keeps_the_power_with_which_it_was_sent(self, second_db):
         """The second round opens while user 1 is on the air."""
