@@ -114,13 +114,17 @@ class RoundAllocator:
             bits=tower.update_bits[users],
             train_s=service.compute_s[ids],
             train_j=np.zeros(len(users)),
+            fixed_j=np.zeros(len(users)),
             transmit_w=np.zeros(len(users)),
             bandwidth_hz=self._config.bandwidth_hz,
         )
         energy = self._config.energy
         if energy is not None:
             request = replace(
-                request, train_j=energy.cycles_j[ids], transmit_w=np.maximum(energy.transmit_w[ids], _MIN_W)
+                request,
+                train_j=energy.cycles_j[ids],
+                fixed_j=energy.fixed_j[ids],
+                transmit_w=np.maximum(energy.transmit_w[ids], _MIN_W),
             )
         if self._interference_dbm is not None:
             request = replace(request, blocks=self._blocks(tower, ids, self._interference_dbm))

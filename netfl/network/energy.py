@@ -170,6 +170,11 @@ class EnergyMeter:
         """Energy of the processor cycles of one update of each user at full frequency, ``[users]``."""
         return self._rates.cycles_j * self._samples
 
+    @property
+    def fixed_j(self) -> Floats:
+        """Energy of one training of each user that no frequency changes, ``[users]``."""
+        return self._rates.training_j + self._rates.sample_j * self._samples
+
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
         self._begun[ids] += 1

@@ -301,10 +301,11 @@ def covered_time(spans: pd.DataFrame) -> pd.Series[float]:
 def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     """Return *deliveries* with ``delay_s``, ``before_s``, ``way_s`` and ``age``.
 
-    ``delay_s`` is the time from the opening of the round, when its broadcast begins, to the arrival; it is 0 for updates
-    that arrived while users answered the call before the round.  Its parts are ``before_s`` before the first attempt (broadcast, training, waiting) and ``way_s`` from then on; both are NaN for
-    updates that began in an earlier round.  ``age`` is the number of versions between the base of the update and the
-    newest version when the round opened.
+    ``delay_s`` is the time from the opening of the round, when its broadcast begins, to the arrival.  It is 0 for
+    updates that arrived while users answered the call before the round.  Its parts are ``before_s`` before the first
+    attempt (broadcast, training, waiting) and ``way_s`` from then on; both are NaN for updates that began in an earlier
+    round.  ``age`` is the number of versions between the base of the update and the newest version when the round
+    opened.
     """
     table = deliveries.merge(rounds[["replica", "round", "opened_s"]], on=["replica", "round"])
     same_round = table["sent_s"] >= table["opened_s"]

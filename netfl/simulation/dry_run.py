@@ -80,7 +80,7 @@ class DryRun:
         rounds: number of complete rounds of each replica.
         expected: number of rounds of the whole run, extrapolated if only its duration is known; 0 if a round was cut.
         cut: progress of the round that was cut, which is round 0 in the set-up; ``None`` without one.
-        delivers: whether any update was delivered.
+        delivers: whether any update was delivered, or the network carries traffic alone.
         training: a sentence about how models are trained; empty for the usual way.
         tuning: a sentence about what the tuning costs, which is part of the time; empty without tuning.
         synchronised: towers whose users stay synchronised, and how often these collide again.
@@ -432,7 +432,7 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         disk,
         rounds=rounds,
         expected=expected,
-        delivers=stopwatch.max_deliveries > 0,
+        delivers=stopwatch.max_deliveries > 0 or scenario.traffic_s is not None,
         training=training,
         synchronised=stopwatch.synchronised,
     )

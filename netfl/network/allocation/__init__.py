@@ -108,6 +108,7 @@ class AllocationRequest:
         bits: size of the update.
         train_s: mean training time.
         train_j: energy of the processor cycles of the training.
+        fixed_j: energy of the training that no frequency changes, ``energy.per_training`` and ``per_sample``.
         transmit_w: power while sending, above 0 if energy is counted.
         bandwidth_hz: bandwidth of the radio.
         blocks: blocks of the band; ``None`` if the band is no blocks.
@@ -117,6 +118,7 @@ class AllocationRequest:
     bits: Floats
     train_s: Floats
     train_j: Floats
+    fixed_j: Floats
     transmit_w: Floats
     bandwidth_hz: float
     blocks: Blocks | None = None
@@ -146,6 +148,7 @@ class AllocationRequest:
             self.bits[users],
             self.train_s[users],
             self.train_j[users],
+            self.fixed_j[users],
             self.transmit_w[users],
             self.bandwidth_hz,
         )

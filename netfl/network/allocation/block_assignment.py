@@ -157,7 +157,7 @@ def find_edges(
     power = np.ones((request.users, blocks.count))
     keeps_budget = np.ones(power.shape, np.bool_)
     if budget_j is not None:
-        sending_j = budget_j - request.train_j[:, None]
+        sending_j = budget_j - (request.train_j + request.fixed_j)[:, None]
         power = _power_within(request, blocks, sending_j)
         keeps_budget = (
             request.transmit_w[:, None] * power * _upload_s(request, blocks, power) <= sending_j * _ROUNDING_UP
@@ -267,4 +267,4 @@ def _equal_users(streams: Streams, round: int) -> AllocationRequest:
     outside = np.zeros((_LAW_USERS, _LAW_BLOCKS))
     numbers = np.arange(_LAW_BLOCKS)
     blocks = Blocks(outside, Waterfall(threshold=0.0), np.arange(_LAW_USERS), users, numbers, streams, round)
-    return AllocationRequest(users, users, users, users, users, 1.0, blocks)
+    return AllocationRequest(users, users, users, users, users, users, 1.0, blocks)

@@ -22,14 +22,15 @@ from netfl.units import Joules
 class LeastTime(Allocation):
     """Shares, powers and frequencies with which all users deliver as early as possible, each within its budget.
 
-    Minimise T subject to c_i / φ_i + t_i ≤ T, e_i φ_i² + ρ_i w_i t_i ≤ budget, t_i s_i B log2(1 + ρ_i γ_i / s_i) ≥ b_i,
-    Σ s_i ≤ 1, and fractions φ and ρ of at most 1: e_i is the energy of a training of c_i s at full frequency, w_i the
-    power of sending at full power.  T is found by bisection: for each T, the smallest share of every user follows from
-    the upload time that leaves the most energy where it is needed, and T is feasible if these shares fit into the band.
-    Energy while idle and while receiving is not counted.
+    Minimise T subject to c_i / φ_i + t_i ≤ T, f_i + e_i φ_i² + ρ_i w_i t_i ≤ budget, t_i s_i B log2(1 + ρ_i γ_i /
+    s_i) ≥ b_i, Σ s_i ≤ 1, and fractions φ and ρ of at most 1: e_i is the energy of the cycles of a training of c_i
+    s at full frequency, f_i its energy at any frequency, and w_i the power of sending at full power.  T is found by
+    bisection: for each T, the smallest share of every user follows from the upload time that leaves the most energy
+    where it is needed, and T is feasible if these shares fit into the band.  Energy while idle and while receiving
+    is not counted.
 
-    A user whose budget is below w b ln 2 / (B γ), the limit for long uploads at low power, has no share and takes no
-    part in the round.
+    A user whose budget less f is below w b ln 2 / (B γ), the limit for long uploads at low power, has no share and
+    takes no part in the round.
 
     The model is that of `least_energy`.
 
@@ -57,13 +58,13 @@ class LeastTime(Allocation):
     def allocate(self, request: AllocationRequest) -> Decision:
         request = with_costly_sending(request)
         decision = full_power(np.zeros(request.users))
-        possible = np.flatnonzero(least_energy_of_sending_j(request) < self.budget)
+        budget_j = self.budget - request.fixed_j
+        possible = np.flatnonzero(least_energy_of_sending_j(request) < budget_j)
         if not possible.size:
             return decision
         part = request.select(possible)
-        budget_j = np.full(len(possible), self.budget)
-        deadline_s = least_deadline_s(part, budget_j)
-        share = shares_within_budget(part, deadline_s, budget_j)
+        deadline_s = least_deadline_s(part, budget_j[possible])
+        share = shares_within_budget(part, deadline_s, budget_j[possible])
         best = Tradeoff(part, deadline_s).decide(share / share.sum())
         decision.assign(possible, best)
         return decision

@@ -223,7 +223,7 @@ class TestNetwork:
         assert arrived_s == pytest.approx([1.0, 2.0])
 
     def test_continuous_rounds_take_those_that_wait_one_after_the_other(self):
-        """Five updates arrive during the answers of the second round, which takes one; the others come to later ones."""
+        """Five updates arrive during the answers of the second round; it takes one, the next rounds the others."""
         selection = {"kind": "all", "observe": {"check_in": {"airtime": "1 s"}}}
         access = {**NETWORK, "round": "asynchronous"}
         rounds = simulate(scenario_of(access, selection, rounds=5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -49,6 +50,7 @@ def request():
         bits=np.full(3, BITS),
         train_s=SAMPLES * CYCLES / FREQUENCY_HZ,
         train_j=SAMPLES * CAPACITANCE * CYCLES * FREQUENCY_HZ**2,
+        fixed_j=np.zeros(3),
         transmit_w=np.full(3, TRANSMIT_W),
         bandwidth_hz=BANDWIDTH_HZ,
     )
@@ -86,6 +88,28 @@ def test_least_time_keeps_to_its_budget():
     decision = LeastTime(budget=budget_j).allocate(request())
     assert log.spendings["energy_J"] / 2 == pytest.approx(energies_j(request(), decision), rel=1e-4)
     assert rounds[0].closed_s == pytest.approx(rounds[1].closed_s - rounds[1].opened_s, rel=1e-6)
+
+
+@pytest.mark.parametrize("fixed", [{"per_training": "0.25 J"}, {"per_sample": "1 mJ", "per_training": "0.1 J"}])
+def test_fixed_energy_of_training_counts_towards_the_budget(fixed):
+    energy = PARTS["energy"] | fixed
+    fixed_j = np.full(3, 0.25)
+    if "per_sample" in fixed:
+        fixed_j = 0.1 + 1e-3 * SAMPLES
+    budget_j = 0.2 + float(fixed_j.max())
+    rounds, log = play(3, 2, **(PARTS | {"energy": energy}), allocation={"kind": "least_time", "budget": budget_j})
+    assert len(rounds[0].deliveries) == 3
+    assert (log.spendings["energy_J"] / 2 <= budget_j * (1 + 1e-6)).all()
+    decision = LeastTime(budget=budget_j).allocate(replace(request(), fixed_j=fixed_j))
+    expected_j = fixed_j + energies_j(request(), decision)
+    assert log.spendings["energy_J"] / 2 == pytest.approx(expected_j, rel=1e-4)
+
+
+def test_users_whose_fixed_energy_exceeds_the_budget_take_no_part():
+    fixed_j = np.array([0.0, 0.5, 0.0])
+    for model in (LeastTime(budget=0.4), LeastTime(budget=0.5)):
+        decision = model.allocate(replace(request(), fixed_j=fixed_j))
+        assert (decision.share > 0).tolist() == [True, False, True]
 
 
 def test_only_selected_users_share_the_band():

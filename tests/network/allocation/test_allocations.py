@@ -24,6 +24,7 @@ def draw_request(seed, users=3, train_j=0.5):
         bits=rng.uniform(0.5, 2.0, users) * 1e6,
         train_s=rng.uniform(0.5, 3.0, users),
         train_j=train_j * rng.uniform(0.2, 2.0, users),
+        fixed_j=np.zeros(users),
         transmit_w=rng.uniform(0.1, 1.0, users),
         bandwidth_hz=1e6,
     )
@@ -256,6 +257,7 @@ def extreme_requests(draw):
         bits=values(1, 9),
         train_s=values(-3, 4) * draw(st.sampled_from([0.0, 1.0])),
         train_j=values(-6, 3) * draw(st.sampled_from([0.0, 1.0])),
+        fixed_j=values(-6, 3) * draw(st.sampled_from([0.0, 1.0])),
         transmit_w=values(-12, 2),
         bandwidth_hz=draw(powers_of_ten(2, 9)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ def draw_request(seed, users=4, count=3, reception=WATERFALL, round_number=1):
         bits=np.full(users, 6e5),
         train_s=rng.uniform(0.0, 0.1, users),
         train_j=rng.uniform(0.0, 1e-3, users),
+        fixed_j=np.zeros(users),
         transmit_w=np.full(users, 0.01),
         bandwidth_hz=BANDWIDTH_HZ,
         blocks=blocks,
@@ -142,9 +144,19 @@ def test_weights_decide_among_users():
     """The user with more examples has the only block, although another loses less."""
     blocks = Blocks(np.zeros((2, 1)), WATERFALL, np.arange(2), np.array([100.0, 600.0]), np.arange(1), Streams(1), 1)
     ones = np.ones(2)
-    request = AllocationRequest(np.array([20.0, 10.0]), ones, 0 * ones, 0 * ones, ones, 1.0, blocks)
+    request = AllocationRequest(np.array([20.0, 10.0]), ones, 0 * ones, 0 * ones, 0 * ones, ones, 1.0, blocks)
     assert BlockAssignment().allocate(request).block.tolist() == [-1, 0]
     assert BlockAssignment(weights="equal").allocate(request).block.tolist() == [0, -1]
+
+
+def test_fixed_energy_of_training_counts_towards_the_budget():
+    request = draw_request(1)
+    fixed = replace(request, train_j=np.zeros(4), fixed_j=request.train_j)
+    of_cycles = BlockAssignment(budget=2e-3).allocate(request)
+    of_samples = BlockAssignment(budget=2e-3).allocate(fixed)
+    assert of_samples.block.tolist() == of_cycles.block.tolist()
+    assert of_samples.power.tolist() == of_cycles.power.tolist()
+    assert (BlockAssignment(budget=1e-3).allocate(replace(request, fixed_j=np.full(4, 2e-3))).block == -1).all()
 
 
 def test_no_user_within_the_limits():
@@ -192,7 +204,7 @@ def test_the_gap_of_a_reception_counts_once():
     snr = np.array([10**0.7])
     ones = np.ones(1)
     blocks = Blocks(np.zeros((1, 1)), Shannon(gap=3.0), np.arange(1), ones, np.arange(1), Streams(1), 1)
-    request = AllocationRequest(snr, ones, 0 * ones, 0 * ones, ones, 1.0, blocks)
+    request = AllocationRequest(snr, ones, 0 * ones, 0 * ones, 0 * ones, ones, 1.0, blocks)
     fastest_s = 1.0 / math.log2(1.0 + 10**0.7)
     for deadline_s, is_allowed in ((fastest_s * 0.999, False), (fastest_s * 1.001, True)):
         assert find_edges(request, blocks, deadline_s).is_allowed.tolist() == [[is_allowed]]
