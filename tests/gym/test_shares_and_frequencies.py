@@ -201,7 +201,7 @@ def test_network_without_anything_to_set_is_an_error():
         for key, value in DIVIDED["access"].items()
         if key not in {"radio", "channel", "reception", "unreachable"}
     }
-    access |= {"mac": {"kind": "csma_ca", "rate": "11 Mbps"}, "compute": {"speed": 10, "samples": 100}}
+    access |= {"mac": {"kind": "csma_ca", "rate": "12 Mbps"}, "compute": {"speed": 10, "samples": 100}}
     access |= {"energy": {"per_training": "1 J"}}
     with pytest.raises(ScenarioError, match=r"access: nothing of this network can be set by an agent; .*power needs a"):
         make("ResourceAllocation", scenario=DIVIDED | {"access": access}, controls=["power"])
