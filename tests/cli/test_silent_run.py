@@ -57,6 +57,27 @@ def test_check_names_the_deadline(scenario):
     assert "no update can arrive in time: user 0, the fastest of them, needs 10 s or more (training 9 s" in output
 
 
+def test_a_network_of_traffic_is_not_silent(tmp_path):
+    path = tmp_path / "traffic.yaml"
+    path.write_text("""\
+name: traffic
+users: 4
+duration: 5 min
+access:
+  kind: network
+  topology: {kind: star, distances: [100, 200, 300, 400]}
+  radio: {power: 14 dBm, bandwidth: 125 kHz}
+  channel: [{kind: log_distance, exponent: 3.5, frequency: 868 MHz}]
+  reception: {kind: snr_threshold, threshold: 0 dB, rate: 50 kbps}
+  mac: round_robin
+  traffic: {kind: poisson, rate: 0.1, size: {distribution: fixed, mean: 100 B}}
+""")
+    code, output = call("check", path)
+    assert code == 0
+    assert "valid" in output
+    assert "silent" not in output
+
+
 def test_terminal_says_so_before_any_metric(scenario, tmp_path):
     code, output = call("run", scenario, "--out", tmp_path / "run")
     assert code == 0

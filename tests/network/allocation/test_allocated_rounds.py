@@ -95,8 +95,8 @@ def test_fixed_energy_of_training_counts_towards_the_budget(fixed):
     energy = PARTS["energy"] | fixed
     fixed_j = np.full(3, 0.25)
     if "per_sample" in fixed:
-        fixed_j = 0.1 + 1e-3 * SAMPLES
-    budget_j = 0.2 + float(fixed_j.max())
+        fixed_j = np.full(3, 0.1 + 1e-3 * SAMPLES)
+    budget_j = 0.4 + float(fixed_j.max())
     rounds, log = play(3, 2, **(PARTS | {"energy": energy}), allocation={"kind": "least_time", "budget": budget_j})
     assert len(rounds[0].deliveries) == 3
     assert (log.spendings["energy_J"] / 2 <= budget_j * (1 + 1e-6)).all()
