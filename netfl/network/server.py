@@ -14,6 +14,7 @@ from netfl.network.clock import Clock, Stage
 from netfl.network.config import RoundServiceConfig
 from netfl.network.downlink import DownlinkPath
 from netfl.network.event_log import Ending, EventLog
+from netfl.network.periods import after_rounding
 from netfl.network.tower import Tower
 from netfl.network.updates import OutstandingUpdates, Update
 from netfl.streams import RandomField
@@ -173,7 +174,10 @@ class Server:
 
     def receive(self, update: Update) -> None:
         """Receive an update; those of one instant are judged together, in a random order."""
-        self._arrived.append(Arrival(update, float(self._env.now)))
+        arrived_s = float(self._env.now)
+        if self._arrived and after_rounding(self._arrived[-1].arrived_s) >= arrived_s:
+            arrived_s = self._arrived[-1].arrived_s  # the same instant
+        self._arrived.append(Arrival(update, arrived_s))
         if len(self._arrived) == 1:
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
@@ -288,7 +292,7 @@ class Server:
         """Judge the updates that have arrived, one after the other; those of one instant in a random order."""
         if self._is_calling:
             return
-        arrived = self._arrived
+        arrived = [self._at_present(arrival) for arrival in self._arrived]
         self._arrived = []
         if len(arrived) > 1:
             users = [arrival.update.user for arrival in arrived]
@@ -300,6 +304,13 @@ class Server:
                 self._hold([arrival.update for arrival in arrived[count:]])  # they make the next version
                 return
             self._judge(arrival)
+
+    def _at_present(self, arrival: Arrival) -> Arrival:
+        """Return *arrival*, of now if it came at this instant: times of one instant may differ by rounding."""
+        now_s = float(self._env.now)
+        if after_rounding(arrival.arrived_s) >= now_s:
+            return Arrival(arrival.update, now_s)
+        return arrival
 
     def _hold(self, updates: Iterable[Update]) -> None:
         """Hold *updates* for the next round, to which they come now, at the close of the present one."""

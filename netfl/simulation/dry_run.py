@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 10.0
 """Processor time after which the set-up of the network or an open round is cut."""
+_AGAIN_S = 1.0
+"""Processor time after the limit at which a dry run is cut that went on."""
 SAMPLE_S = 1.0
 """Processor time of rounds, learning included, that is enough to extrapolate from."""
 _MAX_ROUNDS = 1000
@@ -201,6 +203,9 @@ class _TimeLimit:
             signal.setitimer(signal.ITIMER_PROF, left_s)
 
     def _expire(self) -> None:
+        signal.setitimer(
+            signal.ITIMER_PROF, _AGAIN_S
+        )  # Python drops what is raised in the callback of a weak reference
         raise _CutError
 
 

@@ -375,6 +375,7 @@ def call(tmp_path, monkeypatch):
 PLAIN = {"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a callback of a weak reference
 def test_check_warns_of_a_long_round(call, monkeypatch):
     monkeypatch.setattr(dry_run, "LIMIT_S", 0.5)
     code, output, warning = call("check", PLAIN)
