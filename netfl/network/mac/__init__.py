@@ -93,7 +93,8 @@ A complete MAC, which polls the users of the backlog in turn::
                 backlog = cell.backlog()
                 turn = min(backlog, key=lambda user: (user - turn - 1) % cell.size)
                 yield cell.env.timeout(self.poll)
-                yield cell.attempt(np.array([turn]))
+                if turn in cell.backlog():  # its frame was not replaced or lost during the poll
+                    yield cell.attempt(np.array([turn]))
 
         def laws(self):
             return (Law.none("draws nothing"),)
