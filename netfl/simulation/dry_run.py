@@ -203,9 +203,8 @@ class _TimeLimit:
             signal.setitimer(signal.ITIMER_PROF, left_s)
 
     def _expire(self) -> None:
-        signal.setitimer(
-            signal.ITIMER_PROF, _AGAIN_S
-        )  # Python drops what is raised in the callback of a weak reference
+        # Python drops what is raised in the callback of a weak reference
+        signal.setitimer(signal.ITIMER_PROF, _AGAIN_S)
         raise _CutError
 
 

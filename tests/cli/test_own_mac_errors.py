@@ -76,6 +76,20 @@ def test_the_error_of_a_mac_that_returns_names_the_loop(trace):
     assert line.endswith("it stopped serving its cell before the end of the run; put its steps into while True")
 
 
+def test_an_attempt_without_a_frame_is_an_error(trace):
+    """Without an error, an update that has ended would end once more."""
+    code, [line] = trace(
+        "while True:",
+        "    yield cell.wait_for_backlog()",
+        "    first = cell.backlog()[:1]",
+        "    yield cell.attempt(first)",
+        "    yield cell.attempt(first)",
+    )
+    assert code == 2
+    assert "attempt() is given a user that has no frame then" in line
+    assert line.endswith("take users of backlog() after each wait, in which a frame may be replaced or lost")
+
+
 def test_a_wrong_attempt_in_a_later_round_is_an_error(trace):
     """Without an error, the user would send twice in each attempt, and rounds would end at their deadlines."""
     code, [line] = trace(

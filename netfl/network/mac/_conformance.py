@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.network.mac import Mac
-from netfl.network.periods import SLACK
+from netfl.network.periods import SLACK, after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.registry import kind_of, one_line_of
 from netfl.types import Users
@@ -56,7 +56,7 @@ class CheckedCell(Cell):
         raise self._error(problem, None, "put its steps into while True")
 
     def attempt(self, users: Users | Sequence[int], *, begin_s: float = 0.0, **options: Any) -> simpy.Event:
-        self._check_users(users)
+        self._check_users(users, max(begin_s, self.env.now))
         late_s = self.env.now - begin_s
         if begin_s and late_s > 2.0 * SLACK * self.env.now:
             problem = f"attempt() is given begin_s={begin_s:g}, which lies {late_s:.3g} s before now"
@@ -80,7 +80,8 @@ class CheckedCell(Cell):
             problem = f"the shares of the frames on the air add up to {total:.6g}, more than the band"
             raise self._error(problem, shares.tolist(), "give fractions that add up to at most 1")
 
-    def _check_users(self, users: Users | Sequence[int]) -> None:
+    def _check_users(self, users: Users | Sequence[int], start_s: float) -> None:
+        self._queue.refresh(self.env.now)
         values = np.asarray(users)
         remedy = f"give numbers from 0 to {self.size - 1}, each once"
         if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
@@ -93,6 +94,9 @@ class CheckedCell(Cell):
         elif self.transmit_path.is_sending()[values].any():
             problem = "a user that is on the air"
             remedy = "take users of backlog()"
+        elif (self.ready_s[values] > after_rounding(start_s)).any():
+            problem = "a user that has no frame then"
+            remedy = "take users of backlog() after each wait, in which a frame may be replaced or lost"
         else:
             return
         raise self._error(f"attempt() is given {problem}", values.tolist(), remedy)
