@@ -323,7 +323,7 @@ class LossyDownlink:
                 mode = int(medium.choose(ids, tower, now_s, self._boost_of(ids))[0])
             else:
                 mode = medium.most_robust_mode(copy.bits)
-            airtime_s = medium.airtime_s(copy.bits, mode, medium.bandwidths_hz(ids)[0])
+            airtime_s = copy.bits / float(np.max(medium.mode_rates_bps(ids[:1], mode)))
         is_tower_up = connection.is_node_up(tower.number, now_s)
         is_sent = is_tower_up and connection.is_up_during(tower.number, now_s, now_s + airtime_s)
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up, rate_bps)

@@ -76,7 +76,6 @@ class FadingMedium(Medium):
         if bands.common_hz is not None and not reception.follows_snr:
             rate_bps = reception.rate_bps(bands.common_hz)
         Medium.__init__(self, rate_bps, connection)
-        self.has_one_band = bands.common_hz is not None
         self.modes = reception.modes
         self.mode_names = [reception.mode_name(mode) for mode in range(reception.modes)]
         self._link_budget = air
@@ -121,25 +120,13 @@ class FadingMedium(Medium):
             return None
         return self._outside[ids]
 
-    def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
-        if bandwidth_hz is None:
-            bandwidth_hz = self._bandwidth_hz
-        return bits / self._reception.rate_bps(bandwidth_hz, mode)
-
-    def bandwidths_hz(self, ids: Ints) -> Sequence[float | None]:
-        if self.has_one_band:
-            return Medium.bandwidths_hz(self, ids)
-        bandwidths_hz: list[float | None] = self._bands.bandwidths_hz(ids).tolist()
-        return bandwidths_hz
+    def mode_rates_bps(self, ids: Ints, modes: int | Ints) -> float | Floats:
+        return self._bands.mode_rates_bps(ids, modes)
 
     def longest_s(self, bits: float, ids: Ints | None = None) -> float:
         if self.follows_snr:
             return math.inf
-        return max(
-            self.airtime_s(bits, mode, band_hz)
-            for band_hz in self._bands.distinct_hz(ids)
-            for mode in range(self.modes)
-        )
+        return bits / self._bands.slowest_bps(ids)
 
     def choose(
         self,
@@ -241,7 +228,8 @@ class FadingMedium(Medium):
             return probability
         for mode in np.unique(modes).tolist():
             for band_hz in self._bands.distinct_hz(ids):
-                signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode, band_hz), bits, mode)
+                airtime_s = bits / self._reception.rate_bps(band_hz, mode)
+                signal = Signal(tower, time_s, time_s + airtime_s, bits, mode)
                 is_alike = (modes == mode) & (self._bands.bandwidths_hz(ids) == band_hz)
                 if is_alike.any():
                     probability[is_alike] = self._undisturbed_success(ids[is_alike], signal)
@@ -326,7 +314,7 @@ class FadingMedium(Medium):
         """
         transmission = frames.transmission
         power_in_band = None
-        if not self.has_one_band:
+        if self._bands.common_hz is None:
             power_in_band = self._link_budget.power_in_band
         disturbed = DisturbedFrames(
             users=transmission.ids,

@@ -41,14 +41,12 @@ class Medium:
     Attributes:
         mode_names: names of the modes, empty where they have none.
         modes: number of modes that a sender can choose from.
-        has_one_band: whether all users have one bandwidth, so that the mode of a frame gives its rate.
         follows_snr: whether senders have no modes, and set their rates by their SNR instead, `rates_bps`.
         snr_gap_db: SNR that the codes of the reception need above Shannon's limit.
         energy: energy meter of sendings and receptions; ``None`` for none.
     """
 
     modes = 1
-    has_one_band = True
     follows_snr = False
     snr_gap_db = 0.0
     mode_names: Sequence[str] = ("",)
@@ -85,20 +83,21 @@ class Medium:
         """Return the present interference in each user's share, over the noise in the whole band, ``[n]``."""
         return None
 
-    def airtime_s(self, bits: float, mode: int = 0, bandwidth_hz: float | None = None) -> float:
-        """Return the airtime of *bits* in a band, by default in that of all users."""
-        return bits / self._rate_bps
+    def mode_rates_bps(self, ids: Ints, modes: int | Ints) -> float | Floats:
+        """Return the bit rate of each user's mode in the whole band, one for all or ``[n]``.
 
-    def bandwidths_hz(self, ids: Ints) -> Sequence[float | None]:
-        """Return the bandwidth of each user for `airtime_s`, ``[n]``; ``None`` if all users have one."""
-        return [None] * len(ids)
+        Args:
+            ids: the users.
+            modes: one mode for all, or ``[n]``.
+        """
+        return self._rate_bps
 
     def longest_s(self, bits: float, ids: Ints | None = None) -> float:
         """Return the airtime of *bits* in the slowest mode of *ids*, by default of all users.
 
         Infinity if rates follow the SNR.
         """
-        return max(self.airtime_s(bits, mode) for mode in range(self.modes))
+        return bits / self._rate_bps
 
     def most_robust_mode(self, bits: float) -> int:
         """Return the mode in which *bits* are received at the lowest SNR."""
@@ -154,10 +153,7 @@ class Medium:
         """Return the airtime of *bits* of each user, in its mode or at the rate of its SNR, ``[n]``."""
         if self.follows_snr:
             return bits / self.rates_bps(ids, tower, time_s)
-        if self.has_one_band:
-            return np.array([self.airtime_s(bits, mode) for mode in range(self.modes)])[modes]
-        bands_hz = self.bandwidths_hz(ids)
-        return np.array([self.airtime_s(bits, *each) for each in zip(modes.tolist(), bands_hz, strict=True)])
+        return np.full(len(ids), bits / self.mode_rates_bps(ids, modes))
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``."""

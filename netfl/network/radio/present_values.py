@@ -46,7 +46,10 @@ class PresentValues:
         *share* is that of `netfl.network.radio.cell.Cell.attempt`; by default each sends in the whole band.
         """
         modes = self.chosen_modes(self._ids[users], self._env.now, share)
-        return np.atleast_1d(self.frame_airtimes_s(users, modes, self._env.now, share))
+        airtimes_s = self.frame_airtimes_s(users, modes, self._env.now, share)
+        if isinstance(airtimes_s, float):
+            return np.full(len(users), airtimes_s)
+        return airtimes_s
 
     def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower are up, ``[n]``."""
@@ -72,22 +75,15 @@ class PresentValues:
 
         In a share of the band, a sender has that share of the rate of its mode.
         """
+        ids = self._ids[users]
         if self._medium.follows_snr:
-            rates_bps = self._medium.rates_bps(self._ids[users], self._tower, start_s, share=share)
-            airtimes_s = self._queue.bits(users) / rates_bps
-            return airtimes_s.item() if len(airtimes_s) == 1 else airtimes_s
-        airtime_s = self._airtimes_in_band_s(users, mode)
-        return airtime_s if share is None else airtime_s / share
-
-    def _airtimes_in_band_s(self, users: Users, mode: ArrayLike) -> float | Floats:
-        """Return the airtime of each next frame in the whole band, one for all or ``[n]``."""
-        bits = self._queue.bits(users)
-        if isinstance(bits, float) and isinstance(mode, int) and self._medium.has_one_band:
-            return self._medium.airtime_s(bits, mode)
-        bits_of_each = np.broadcast_to(bits, len(users)).tolist()
-        mode_of_each = np.broadcast_to(mode, len(users)).tolist()
-        frames = zip(bits_of_each, mode_of_each, self._medium.bandwidths_hz(self._ids[users]), strict=True)
-        airtimes_s = np.array([self._medium.airtime_s(*frame) for frame in frames])
-        if len(users) == 1 and not self._medium.has_one_band:
-            return float(airtimes_s[0])
+            rates_bps = self._medium.rates_bps(ids, self._tower, start_s, share=share)
+            airtimes_s: float | Floats = self._queue.bits(users) / rates_bps
+        else:
+            modes = mode if isinstance(mode, int) else np.asarray(mode)
+            airtimes_s = self._queue.bits(users) / self._medium.mode_rates_bps(ids, modes)
+            if share is not None:
+                airtimes_s = airtimes_s / share
+        if isinstance(airtimes_s, np.ndarray) and len(users) == 1:
+            return airtimes_s.item()
         return airtimes_s

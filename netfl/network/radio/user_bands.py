@@ -29,6 +29,7 @@ class UserBands:
         self._reception = reception
         self._bandwidth_hz = bandwidth_hz
         self.common_hz: float | None = bandwidth_hz if isinstance(bandwidth_hz, float) else None
+        self._rates_bps: dict[float, Floats] = {}
 
     def bandwidths_hz(self, ids: Ints) -> Floats:
         """Return the bandwidth of each user, ``[n]``."""
@@ -45,6 +46,18 @@ class UserBands:
             bands_hz = bands_hz[ids]
         distinct_hz: list[float] = np.unique(bands_hz).tolist()
         return distinct_hz
+
+    def mode_rates_bps(self, ids: Ints, modes: int | Ints) -> float | Floats:
+        """Return the rate of each user's mode in its band, one for all or ``[n]``; *modes* are one for all or ``[n]``."""
+        if self.common_hz is not None:
+            rates_bps = self._rates_in(self.common_hz)[modes]
+            return rates_bps if isinstance(rates_bps, np.ndarray) else float(rates_bps)
+        each_mode = np.full(len(ids), modes)
+        return self._by_band(ids, lambda band_hz, at: self._rates_in(band_hz)[each_mode[at]])
+
+    def slowest_bps(self, ids: Ints | None = None) -> float:
+        """Return the lowest rate of all modes in the bands of *ids*, by default of all users."""
+        return min(float(self._rates_in(band_hz).min()) for band_hz in self.distinct_hz(ids))
 
     def success(self, ids: Ints, snr_db: Floats, bits: float, mode: int) -> Floats:
         """Return the probability that each user's frame is received at its SNR, ``[n]``."""
@@ -76,8 +89,7 @@ class UserBands:
             if self.common_hz is not None:
                 return self._reception.expected_rate_bps(snr_db, self.common_hz)
             return self._by_band(ids, lambda band_hz, at: self._reception.expected_rate_bps(snr_db[at], band_hz))
-        modes = self.choose(ids, snr_db)
-        return self._by_band(ids, lambda band_hz, at: self._mode_rates_bps(band_hz)[modes[at]])
+        return np.asarray(self.mode_rates_bps(ids, self.choose(ids, snr_db)))
 
     def threshold_db(self, ids: Ints, bits: float) -> float | Floats:
         """Return the SNR at which *bits* are received with a negligible probability, one for all or ``[n]``."""
@@ -85,9 +97,12 @@ class UserBands:
             return self._reception.threshold_db(self.common_hz, bits)
         return self._by_band(ids, lambda band_hz, at: np.asarray(self._reception.threshold_db(band_hz, bits)))
 
-    def _mode_rates_bps(self, bandwidth_hz: float) -> Floats:
-        """Return the rate of each mode, ``[modes]``."""
-        return np.array([self._reception.rate_bps(bandwidth_hz, mode) for mode in range(self._reception.modes)])
+    def _rates_in(self, bandwidth_hz: float) -> Floats:
+        """Return the rate of each mode in a band, ``[modes]``."""
+        if bandwidth_hz not in self._rates_bps:
+            modes = range(self._reception.modes)
+            self._rates_bps[bandwidth_hz] = np.array([self._reception.rate_bps(bandwidth_hz, mode) for mode in modes])
+        return self._rates_bps[bandwidth_hz]
 
     def _by_band(self, ids: Ints, compute: _InBand) -> Floats:
         """Return *compute* of the users of each bandwidth, ``[n]``."""

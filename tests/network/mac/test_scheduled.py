@@ -176,8 +176,8 @@ class ModeMedium(Medium):
 
     modes, LENGTHS_S = 3, (1.0, 1.7, 3.1)
 
-    def airtime_s(self, bits, mode=0, bandwidth_hz=None):
-        return self.LENGTHS_S[mode]
+    def mode_rates_bps(self, ids, modes):
+        return 1.0 / np.array(self.LENGTHS_S)[modes]
 
     def choose(self, ids, tower, time_s, boost_db=0.0):
         return (ids + int(time_s / 2.3)) % 3
