@@ -108,6 +108,7 @@ format: $(READY)
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/learning.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/whole_run.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/models.py
 
 network-bench: $(READY)

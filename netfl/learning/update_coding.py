@@ -65,7 +65,8 @@ class CodecDraws:
         The result is ``[updates, 1, count]``.
         """
         if self._uniform.shape[-1] != count:
-            shares = (self._words(count) >> np.uint32(8)) * np.float32(2.0**-24)
+            shares = (self._words(count) >> np.uint32(8)).astype(np.float32)
+            shares *= np.float32(2.0**-24)
             self._uniform = upload(shares, self._device, self._dtype)[:, None]
         return self._uniform
 
