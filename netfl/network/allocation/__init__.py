@@ -109,7 +109,8 @@ class AllocationRequest:
         train_s: mean training time.
         train_j: energy of the processor cycles of the training.
         fixed_j: energy of the training that no frequency changes, ``energy.per_training`` and ``per_sample``.
-        transmit_w: power while sending, above 0 if energy is counted.
+        transmit_w: power while sending; above 0 if energy is counted, also where sending is free, so that no time or
+            power is arbitrary.
         bandwidth_hz: bandwidth of the radio.
         blocks: blocks of the band; ``None`` if the band is no blocks.
     """
@@ -144,13 +145,13 @@ class AllocationRequest:
     def select(self, users: Ints) -> AllocationRequest:
         """Return the request of some users, by their places, without blocks."""
         return AllocationRequest(
-            self.snr[users],
-            self.bits[users],
-            self.train_s[users],
-            self.train_j[users],
-            self.fixed_j[users],
-            self.transmit_w[users],
-            self.bandwidth_hz,
+            known_snr=self.snr[users],
+            bits=self.bits[users],
+            train_s=self.train_s[users],
+            train_j=self.train_j[users],
+            fixed_j=self.fixed_j[users],
+            transmit_w=self.transmit_w[users],
+            bandwidth_hz=self.bandwidth_hz,
         )
 
 
