@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
-from netfl.access.selection._base import WithSelection
+from netfl.access._with_selection import WithSelection
 from netfl.errors import Fault
 from netfl.network.allocation import MIN_FREQUENCY
 from netfl.network.build import build_layout, build_network, compute_streams, open_budget
