@@ -220,13 +220,13 @@ def _least_value(compute: Callable[[Floats], Floats], low: Floats, high: Floats)
 
     Each has one minimum in its interval.  Infinite values are on the right of it.
     """
-    least = np.full(len(low), np.inf)
+    minimum = np.full(len(low), np.inf)
     left = high - _GOLDEN * (high - low)
     right = low + _GOLDEN * (high - low)
     left_value = compute(left)
     right_value = compute(right)
     for _ in range(_GOLDEN_STEPS):
-        least = np.minimum(least, np.minimum(left_value, right_value))
+        minimum = np.minimum(minimum, np.minimum(left_value, right_value))
         is_left = (left_value < right_value) | (np.isinf(left_value) & np.isinf(right_value))
         high = np.where(is_left, right, high)
         low = np.where(is_left, low, left)
@@ -240,7 +240,7 @@ def _least_value(compute: Callable[[Floats], Floats], low: Floats, high: Floats)
         left_value = np.where(is_left, new_value, right_value)
         right = np.where(is_left, former_left, new)
         right_value = np.where(is_left, former_left_value, new_value)
-    return least
+    return minimum
 
 
 def least_deadline_s(request: AllocationRequest, budget_j: Floats) -> float:
