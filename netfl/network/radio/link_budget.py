@@ -154,18 +154,13 @@ class LinkBudget:
             gain_db += radios.tower_noise_figure_db[towers] - radios.noise_figure_db
         return one_if_equal(gain_db)
 
-    def power_in_band(self, users: Ints, others: Ints) -> Floats | None:
+    def power_in_band(self, users: Ints, others: Ints) -> Floats:
         """Return the interference of *others* in the bands of *users* over its noise, for an SNR of 1, ``[n, m]``.
 
         All bands have the same centre.  The part min(1, B_i / B_j) of a signal in a band B_j falls into the band B_i,
         where the noise N_i is another than the N_j to which its SNR refers: N_j / N_i · min(1, B_i / B_j).
-
-        Returns:
-            ``None`` if all users have one band.
         """
-        if isinstance(self.bandwidth_hz, float):
-            return None
-        bands_hz = self.bandwidth_hz
+        bands_hz = self.radios.bandwidth_hz
         noise_dbm = np.full(self.users, self._band_noise_dbm)
         part = np.minimum(1.0, bands_hz[users][:, None] / bands_hz[others][None, :])
         return np.asarray(part * db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
