@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
+from netfl.network._band_division import snr_in_share
 from netfl.network.allocation import MIN_FREQUENCY, AllocationRequest, Decision
-from netfl.network.mac._band_division import snr_in_share
 from netfl.types import Floats
 
 _HALVINGS = 60

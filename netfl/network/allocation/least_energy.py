@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from netfl.network._band_division import BandRequest, finish_together
 from netfl.network.allocation import Allocation, AllocationRequest, Decision, full_power
 from netfl.network.allocation._tradeoff import Tradeoff, least_energy_shares
-from netfl.network.mac._band_division import BandRequest, finish_together
 from netfl.types import Law
 from netfl.units import Seconds
 

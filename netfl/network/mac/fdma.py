@@ -10,9 +10,9 @@ import simpy
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network._band_division import BandRequest, fill_water, finish_together
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac, ShareBounds
-from netfl.network.mac._band_division import BandRequest, fill_water, finish_together
 from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
