@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from netfl.access.selection import Selection, UserInfo
-from netfl.access.selection._base import SelectionState
+from netfl.access.selection._state import SelectionState
 from netfl.network.config import NetworkConfig
 from netfl.network.layout import NodeId
 from netfl.network.radio.medium import Medium

@@ -13,8 +13,9 @@ from pydantic import Field, ValidationInfo
 from netfl import streams
 from netfl.access import AccessInfo
 from netfl.access._rates import Chances, LabelCorrelated, correlated_rates
+from netfl.access._with_selection import WithSelection
 from netfl.access.selection import UserInfo
-from netfl.access.selection._base import SelectionState, WithSelection
+from netfl.access.selection._state import SelectionState
 from netfl.columns import complete_columns
 from netfl.errors import Fault, ModelError
 from netfl.network.periods import period_of

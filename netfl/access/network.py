@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
-from netfl.access.selection._base import WithSelection
+from netfl.access._with_selection import WithSelection
 from netfl.errors import Fault
 from netfl.network.allocation import MIN_FREQUENCY
 from netfl.network.build import build_layout, build_network, compute_streams, open_budget
@@ -172,18 +172,6 @@ class NetworkAccess(NetworkSpec, WithSelection):
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
         yield from super().warnings(context)
-        if self.allocation is not None and self.allocation.observes:
-            seen = " and ".join(self.allocation.observes)
-            other = "allocation: equal"
-            if self.allocation.assigns_blocks:
-                other = "method: random_blocks"
-            time = "present"
-            if self.reception is not None and self.reception.averages_fading:
-                time = "mean"
-            yield (
-                f"access.allocation: the towers see the {time} {seen} of users without cost or delay, as no real "
-                f"tower can; compare it with {other}"
-            )
         max_selected = self.selection.max_selected(context.users)
         yield from network_warnings(self, context, max_selected, sets_deadline=self.selection.sets_deadline)
 

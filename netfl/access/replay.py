@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,8 @@ from netfl.types import (
 _RANK = Column("rank", "int64", "place of the user in the ranking, from 0")
 _ERASURES = "erasures"
 """Table of the parts of deliveries that are lost, which some runs have."""
+_Key = tuple[int, int, int, float]
+"""Round, user, base and time of arrival of a delivery."""
 _DELIVERY_KEY = ["round", "user", "base", "arrived_s"]
 """Columns that name a delivery of a replica."""
 _KEY_COLUMNS = (REPLICA, ROUND, USER, Column("base", "int64", ""), Column("arrived_s", "double", ""))
@@ -91,7 +93,7 @@ class Replay(Access):
             raise ScenarioError(faults)
         rounds, deliveries = recording.replica(context.replica)
         received = recording.received(context.replica)
-        links = {}
+        links: Mapping[_Key, LinkReport] = {}
         if context.reports_links:
             links = recording.links(context.replica)
         if context.stop_s is not None:
@@ -101,20 +103,14 @@ class Replay(Access):
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
         for row in islice(_rows(rounds, columns_of(Round)), context.rounds):
             values = {column.field: value for column, value in zip(columns_of(Round), row, strict=True)}
+            index = values["index"]
             delivered = values["deliveries"]  # the column holds their number
-            values["deliveries"] = tuple(Delivery(*update) for update in islice(updates, delivered))
-            if received:
-                values["deliveries"] = tuple(
-                    replace(delivery, received=received.get(_key(values["index"], delivery)))
-                    for delivery in values["deliveries"]
-                )
-            if links:
-                values["deliveries"] = tuple(
-                    replace(delivery, link=links[_key(values["index"], delivery)]) for delivery in values["deliveries"]
-                )
+            deliveries_of_round = [Delivery(*update) for update in islice(updates, delivered)]
+            if received or links:
+                deliveries_of_round = [_with_parts(each, index, received, links) for each in deliveries_of_round]
+            values["deliveries"] = tuple(deliveries_of_round)
             if math.isnan(values["energy_j"]):
                 values["energy_j"] = None
-            index = values["index"]
             needed = None
             if values["oldest"] != index:  # older versions are needed, but perhaps not all from the oldest on
                 needed = tuple(sorted(base for base, last in last_round.items() if base < index < last))
@@ -206,7 +202,18 @@ def _rows(table: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Any,
     return zip(*(table[column.name].tolist() for column in columns), strict=True)
 
 
-def _key(index: int, delivery: Delivery) -> tuple[int, int, int, float]:
+def _with_parts(
+    delivery: Delivery, index: int, received: Mapping[_Key, tuple[bool, ...]], links: Mapping[_Key, LinkReport]
+) -> Delivery:
+    """Return a delivery of round *index* with the parts that arrived, and with its link if there are *links*."""
+    key = _key(index, delivery)
+    link = None
+    if links:
+        link = links[key]
+    return replace(delivery, received=received.get(key), link=link)
+
+
+def _key(index: int, delivery: Delivery) -> _Key:
     """Return the values of `_DELIVERY_KEY` of a delivery in round *index*.
 
     A user may deliver twice in a round from one base, but not at one time.
@@ -237,7 +244,7 @@ class _Recording:
         if (folder / f"{_LINKS}.parquet").is_file():
             self._links, self._link_rows = _read_columns(folder, _LINKS, _LINK_COLUMNS)
 
-    def links(self, replica: int) -> dict[tuple[int, int, int, float], LinkReport]:
+    def links(self, replica: int) -> dict[_Key, LinkReport]:
         """Return ``Delivery.link`` of the deliveries of a replica, by their `_key`; empty if there is no such table."""
         if self._link_rows is None:
             return {}
@@ -246,12 +253,12 @@ class _Recording:
         reports = (LinkReport(*row) for row in _rows(of_replica, columns_of(LinkReport)))
         return dict(zip(keys, reports, strict=True))
 
-    def received(self, replica: int) -> dict[tuple[int, int, int, float], tuple[bool, ...]]:
+    def received(self, replica: int) -> dict[_Key, tuple[bool, ...]]:
         """Return ``Delivery.received`` of the deliveries of a replica that lack parts, by their `_key`."""
         if self._erasure_rows is None:
             return {}
         of_replica = self._erasures[self._erasures["replica"] == replica]
-        received: dict[tuple[int, int, int, float], list[bool]] = {}
+        received: dict[_Key, list[bool]] = {}
         columns = (of_replica[name].tolist() for name in (*_DELIVERY_KEY, "part", "parts"))
         for index, user, base, arrived_s, part, parts in zip(*columns, strict=True):
             received.setdefault((index, user, base, arrived_s), [True] * parts)[part] = False

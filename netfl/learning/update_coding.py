@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
 _NUMBERS_AT_ONCE = 1 << 18
 """Numbers of θ that are coded at once, in all lanes together: they fit into the cache of a processor."""
+_GPU_NUMBERS_AT_ONCE = 1 << 24
+"""Numbers of θ that are coded at once on a GPU."""
 _ROUNDING = 1e-6
 """Share of a part by which an entry may reach into the next one and still lie in this one."""
-_GPU_NUMBERS_AT_ONCE = 1 << 24
-"""The same on a GPU."""
-
 
 Received = Sequence[tuple[bool, ...] | None]
 """``Delivery.received`` of several updates."""
@@ -93,11 +92,11 @@ class CodecDraws:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Some updates of a cohort.
+class _Batch:
+    """Updates of a cohort that are coded together.
 
     Args:
-        index: of them in the cohort, as an index of tensors.
+        index: their rows in the tensors of the cohort.
         bases: from which the users trained, ``[rows, members, size + 1]``.
         models: after training, in the same shape.
         users: ``[rows]``.
@@ -106,7 +105,7 @@ class _Part:
         received: ``Delivery.received`` of each; ``None`` if all are whole.
     """
 
-    index: Any
+    index: slice | Tensor
     bases: Tensor
     models: Tensor
     users: Ints
@@ -128,8 +127,9 @@ class UpdateCoder:
     def __init__(self, codec: Codec, streams: Sequence[Streams], parameters: int, whole_numbers: int = 0) -> None:
         self._codec = codec
         self._parameters = parameters
-        self._theta_bits = codec.bits(parameters)
         self._whole_numbers = whole_numbers
+        self._theta_bits = codec.bits(parameters)
+        self._bits = self._theta_bits + NUMBER_BITS * whole_numbers  # of an update
         self._keys = np.array([stream.field("codec").key for stream in streams], np.int64)
         self._memory: defaultdict[int, dict[int, Tensor]] = defaultdict(dict)  # by lane and user, [parameters] each
 
@@ -148,24 +148,13 @@ class UpdateCoder:
             return models
         coded = torch.empty_like(models)
         coded[..., self._parameters :] = self._read_rest(bases, models, cohort)
-        numbers = _GPU_NUMBERS_AT_ONCE if runs_on_gpu(models.device) else _NUMBERS_AT_ONCE
-        jobs = max(1, numbers // self._parameters)  # that are coded at once
-        repeats = np.zeros_like(cohort.users) if cohort.repeats is None else cohort.repeats
+        changes_at_once = self._changes_at_once(models.device)
+        step = max(1, changes_at_once // models.shape[1])
         for wave in self._waves(cohort):
-            step = max(1, jobs // models.shape[1])
             for start in range(0, len(wave), step):
                 rows = wave[start : start + step]
-                index: Any = upload(rows, models.device)
-                if len(rows) == len(models):
-                    index = slice(None)
-                draws = CodecDraws(
-                    self._keys[cohort.replicas[rows]], cohort.users[rows], cohort.bases[rows], repeats[rows], models
-                )
-                received = None
-                if cohort.received is not None:
-                    received = [cohort.received[row] for row in rows.tolist()]
-                part = _Part(index, bases[index], models[index], cohort.users[rows], lanes[rows], draws, received)
-                self._code_rows(part, coded, max(1, jobs // len(rows)))
+                batch = self._batch(rows, bases, models, cohort, lanes)
+                self._code_theta(batch, coded, max(1, changes_at_once // len(rows)))
         return coded
 
     def received(self, cohort: Cohort, like: Tensor) -> Tensor | None:
@@ -191,37 +180,59 @@ class UpdateCoder:
         for lane, rows in state.items():
             self._memory[int(lane)] = {int(user): row.to(device) for user, row in rows.items()}
 
+    def _changes_at_once(self, device: torch.device) -> int:
+        """Return how many changes of θ, each of one update in one lane, are coded at once."""
+        numbers = _NUMBERS_AT_ONCE
+        if runs_on_gpu(device):
+            numbers = _GPU_NUMBERS_AT_ONCE
+        return max(1, numbers // self._parameters)
+
     def _waves(self, cohort: Cohort) -> Iterator[Ints]:
-        """Yield indices of updates that are coded at once: with a memory, one of each user at most."""
+        """Yield rows of updates that may be coded together: with a memory, one of each user at most."""
         count = len(cohort.users)
         if not self._codec.has_error_feedback:
             yield np.arange(count)
             return
-        earlier = Counter[tuple[int, int]]()
-        numbers = np.empty(count, np.int64)
+        earlier_updates = Counter[tuple[int, int]]()
+        wave_of = np.empty(count, np.int64)
         for row, user in enumerate(zip(cohort.replicas.tolist(), cohort.users.tolist(), strict=True)):
-            numbers[row] = earlier[user]
-            earlier[user] += 1
-        for number in range(numbers.max() + 1):
-            yield np.flatnonzero(numbers == number)
+            wave_of[row] = earlier_updates[user]
+            earlier_updates[user] += 1
+        for wave in range(wave_of.max() + 1):
+            yield np.flatnonzero(wave_of == wave)
 
-    def _code_rows(self, part: _Part, coded: Tensor, members: int) -> None:
-        """Write θ as the server reads it of some updates into *coded*, so many *members* at once."""
+    def _batch(self, rows: Ints, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints) -> _Batch:
+        """Return these *rows* of a cohort; the other arguments are those of `code`."""
+        index: slice | Tensor = slice(None)  # all rows, without a copy
+        if len(rows) < len(models):
+            index = upload(rows, models.device)
+        users = cohort.users[rows]
+        repeats = np.zeros_like(users)
+        if cohort.repeats is not None:
+            repeats = cohort.repeats[rows]
+        draws = CodecDraws(self._keys[cohort.replicas[rows]], users, cohort.bases[rows], repeats, models)
+        received = None
+        if cohort.received is not None:
+            received = [cohort.received[row] for row in rows.tolist()]
+        return _Batch(index, bases[index], models[index], users, lanes[rows], draws, received)
+
+    def _code_theta(self, batch: _Batch, coded: Tensor, members_at_once: int) -> None:
+        """Write θ of a batch into *coded*, as the server reads it."""
         of_theta = slice(0, self._parameters)
-        for start in range(0, coded.shape[1], members):
-            some = slice(start, start + members)
-            base = part.bases[:, some, of_theta]
-            change = part.models[:, some, of_theta] - base
+        for start in range(0, coded.shape[1], members_at_once):
+            members = slice(start, start + members_at_once)
+            base = batch.bases[:, members, of_theta]
+            change = batch.models[:, members, of_theta] - base
             if self._codec.has_error_feedback:
-                self._add_memory(change, part.users, part.lanes[:, some])
-            encoded = self._codec.encode(change, part.draws)
+                self._add_memory(change, batch.users, batch.lanes[:, members])
+            encoded = self._codec.encode(change, batch.draws)
             received = None
-            if part.received is not None:
-                received = self._received_theta(part.received, encoded.values.shape[-1], change.device)[:, None]
+            if batch.received is not None:
+                received = self._received_theta(batch.received, encoded.values.shape[-1], change.device)[:, None]
             decoded = self._codec.decode(encoded, received)
             if self._codec.has_error_feedback:
-                self._keep(change - decoded, part.users, part.lanes[:, some])
-            coded[part.index, some, of_theta] = decoded + base
+                self._store_memory(change - decoded, batch.users, batch.lanes[:, members])
+            coded[batch.index, members, of_theta] = decoded + base
 
     def _received_theta(self, received: Received, entries: int, device: torch.device) -> Tensor:
         """Return whether each entry of θ arrived, ``[updates, entries]``; θ is at the front of an update."""
@@ -238,11 +249,6 @@ class UpdateCoder:
         arrived = _arrived(received, edges)
         return upload(np.pad(arrived, ((0, 0), (0, missing)), constant_values=True), like.device)
 
-    @property
-    def _bits(self) -> float:
-        """Size of an update."""
-        return self._theta_bits + NUMBER_BITS * self._whole_numbers
-
     def _read_rest(self, bases: Tensor, models: Tensor, cohort: Cohort) -> Tensor:
         """Return buffers and t as the server reads them: those of the base where they are lost."""
         rest = slice(self._parameters, None)
@@ -252,16 +258,18 @@ class UpdateCoder:
         return models[..., rest].where(received, bases[..., rest])
 
     def _add_memory(self, change: Tensor, users: Ints, lanes: Ints) -> None:
+        """Add to each *change* what the user's last delivered update in this lane did not carry."""
         for row, user in enumerate(users.tolist()):
             for member, lane in enumerate(lanes[row].tolist()):
-                left = self._memory[lane].get(user)
-                if left is not None:
-                    change[row, member] += left
+                error = self._memory[lane].get(user)
+                if error is not None:
+                    change[row, member] += error
 
-    def _keep(self, left: Tensor, users: Ints, lanes: Ints) -> None:
+    def _store_memory(self, errors: Tensor, users: Ints, lanes: Ints) -> None:
+        """Keep what the updates did not carry, ``[rows, members, parameters]``, for the next ones."""
         for row, user in enumerate(users.tolist()):
             for member, lane in enumerate(lanes[row].tolist()):
-                self._memory[lane][user] = left[row, member].clone()  # a view would keep the whole batch
+                self._memory[lane][user] = errors[row, member].clone()  # a view would keep the whole batch
 
 
 def _arrived(received: Received, edges: Floats) -> Bools:
@@ -276,9 +284,9 @@ def _arrived(received: Received, edges: Floats) -> Bools:
         if parts is None:
             continue
         first = np.floor(edges[:-1] * len(parts) + _ROUNDING).astype(np.int64)
-        last = np.ceil(edges[1:] * len(parts) - _ROUNDING).astype(np.int64)  # the part after it
+        end = np.ceil(edges[1:] * len(parts) - _ROUNDING).astype(np.int64)  # one after the last part
         lost_before = np.concatenate([[0], np.cumsum(~np.array(parts))])
-        row[:] = lost_before[last] == lost_before[first]
+        row[:] = lost_before[end] == lost_before[first]
     return arrived
 
 

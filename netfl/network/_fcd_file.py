@@ -15,6 +15,7 @@ attributes and elements are ignored.  https://sumo.dlr.de/docs/Simulation/Output
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +38,8 @@ from netfl.units import Metres, Seconds
 _GEO = re.compile(r"fcd-output\.geo\s+value=\"(true|1|yes|on)\"")
 """SUMO's option for coordinates in degrees, in the comment at the head of its files."""
 _REMEDY = "name a file that sumo --fcd-output has written, without compression"
+_NO_USER = -1
+"""Number of a vehicle that is no user."""
 
 
 class FcdFile(Spec):
@@ -66,30 +69,39 @@ class FcdFile(Spec):
             ScenarioError: the file cannot be used, or has other users; keys are relative to the model.
         """
         rows = self.rows
-        ids = self.ids
-        if ids is None:
-            ids = rows.ids
-        else:
-            unknown = [name for name in ids if name not in rows.ids]
-            if unknown:
-                problem = f"{self.file.name} has no {self.elements} of that id"
-                raise ScenarioError([Fault("ids", problem, unknown[0], suggest(unknown[0], rows.ids))])
-            if len({*ids}) < len(ids):
-                repeated = next(name for name in ids if ids.count(name) > 1)
-                raise ScenarioError([Fault("ids", "an id that occurs twice", repeated, "give each once")])
+        user_of = np.full(len(rows.ids), _NO_USER)  # by the number of a vehicle
+        number_of = {name: number for number, name in enumerate(rows.ids)}
+        user_of[[number_of[name] for name in self._user_ids(users)]] = np.arange(users)
+        row_users = user_of[rows.numbers]
+        is_used = row_users != _NO_USER
+        times_s = rows.times_s[is_used] - self.begin
+        xy_m = rows.xy_m[is_used] + np.array(self.offset)
+        return Points(row_users[is_used], times_s, xy_m)
+
+    def _user_ids(self, users: int) -> tuple[str, ...]:
+        """Return the id of each of *users* users."""
+        ids = self.rows.ids
+        key = "file"
+        if self.ids is not None:
+            ids = self.ids
+            key = "ids"
+            self._check_ids(ids)
         if len(ids) != users:
-            key = "file" if self.ids is None else "ids"
             problem = f"{len(ids)} {self.elements}s for {users} users"
             remedy = f"set users: {len(ids)}, or choose {users} of them by ids"
             raise ScenarioError([Fault(key, problem, None, remedy)])
-        user_of = np.full(len(rows.ids), -1)
-        places = {name: place for place, name in enumerate(rows.ids)}
-        user_of[[places[name] for name in ids]] = np.arange(users)
-        row_users = user_of[rows.numbers]
-        is_used = row_users >= 0
-        return Points(
-            row_users[is_used], rows.times_s[is_used] - self.begin, rows.xy_m[is_used] + np.array(self.offset)
-        )
+        return ids
+
+    def _check_ids(self, ids: tuple[str, ...]) -> None:
+        """Raise an error unless the file has each of *ids*, which are distinct."""
+        known = {*self.rows.ids}
+        for name in ids:
+            if name not in known:
+                problem = f"{self.file.name} has no {self.elements} of that id"
+                raise ScenarioError([Fault("ids", problem, name, suggest(name, self.rows.ids))])
+        for name, count in Counter(ids).items():
+            if count > 1:
+                raise ScenarioError([Fault("ids", "an id that occurs twice", name, "give each once")])
 
     @cached_property
     def rows(self) -> FcdRows:
@@ -108,7 +120,7 @@ class FcdRows:
 
     Args:
         ids: ids of vehicles, in the order in which they enter.
-        numbers: place of each row's vehicle in *ids*, ``[rows]``.
+        numbers: number of each row's vehicle, its place in *ids*, ``[rows]``.
         times_s: times, ``[rows]``.
         xy_m: positions, ``[rows, 2]``.
     """
@@ -130,36 +142,45 @@ def read_fcd(path: Path, element: str) -> FcdRows:
         ScenarioError: the file cannot be read, has coordinates in degrees, no such elements, a cell that is no number,
             or times that are not ascending; the keys are empty.
     """
+    table = _read_elements(path, element)
+    times_s = table.numbers("time")
+    xy_m = np.column_stack([table.numbers("x"), table.numbers("y")])
+    names = table.names("id")
+    table.check()
+
+    # the vehicles, numbered in the order in which they enter
+    ids = tuple(dict.fromkeys(names.tolist()))
+    number_of = {name: number for number, name in enumerate(ids)}
+    numbers = np.array([number_of[name] for name in names.tolist()], np.int64)
+
+    # the order of the times
+    is_early = np.zeros(len(table), bool)
+    is_early[1:] = np.diff(times_s) < 0.0
+    remedy = "put the time steps in order"
+    table.refuse_cells("time", is_early, lambda cell: Fault("", "a time before that of the last step", cell, remedy))
+    is_repeated = _is_repeated(numbers, times_s)
+    table.refuse(is_repeated, lambda row: Fault("", "occurs twice at one time", names[row], "leave one of them out"))
+    table.check()
+    return FcdRows(ids, numbers, times_s, xy_m)
+
+
+def _read_elements(path: Path, element: str) -> UserTable:
+    """Return the elements of this name, at least one, as a table with the columns ``time``, ``id``, ``x`` and ``y``."""
     parser = _FcdParser(element)
     try:
         with files.open_file(path, files.MAX_BYTES) as file:
             parser.parse(file.read())
     except (OSError, ValueError, LookupError, expat.ExpatError) as error:  # LookupError: an unknown encoding
         files.raise_unreadable(path, error, _REMEDY)
-    columns = {name: pa.array(cells, pa.string()) for name, cells in parser.cells.items()}
-    table = UserTable(path, columns, np.array(parser.lines, np.int64))
-    if not len(table):
+    if not parser.lines:
         problem = f"{path.name} has no element {element} in a time step"
         raise ScenarioError([Fault("", problem, None, _REMEDY)])
-    times_s = table.numbers("time")
-    xy_m = np.column_stack([table.numbers("x"), table.numbers("y")])
-    names = table.names("id")
-    table.check()
-    ids = tuple(dict.fromkeys(names.tolist()))
-    places = {name: place for place, name in enumerate(ids)}
-    numbers = np.array([places[name] for name in names.tolist()], np.int64)
-    is_early = np.zeros(len(table), bool)
-    is_early[1:] = np.diff(times_s) < 0.0
-    remedy = "put the time steps in order"
-    table.refuse_cells("time", is_early, lambda cell: Fault("", "a time before that of the last step", cell, remedy))
-    repeated = _repeated(numbers, times_s)
-    table.refuse(repeated, lambda row: Fault("", "occurs twice at one time", names[row], "leave one of them out"))
-    table.check()
-    return FcdRows(ids, numbers, times_s, xy_m)
+    columns = {name: pa.array(cells, pa.string()) for name, cells in parser.cells.items()}
+    return UserTable(path, columns, np.array(parser.lines, np.int64))
 
 
-def _repeated(numbers: Ints, times_s: Floats) -> Bools:
-    """Return which rows have the vehicle and the time of an earlier row."""
+def _is_repeated(numbers: Ints, times_s: Floats) -> Bools:
+    """Return whether each row has the vehicle and the time of an earlier row, ``[rows]``."""
     order = np.lexsort((times_s, numbers))
     is_repeated = np.zeros(len(order), bool)
     is_repeated[order[1:]] = (np.diff(numbers[order]) == 0) & (np.diff(times_s[order]) == 0.0)
@@ -167,7 +188,15 @@ def _repeated(numbers: Ints, times_s: Floats) -> Bools:
 
 
 class _FcdParser:
-    """Collects the attributes of elements in time steps, with their lines."""
+    """Collects the attributes of elements in time steps, with their lines.
+
+    Args:
+        element: the name of the elements.
+
+    Attributes:
+        cells: attributes of each element, by column; ``None`` for one that is missing.
+        lines: line of each element in the file.
+    """
 
     def __init__(self, element: str) -> None:
         self._element = element

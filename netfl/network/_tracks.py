@@ -44,31 +44,31 @@ class Tracks(Trajectories):
         users = np.concatenate([points.users, still_users])
         times_s = np.concatenate([points.times_s, np.zeros(len(still_users))])
         order = np.lexsort((times_s, users))
+        self._owner = users[order]  # user of each point
         self._times_s = times_s[order]
         self._points_m = np.concatenate([points_m, placed_m[still_users]])[order]
-        self._first = np.searchsorted(users[order], np.arange(len(placed_m) + 1))  # place of each user's first point
+        self._first = np.searchsorted(self._owner, np.arange(len(placed_m) + 1))  # place of each user's first point
 
     def speeds_m_s(self, users: Ints) -> tuple[Floats, Floats]:
         """Return the speeds of the slowest and the fastest stretch in which each user moves."""
+        # stretches between two points of one user, on which it moves
+        length_m = np.hypot(*np.diff(self._points_m, axis=0).T)
+        is_moving = (self._owner[1:] == self._owner[:-1]) & (length_m > 0.0)
+        mover = self._owner[1:][is_moving]
+        speed_m_s = length_m[is_moving] / np.diff(self._times_s)[is_moving]
+
         count = len(self._first) - 1
-        owner = np.repeat(np.arange(count), np.diff(self._first))
-        is_within = owner[1:] == owner[:-1]  # two points of one user
-        way_m = np.hypot(*np.diff(self._points_m, axis=0).T)
-        span_s = np.diff(self._times_s)
-        is_moving = is_within & (way_m > 0.0)
-        speed_m_s = way_m[is_moving] / span_s[is_moving]
         low_m_s = np.full(count, np.inf)
         high_m_s = np.zeros(count)
-        np.minimum.at(low_m_s, owner[1:][is_moving], speed_m_s)
-        np.maximum.at(high_m_s, owner[1:][is_moving], speed_m_s)
+        np.minimum.at(low_m_s, mover, speed_m_s)
+        np.maximum.at(high_m_s, mover, speed_m_s)
         return np.minimum(low_m_s, high_m_s)[users], high_m_s[users]
 
     def waypoints(self, users: Ints, end_s: float) -> tuple[Ints, Floats, Floats]:
         """Return the points of each user within the time, and its positions at time 0 and at *end_s*."""
-        count = np.diff(self._first)
-        owner = np.repeat(np.arange(len(count)), count)
-        is_asked = np.isin(owner, users) & (self._times_s > 0.0) & (self._times_s < end_s)
-        all_users = np.concatenate([users, owner[is_asked], users])
+        is_within = (self._times_s > 0.0) & (self._times_s < end_s)
+        is_asked = np.isin(self._owner, users) & is_within
+        all_users = np.concatenate([users, self._owner[is_asked], users])
         times_s = np.concatenate([np.zeros(len(users)), self._times_s[is_asked], np.full(len(users), end_s)])
         return all_users, times_s, self.xy_m(all_users, times_s)
 
@@ -84,7 +84,8 @@ class Tracks(Trajectories):
         elapsed_s = time - self._times_s[before]
         share = np.divide(elapsed_s, span_s, out=np.zeros(len(users)), where=span_s > 0.0)
         share = np.clip(share, 0.0, 1.0)  # at rest before the first point
-        return np.asarray(self._points_m[before] + share[:, None] * (self._points_m[after] - self._points_m[before]))
+        before_m = self._points_m[before]
+        return np.asarray(before_m + share[:, None] * (self._points_m[after] - before_m))
 
     def _of_one(self, user: int, time_s: float) -> Floats:
         """Return the position of one user, ``[1, 2]``, faster than for an array of users."""
@@ -109,9 +110,10 @@ def refuse_other_start(paths: Trajectories, layout: Layout, file: Path, remedy: 
     """
     start_m = paths.xy_m(np.arange(layout.users), 0.0)
     is_away = np.hypot(*(start_m - layout.user_xy_m).T) > _NEAR_M
-    if is_away.any():
-        user = int(np.argmax(is_away))
-        x, y = start_m[user]
-        placed_x, placed_y = layout.user_xy_m[user]
-        problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({placed_x:g}, {placed_y:g}) m"
-        raise ScenarioError([Fault("file", problem, str(file), remedy)])
+    if not is_away.any():
+        return
+    user = int(np.argmax(is_away))
+    x, y = start_m[user]
+    placed_x, placed_y = layout.user_xy_m[user]
+    problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({placed_x:g}, {placed_y:g}) m"
+    raise ScenarioError([Fault("file", problem, str(file), remedy)])

@@ -21,8 +21,11 @@ _BLOCK_REMEDY = "return request.blocks.decision(block, power) with one block for
 _SMALLEST = {"share": 0.0, "power": MIN_POWER, "frequency": MIN_FREQUENCY}
 """Smallest fraction of each part of a decision."""
 _ROUNDING = 1e-9
+"""Amount by which fractions and their sums may exceed 1, as rounding."""
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
+_MIN_SNR_DB = -100.0
+"""SNR below which allocations do not distinguish users."""
 
 
 def set_frequency(factor: Floats, config: NetworkConfig, towers: Iterable[Tower]) -> None:
@@ -80,7 +83,9 @@ class RoundAllocator:
         medium = self._config.medium
         assert medium is not None
         self._rounds += 1
-        medium.set_power_offset(None)  # so that the SNR is that at full power
+
+        # the decisions, by the SNRs at full power
+        medium.set_power_offset(None)
         self._share[:] = 0.0
         self._block[:] = -1
         for tower in self._towers:
@@ -88,6 +93,7 @@ class RoundAllocator:
             if users.size:
                 self._decide(tower, users)
 
+        # they take effect
         medium.set_power_offset(10.0 * np.log10(self._power))
         if self._interference_dbm is not None:
             medium.set_outside(self._outside.copy())
@@ -102,13 +108,34 @@ class RoundAllocator:
 
     def _decide(self, tower: Tower, users: Users) -> None:
         """Decide on *users*, by their numbers in the cell of *tower*."""
-        cell = tower.cell
-        ids = cell.ids[users]
+        request = self._request(tower, users)
+        try:
+            decision = self._allocation.allocate(request)
+        except NetflError:
+            raise
+        except Exception as error:  # whatever the user's class does
+            raise self._error(f"fails: {one_line_of(error, self._allocation)}") from error
+        self._check(decision, tower.name, len(users))
+
+        ids = tower.cell.ids[users]
+        self._share[ids] = decision.share
+        self._power[ids] = decision.power
+        self._frequency[ids] = decision.frequency
+        if request.blocks is not None and decision.block is not None:
+            block = np.asarray(decision.block, np.int64)
+            self._block[ids] = block
+            has_block = block >= 0
+            self._outside[ids[has_block]] = request.blocks.outside[has_block, block[has_block]]
+
+    def _request(self, tower: Tower, users: Users) -> AllocationRequest:
+        """Return the request for *users*, by their numbers in the cell of *tower*."""
+        ids = tower.cell.ids[users]
         service = self._config.service
         assert service is not None
         known_snr = None
         if "snr_db" in self._allocation.observes:
-            known_snr = db_to_linear(np.maximum(tower.present.snr_db(users) - cell.snr_gap_db, -100.0))
+            snr_db = tower.present.snr_db(users) - tower.cell.snr_gap_db
+            known_snr = db_to_linear(np.maximum(snr_db, _MIN_SNR_DB))
         request = AllocationRequest(
             known_snr=known_snr,
             bits=tower.update_bits[users],
@@ -128,21 +155,7 @@ class RoundAllocator:
             )
         if self._interference_dbm is not None:
             request = replace(request, blocks=self._blocks(tower, ids, self._interference_dbm))
-        try:
-            decision = self._allocation.allocate(request)
-        except NetflError:
-            raise
-        except Exception as error:  # whatever the user's class does
-            raise self._error(f"fails: {one_line_of(error, self._allocation)}") from error
-        self._check(decision, tower.name, len(users))
-        self._share[ids] = decision.share
-        self._power[ids] = decision.power
-        self._frequency[ids] = decision.frequency
-        if request.blocks is not None and decision.block is not None:
-            block = np.asarray(decision.block, np.int64)
-            self._block[ids] = block
-            has_block = block >= 0
-            self._outside[ids[has_block]] = request.blocks.outside[has_block, block[has_block]]
+        return request
 
     def _blocks(self, tower: Tower, ids: Users, interference_dbm: Floats) -> Blocks:
         """Return the blocks of the band of *tower* for its users *ids*."""

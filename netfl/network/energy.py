@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault
 from netfl.network.counters import jain
 from netfl.registry import Spec, no_effect
-from netfl.types import Floats, Ints, ScenarioFacts
+from netfl.types import Bools, Floats, Ints, ScenarioFacts
 from netfl.units import Joules, Watts, db_to_linear
 
 _ROUNDS = ("per_training", "per_sample", "capacitance", "receive")
@@ -61,6 +61,11 @@ class EnergyCosts(Spec):
             raise ValueError("transmit and efficiency are given together; give only one of them")
         return self
 
+    @property
+    def has_sending_power(self) -> bool:
+        """True if the power of sending is given, as it is or by the radiated share of it."""
+        return self.transmit is not None or self.efficiency is not None
+
 
 class Energy(EnergyCosts):
     """Energy accounting of users, without batteries.
@@ -97,23 +102,34 @@ class Energy(EnergyCosts):
             power_dbm: power of the radios of all users, or of each, ``[users]``; NaN without a radio.
             cycles_hz2: cycles of a sample times the squared frequency, c f², of all users or of each.
         """
-        radiated_w = np.broadcast_to(db_to_linear(power_dbm - 30.0), len(devices))
+        users = len(devices)
+        radiated_w = db_to_linear(power_dbm - 30.0)
 
-        def values(costs: EnergyCosts) -> tuple[float | Floats | None, ...]:
-            """Return the costs in the order of `PowerRates`."""
+        def rates_of(costs: EnergyCosts) -> dict[str, float | Floats | None]:
+            """Return the costs that are given, by the fields of `PowerRates`."""
             transmit_w: float | Floats | None = costs.transmit
             if costs.efficiency is not None:
                 transmit_w = radiated_w / costs.efficiency
-            return costs.per_training, costs.per_sample, transmit_w, costs.receive, costs.idle, costs.capacitance
+            cycles_j = None
+            if costs.capacitance is not None:
+                cycles_j = costs.capacitance * cycles_hz2  # κ c f²
+            return {
+                "training_j": costs.per_training,
+                "sample_j": costs.per_sample,
+                "transmit_w": transmit_w,
+                "receive_w": costs.receive,
+                "idle_w": costs.idle,
+                "cycles_j": cycles_j,
+            }
 
-        columns = [np.full(len(devices), 0.0 if value is None else value) for value in values(self)]
-        for name, costs in self.devices.items():
-            is_member = devices == name
-            for column, value in zip(columns, values(costs), strict=True):
-                if value is not None:  # else as all users
-                    column[is_member] = np.broadcast_to(value, len(devices))[is_member]
-        columns[-1] = columns[-1] * cycles_hz2  # κ c f²
-        return PowerRates(*columns)
+        rates = {name: np.zeros(users) for name in PowerRates._fields}
+        classes: list[tuple[Bools, EnergyCosts]] = [(np.ones(users, np.bool_), self)]
+        classes += [(devices == name, costs) for name, costs in self.devices.items()]
+        for is_member, costs in classes:
+            for name, value in rates_of(costs).items():
+                if value is not None:  # a class without it has that of all users
+                    rates[name][is_member] = np.broadcast_to(value, users)[is_member]
+        return PowerRates(**rates)
 
 
 Ids = Ints

@@ -21,7 +21,7 @@ class LinkUse:
     energy_j: float = 0.0
 
     def report(self) -> LinkReport:
-        """Return the state of now."""
+        """Return a copy for the delivery of the update, which later attempts do not change."""
         return LinkReport(self.snr_db, self.gain_db, self.mode, self.airtime_s, self.energy_j)
 
 
@@ -40,7 +40,7 @@ class LinkLog:
             self._of_user[user] = LinkUse()
 
     def send(self, ids: Ints, base: int | Ints, airtime_s: float, energy_j: Floats | None) -> Sequence[LinkUse | None]:
-        """Count an attempt of each of *ids*; return the use of each, ``None`` for a packet of traffic.
+        """Count an attempt of each of *ids*; return the use by its update, ``None`` for a packet of traffic.
 
         Args:
             ids: the senders, by their numbers in the network.

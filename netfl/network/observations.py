@@ -12,7 +12,7 @@ from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
 from netfl.network.tower import Tower
-from netfl.types import Bools, Floats, Users
+from netfl.types import Bools, Floats, Ints, Users
 
 
 class NetworkObservations:
@@ -28,22 +28,19 @@ class NetworkObservations:
     def __init__(self, config: NetworkConfig, env: Clock, towers: Mapping[str, Tower], routes: Routes) -> None:
         self._config = config
         self._env = env
-        self._towers = {  # by their number; a tower without users is not among them
-            number: towers[name] for number, name in enumerate(config.layout.towers) if name in towers
-        }
         self._routes = routes
+        numbers = {name: number for number, name in enumerate(config.layout.towers)}
+        self._tower_at = {numbers[name]: tower for name, tower in towers.items()}  # those that have users
         self._values: Mapping[str, Callable[[Users], NDArray[Any]]] = {
             "check_in": self._connected,
             "user_up": self._up,
-            "snr_db": lambda users: self._by_tower(users, lambda tower, numbers: tower.present.snr_db(numbers)),
-            "rate_bps": lambda users: self._by_tower(users, self._rates_bps),
+            "snr_db": self._snr_db,
+            "rate_bps": self._rates_bps,
             "battery_j": self._battery_j,
             "energy_j": self._energy_j,
-            "distance_m": lambda users: config.layout.distances_m(users, self._now_s),
+            "distance_m": self._distances_m,
             "speed": self._speed,
-            "backlog": lambda users: self._by_tower(
-                users, lambda tower, numbers: tower.present.backlog_lengths()[numbers]
-            ),
+            "backlog": self._backlog_lengths,
         }
 
     def observe(self, name: str, users: Users) -> Any:
@@ -74,6 +71,18 @@ class NetworkObservations:
             return np.ones(len(users), np.bool_)
         return self._config.node_state.up(users, self._now_s)
 
+    def _snr_db(self, users: Users) -> Floats:
+        return self._by_tower(users, lambda tower, numbers: tower.present.snr_db(numbers))
+
+    def _rates_bps(self, users: Users) -> Floats:
+        return self._by_tower(users, self._rates_at)
+
+    def _distances_m(self, users: Users) -> Floats:
+        return self._config.layout.distances_m(users, self._now_s)
+
+    def _backlog_lengths(self, users: Users) -> Ints:
+        return self._by_tower(users, lambda tower, numbers: tower.present.backlog_lengths()[numbers])
+
     def _battery_j(self, users: Users) -> Floats:
         charge_j = self._config.outages.charge_j(users, self._now_s)
         if charge_j is None:
@@ -90,7 +99,7 @@ class NetworkObservations:
         assert service is not None
         return np.asarray(service.samples[users] / service.compute_s[users])
 
-    def _rates_bps(self, tower: Tower, numbers: Users) -> Floats:
+    def _rates_at(self, tower: Tower, numbers: Users) -> Floats:
         """Return the bits of an update over its airtime, for users in the modes that they would choose now."""
         medium = self._config.medium
         service = self._config.service
@@ -105,13 +114,13 @@ class NetworkObservations:
 
     def _by_tower(self, users: Users, value_of: Callable[[Tower, Users], NDArray[Any]]) -> NDArray[Any]:
         """Return a value of *users*, which each tower gives for the numbers that they have there, ``[n]``."""
-        parts = []
+        values = []
         places = []
         tower_of = self._config.layout.tower_of[users]
-        for number, tower in self._towers.items():
-            in_cell = np.flatnonzero(tower_of == number)
+        for tower_number, tower in self._tower_at.items():
+            in_cell = np.flatnonzero(tower_of == tower_number)
             numbers = np.searchsorted(tower.cell.ids, users[in_cell])
-            parts.append(value_of(tower, numbers))
+            values.append(value_of(tower, numbers))
             places.append(in_cell)
         order = np.argsort(np.concatenate(places))
-        return np.asarray(np.concatenate(parts)[order])
+        return np.asarray(np.concatenate(values)[order])

@@ -11,6 +11,7 @@ from netfl.network.compute import Compute
 from netfl.network.energy import Energy
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
+from netfl.network.reception import Reception
 from netfl.network.spec import NetworkSpec
 from netfl.network.traffic import class_names
 from netfl.registry import no_effect
@@ -123,7 +124,7 @@ def _unknown_values(allocation: Allocation) -> Iterator[Fault]:
 def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
     """An allocation whose shares no MAC uses, or that does not know the rates or energies that it depends on."""
     allocation = spec.allocation
-    if allocation is None and spec.mac is not None and spec.mac.block_interference_dbm is not None:
+    if allocation is None and _has_blocks(spec.mac):
         remedy = "add allocation: {kind: block_assignment, …}"
         if spec.round is None:
             remedy = "use another division, as an allocation assigns blocks when a round opens, and there are no rounds"
@@ -134,23 +135,9 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
         problem = "depends on the users' amounts of data, but there are no data"
         yield Fault("allocation", problem, None, "add data")
     yield from _unknown_values(allocation)
-    has_blocks = spec.mac is not None and spec.mac.block_interference_dbm is not None
-    if allocation.assigns_blocks and not has_blocks:
-        remedy = "use mac: {kind: fdma, division: blocks, interference: […]}"
-        yield Fault("allocation", "assigns blocks of the band, but the band of the MAC is no blocks", None, remedy)
-    elif not allocation.assigns_blocks and has_blocks:
-        remedy = "use allocation: {kind: block_assignment, …}, or mac: {kind: fdma, division: allocated}"
-        yield Fault("allocation", "divides the band, but the band of the MAC is blocks", None, remedy)
-    elif not has_blocks and (spec.mac is None or "share" not in spec.mac.control_ranges):
-        remedy = "use mac: {kind: fdma, division: allocated}"
-        yield Fault("allocation", "divides the band, but the MAC has its own division", None, remedy)
-    follows_snr = spec.reception is not None and spec.reception.follows_snr
-    if allocation.follows_capacity and not follows_snr:
-        problem = "assumes that users send at capacity, but the rates of the reception do not follow the SNR"
-        yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
-    elif allocation.follows_capacity and spec.reception is not None and spec.reception.averages_fading:
-        problem = "assumes that users send at the capacity of their SNR, but they send at its mean over the fading"
-        yield Fault("allocation", problem, None, "use reception: {kind: shannon}, without rate")
+    yield from _division_faults(allocation, spec.mac)
+    if allocation.follows_capacity:
+        yield from _capacity_faults(spec.reception)
     if not allocation.needs_energy:
         return
     if spec.energy is None:
@@ -160,14 +147,43 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
         yield Fault("allocation", problem, None, "give energy.transmit or energy.efficiency")
 
 
+def _has_blocks(mac: Mac | None) -> bool:
+    """Return whether the band of *mac* is blocks."""
+    return mac is not None and mac.block_interference_dbm is not None
+
+
+def _division_faults(allocation: Allocation, mac: Mac | None) -> Iterator[Fault]:
+    """An allocation and a MAC of which one divides the band and the other does not, or not in that way."""
+    has_blocks = _has_blocks(mac)
+    if allocation.assigns_blocks and not has_blocks:
+        remedy = "use mac: {kind: fdma, division: blocks, interference: […]}"
+        yield Fault("allocation", "assigns blocks of the band, but the band of the MAC is no blocks", None, remedy)
+    elif not allocation.assigns_blocks and has_blocks:
+        remedy = "use allocation: {kind: block_assignment, …}, or mac: {kind: fdma, division: allocated}"
+        yield Fault("allocation", "divides the band, but the band of the MAC is blocks", None, remedy)
+    elif not has_blocks and (mac is None or "share" not in mac.control_ranges):
+        remedy = "use mac: {kind: fdma, division: allocated}"
+        yield Fault("allocation", "divides the band, but the MAC has its own division", None, remedy)
+
+
+def _capacity_faults(reception: Reception | None) -> Iterator[Fault]:
+    """A reception under which users do not send at capacity, as an allocation assumes."""
+    remedy = "use reception: {kind: shannon}, without rate"
+    if reception is None or not reception.follows_snr:
+        problem = "assumes that users send at capacity, but the rates of the reception do not follow the SNR"
+        yield Fault("allocation", problem, None, remedy)
+    elif reception.averages_fading:
+        problem = "assumes that users send at the capacity of their SNR, but they send at its mean over the fading"
+        yield Fault("allocation", problem, None, remedy)
+
+
 def _knows_sending_power(energy: Energy, compute: Compute | None) -> bool:
     """Return whether the power of sending is given for all users, or for each class of devices."""
-    if energy.transmit is not None or energy.efficiency is not None:
+    if energy.has_sending_power:
         return True
     if compute is None or not compute.devices:
         return False
-    costs = [energy.devices.get(name) for name in compute.devices]
-    return all(cost is not None and (cost.transmit is not None or cost.efficiency is not None) for cost in costs)
+    return all(name in energy.devices and energy.devices[name].has_sending_power for name in compute.devices)
 
 
 def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool) -> Iterator[Fault]:

@@ -34,7 +34,7 @@ _LONG_ROUND_S = 86400.0
 def network_warnings(
     spec: NetworkSpec, context: AccessContext, max_selected: int, *, sets_deadline: bool = False
 ) -> Iterator[str]:
-    """Yield warnings about links, fading, motion, batteries, slots, late frames and updates, and backlogs up and down.
+    """Yield warnings about allocations, links, fading, motion, batteries, slots, late updates, and backlogs.
 
     Args:
         spec: the network.
@@ -46,6 +46,7 @@ def network_warnings(
     deadline_s = None
     if spec.round is not None and not sets_deadline:
         deadline_s = spec.round.deadline_s
+    yield from _values_of_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _unfit_paces(spec, layout)
@@ -347,6 +348,23 @@ def _late_updates(spec: NetworkSpec, context: AccessContext, deadline_s: float |
         f"{times.train_s[user]:.3g} s, {sending}), but rounds close after {deadline_s:.3g} s; set a later "
         "access.round.deadline, send smaller updates (access.update_size, access.transport), or take a faster mode "
         "(access.reception, access.mac)"
+    )
+
+
+def _values_of_allocation(spec: NetworkSpec) -> Iterator[str]:
+    """An allocation that sees values of users without cost or delay."""
+    if spec.allocation is None or not spec.allocation.observes:
+        return
+    values = " and ".join(spec.allocation.observes)
+    baseline = "allocation: equal"
+    if spec.allocation.assigns_blocks:
+        baseline = "method: random_blocks"
+    time = "present"
+    if spec.reception is not None and spec.reception.averages_fading:
+        time = "mean"
+    yield (
+        f"access.allocation: the towers see the {time} {values} of users without cost or delay, as no real tower can; "
+        f"compare it with {baseline}"
     )
 
 

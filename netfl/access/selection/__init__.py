@@ -156,7 +156,7 @@ class Selection(Spec):
 
     @property
     def selects_all(self) -> bool:
-        """``True`` if every round selects all users."""
+        """True if every round selects all users."""
         return False
 
     @property
@@ -166,17 +166,17 @@ class Selection(Spec):
 
     @property
     def needs_learner_metrics(self) -> bool:
-        """The selector asks the learners, which closes the loop."""
+        """True if the selector asks the learners, which closes the loop."""
         return "loss" in self.ages or "norm" in self.ages
 
     @property
     def needs_sample_counts(self) -> bool:
-        """The selector reads ``UserInfo.sample_counts``, or observes ``samples``."""
+        """True if the selector reads ``UserInfo.sample_counts``, or observes ``samples``."""
         return "samples" in self.ages
 
     @property
     def needs_airtime(self) -> bool:
-        """The selector reads ``UserInfo.airtime_s``."""
+        """True if the selector reads ``UserInfo.airtime_s``."""
         return False
 
 

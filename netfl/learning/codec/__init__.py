@@ -134,13 +134,17 @@ class Codecs:
         """Return the codecs of a scenario, of which the kind ``none`` changes nothing."""
         from netfl.learning.codec.none import Whole
 
-        return cls(*(None if isinstance(codec, Whole) else codec for codec in (up, down)))
+        if isinstance(up, Whole):
+            up = None
+        if isinstance(down, Whole):
+            down = None
+        return cls(up, down)
 
     @property
     def named(self) -> Mapping[str, Codec]:
-        """The codecs that there are, by their key in a scenario."""
-        pairs = {"codec": self.up, "codec_down": self.down}
-        return {key: codec for key, codec in pairs.items() if codec is not None}
+        """The codecs of the directions that have one, by their key in a scenario."""
+        codecs = {"codec": self.up, "codec_down": self.down}
+        return {key: codec for key, codec in codecs.items() if codec is not None}
 
 
 WHOLE = Codecs()

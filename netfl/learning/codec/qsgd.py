@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -41,22 +42,22 @@ class Qsgd(Codec):
 
     @property
     def levels(self) -> int:
-        """S, the number of levels without 0."""
+        """Number s of levels without 0."""
         return (1 << self.bits_per_parameter - 1) - 1
 
     def bits(self, parameters: int) -> float:
-        buckets = 1
+        norms = 1
         if self.bucket is not None:
-            buckets = -(-parameters // self.bucket)
-        return float(self.bits_per_parameter * parameters + NUMBER_BITS * buckets)
+            norms = ceil(parameters / self.bucket)
+        return float(self.bits_per_parameter * parameters + NUMBER_BITS * norms)
 
     def encode(self, change: Tensor, draws: CodecDraws) -> Encoded:
         parameters = change.shape[-1]
         buckets = self._buckets(change)
-        chances = self._buckets(draws.uniform(parameters))
+        uniform = self._buckets(draws.uniform(parameters))
         norms = buckets.square().sum(dim=-1, keepdim=True).sqrt_()
         scale = self.levels / norms.masked_fill(norms == 0, 1.0)
-        levels = buckets.abs().mul_(scale).add_(chances).floor_().clamp_(max=self.levels)
+        levels = buckets.abs().mul_(scale).add_(uniform).floor_().clamp_(max=self.levels)
         read = levels.mul_(norms / self.levels).copysign_(buckets)
         return Encoded(read.flatten(-2)[..., :parameters])
 

@@ -46,6 +46,13 @@ from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Users
 
+ALLOCATION_VALUES = ("snr_db",)
+"""Present values of users that an allocation can observe, of `netfl.types.OBSERVATIONS`."""
+MIN_FREQUENCY = 1e-3
+"""Smallest fraction of a processor's frequency, of an allocation as of a caller."""
+MIN_POWER = 1e-20
+"""Smallest fraction of a radio's power, -200 dB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
@@ -74,7 +81,7 @@ class Blocks:
     @property
     def count(self) -> int:
         """Number of blocks."""
-        return len(self.outside.T)
+        return int(self.outside.shape[1])
 
     def sinr_db(self, snr: Floats) -> Floats:
         """Return the SINR of each user in each block, in dB, ``[n, blocks]``.
@@ -85,17 +92,14 @@ class Blocks:
         return np.asarray(10.0 * np.log10(snr / (1.0 / self.count + self.outside)))
 
     def decision(self, block: Ints, power: Floats) -> Decision:
-        """Return the decision by which users have these blocks, ``[n]``, -1 for none, these powers, full frequency."""
+        """Return the decision that gives each user a block, at full frequency.
+
+        Args:
+            block: number of the block of each user, ``[n]``; -1 for none.
+            power: fraction of the power of each user's radio, ``[n]``.
+        """
         share = np.where(block >= 0, 1.0 / self.count, 0.0)
         return Decision(share, power, np.ones(len(block)), block)
-
-
-ALLOCATION_VALUES = ("snr_db",)
-"""Present values of users that an allocation can observe, of `netfl.types.OBSERVATIONS`."""
-MIN_FREQUENCY = 1e-3
-"""Smallest fraction of a processor's frequency, of an allocation as of a caller."""
-MIN_POWER = 1e-20
-"""Smallest fraction of a radio's power, -200 dB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,8 @@ class AllocationRequest:
         train_s: mean training time.
         train_j: energy of the processor cycles of the training.
         fixed_j: energy of the training that no frequency changes, ``energy.per_training`` and ``per_sample``.
-        transmit_w: power while sending, above 0 if energy is counted.
+        transmit_w: power while sending; above 0 if energy is counted, also where sending is free, so that no time or
+            power is arbitrary.
         bandwidth_hz: bandwidth of the radio.
         blocks: blocks of the band; ``None`` if the band is no blocks.
     """
@@ -144,13 +149,13 @@ class AllocationRequest:
     def select(self, users: Ints) -> AllocationRequest:
         """Return the request of some users, by their places, without blocks."""
         return AllocationRequest(
-            self.snr[users],
-            self.bits[users],
-            self.train_s[users],
-            self.train_j[users],
-            self.fixed_j[users],
-            self.transmit_w[users],
-            self.bandwidth_hz,
+            known_snr=self.snr[users],
+            bits=self.bits[users],
+            train_s=self.train_s[users],
+            train_j=self.train_j[users],
+            fixed_j=self.fixed_j[users],
+            transmit_w=self.transmit_w[users],
+            bandwidth_hz=self.bandwidth_hz,
         )
 
 

@@ -17,28 +17,32 @@ IEEE Trans. Wireless Commun. 20(3), 2021, for one round and a fixed local accura
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize
 
+from netfl.network._band_division import snr_in_share
 from netfl.network.allocation import MIN_FREQUENCY, AllocationRequest, Decision
-from netfl.network.mac._band_division import snr_in_share
 from netfl.types import Floats
 
 _HALVINGS = 60
+"""Steps of the bisection for an upload time."""
 _GRID = 65
+"""Shares of each user in a table of slopes."""
 _REFINEMENTS = 5
+"""Tables that are made, each around the solution of the one before."""
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+"""The golden ratio, less 1."""
 _GOLDEN_STEPS = 45
+_MAX_DOUBLINGS = 60
 _MAX_EXPONENT = 700.0
-LEAST_GIVEN_POWER = 1e-12
-"""Smallest fraction of power that a model of netfl gives, above the bound `MIN_POWER` of all decisions."""
-_MIN_W = 1e-12
-"""Power of sending that counts for users whose sending is free."""
+"""Bits per second and hertz up to which powers of 2 are finite."""
 _MIN_S = 1e-60
 """Time that a training has at least, so that its energy is finite."""
-_MAX_DOUBLINGS = 60
+LEAST_GIVEN_POWER = 1e-12
+"""Smallest fraction of power that a model of netfl gives, above the bound `MIN_POWER` of all decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Tradeoff:
 
     def least_shares(self) -> Floats:
         """Return the smallest share with which each user meets the deadline, ``[n]``; infinity if none does."""
-        return shares_for(self.request, self.longest_upload_s, np.ones(len(self.request.snr)))
+        return shares_for(self.request, self.longest_upload_s, np.ones(self.request.users))
 
     def upload_s(self, share: Floats) -> Floats:
         """Return the upload time of least energy at these shares, ``[n, grid]`` or ``[n]``, by bisection of dE/dt."""
@@ -119,18 +123,6 @@ class Tradeoff:
         return self._training_slope(upload_s, share) + sending * _power_slope(self._exponent(upload_s, share))
 
 
-def with_costly_sending(request: AllocationRequest) -> AllocationRequest:
-    """Return *request* in which sending costs each user a little, so that no time or power is arbitrary."""
-    return replace(request, transmit_w=np.maximum(request.transmit_w, _MIN_W))
-
-
-def energies_j(request: AllocationRequest, decision: Decision) -> Floats:
-    """Return the energy of the training and the upload of each user, ``[n]``."""
-    rate_bps = decision.share * request.bandwidth_hz * np.log2(1.0 + decision.power * request.snr / decision.share)
-    sending_j = request.transmit_w * decision.power * request.bits / rate_bps
-    return np.asarray(request.train_j * np.square(decision.frequency) + sending_j)
-
-
 def fastest_upload_s(request: AllocationRequest, share: Floats) -> Floats:
     """Return the upload time of each user at full power, ``[n, grid]`` or ``[n]``."""
     density = _columns(request.snr, share) / share
@@ -159,9 +151,9 @@ def least_energy_shares(tradeoff: Tradeoff, needed_shares: Floats) -> Floats:
     that a table of it gives the share for any μ, and Σ s decreases with μ.  The tables are made again around the
     solution until they are narrow.
     """
-    users = len(needed_shares)
     low = needed_shares.copy()
-    high = np.ones(users)
+    high = np.ones(len(low))
+    users = np.arange(len(low))
     fractions = np.linspace(0.0, 1.0, _GRID)
     share = low
     for _ in range(_REFINEMENTS):
@@ -170,22 +162,25 @@ def least_energy_shares(tradeoff: Tradeoff, needed_shares: Floats) -> Floats:
         log_slope = np.minimum.accumulate(log_slope, axis=1)  # rounding
         share = _solve_table(np.log(grid), log_slope)
         place = np.array([np.searchsorted(row, value) for row, value in zip(grid, share, strict=True)])
-        users_range = np.arange(users)
-        low = grid[users_range, np.maximum(place - 2, 0)]
-        high = grid[users_range, np.minimum(place + 1, _GRID - 1)]
+        low = grid[users, np.maximum(place - 2, 0)]
+        high = grid[users, np.minimum(place + 1, _GRID - 1)]
     return np.asarray(share / share.sum())
 
 
 def _solve_table(log_share: Floats, log_slope: Floats) -> Floats:
-    """Return the shares of one slope that add up to 1, by interpolation in the tables of all users, ``[n, grid]``."""
+    """Return the shares that add up to 1 and have one slope, -dE/ds = μ, ``[n]``, by interpolation.
 
-    def shares_at(log_price: float) -> Floats:
-        return np.exp(
-            [np.interp(-log_price, -slopes, shares) for slopes, shares in zip(log_slope, log_share, strict=True)]
-        )
+    Args:
+        log_share: ln s in the table of each user, ascending, ``[n, grid]``.
+        log_slope: ln(-dE/ds) at these shares, descending, ``[n, grid]``.
+    """
 
-    def excess(log_price: float) -> float:
-        return float(shares_at(log_price).sum()) - 1.0
+    def shares_at(log_multiplier: float) -> Floats:
+        tables = zip(log_slope, log_share, strict=True)
+        return np.exp([np.interp(-log_multiplier, -slopes, shares) for slopes, shares in tables])
+
+    def excess(log_multiplier: float) -> float:
+        return float(shares_at(log_multiplier).sum()) - 1.0
 
     low = float(log_slope.min())
     high = float(log_slope.max())
@@ -200,7 +195,8 @@ def shares_within_budget(request: AllocationRequest, deadline_s: float, budget_j
     """Return the smallest share with which each user meets the deadline and its budget, ``[n]``; infinity without one.
 
     In the upload time t, the training leaves budget - e c² / (T - t)² joules, which give the power.  The share that is
-    then needed has one minimum over log t, found by golden section.
+    then needed has one minimum over log t.  There is none where the upload is so long that the training takes too much
+    of the energy.
     """
 
     def needed(log_upload_s: Floats) -> Floats:
@@ -213,27 +209,38 @@ def shares_within_budget(request: AllocationRequest, deadline_s: float, budget_j
     longest_s = deadline_s - request.train_s
     can_train = longest_s > 0.0
     high = np.log(np.where(can_train, longest_s, 1.0))
-    low = np.log(np.minimum(fastest_upload_s(request, np.ones(len(high))), np.exp(high)))
-    best = needed(high)  # where the training costs nothing
+    low = np.log(np.minimum(fastest_upload_s(request, np.ones(request.users)), np.exp(high)))
+    share_at_end = needed(high)  # the least one where the training costs nothing
+    share = np.minimum(share_at_end, _least_value(needed, low, high))
+    return np.where(can_train, share, np.inf)
+
+
+def _least_value(compute: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """Return the least value of *compute* inside of the interval of each user, ``[n]``, by golden section.
+
+    Each has one minimum in its interval.  Infinite values are on the right of it.
+    """
+    minimum = np.full(len(low), np.inf)
     left = high - _GOLDEN * (high - low)
     right = low + _GOLDEN * (high - low)
-    left_share = needed(left)
-    right_share = needed(right)
+    left_value = compute(left)
+    right_value = compute(right)
     for _ in range(_GOLDEN_STEPS):
-        best = np.minimum(best, np.minimum(left_share, right_share))
-        # with no share at both, the training takes too much of the energy unless the upload is short
-        is_left = (left_share < right_share) | (np.isinf(left_share) & np.isinf(right_share))
+        minimum = np.minimum(minimum, np.minimum(left_value, right_value))
+        is_left = (left_value < right_value) | (np.isinf(left_value) & np.isinf(right_value))
         high = np.where(is_left, right, high)
         low = np.where(is_left, low, left)
-        inner = np.where(is_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
-        inner_share = needed(inner)
-        outer_left = left
-        outer_left_share = left_share
-        left = np.where(is_left, inner, right)
-        left_share = np.where(is_left, inner_share, right_share)
-        right = np.where(is_left, outer_left, inner)
-        right_share = np.where(is_left, outer_left_share, inner_share)
-    return np.where(can_train, best, np.inf)
+
+        # one of the inner points stays, as the other one of the smaller interval
+        new = np.where(is_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
+        new_value = compute(new)
+        former_left = left
+        former_left_value = left_value
+        left = np.where(is_left, new, right)
+        left_value = np.where(is_left, new_value, right_value)
+        right = np.where(is_left, former_left, new)
+        right_value = np.where(is_left, former_left_value, new_value)
+    return minimum
 
 
 def least_deadline_s(request: AllocationRequest, budget_j: Floats) -> float:
@@ -243,7 +250,7 @@ def least_deadline_s(request: AllocationRequest, budget_j: Floats) -> float:
         total = float(shares_within_budget(request, math.exp(log_deadline_s), budget_j).sum())
         return min(total, 2.0) - 1.0
 
-    fastest_s = request.train_s + fastest_upload_s(request, np.ones(len(request.snr)))
+    fastest_s = request.train_s + fastest_upload_s(request, np.ones(request.users))
     low = math.log(float(fastest_s.max()))
     high = low
     for _ in range(_MAX_DOUBLINGS):

@@ -16,6 +16,7 @@ from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Seconds
 
 _HALVINGS = 44
+"""Steps of the bisection for a power."""
 _MIN_BPS = 1e-300
 """Rate of an upload that never ends, so that its time is finite."""
 _ROUNDING_UP = 1.0 + 1e-9
@@ -159,12 +160,11 @@ def find_edges(
     if budget_j is not None:
         sending_j = budget_j - (request.train_j + request.fixed_j)[:, None]
         power = _power_within(request, blocks, sending_j)
-        keeps_budget = (
-            request.transmit_w[:, None] * power * _upload_s(request, blocks, power) <= sending_j * _ROUNDING_UP
-        )
+        keeps_budget = _sending_j(request, blocks, power) <= sending_j * _ROUNDING_UP
     keeps_deadline = np.ones(power.shape, np.bool_)
     if deadline_s is not None:
-        keeps_deadline = request.train_s[:, None] + _upload_s(request, blocks, power) <= deadline_s
+        end_s = request.train_s[:, None] + _upload_s(request, blocks, power)
+        keeps_deadline = end_s <= deadline_s
     return Edges(power, 1.0 - _success(request, blocks, power), keeps_budget & keeps_deadline)
 
 
@@ -204,14 +204,18 @@ def _power_within(request: AllocationRequest, blocks: Blocks, sending_j: Floats)
     """
     low = np.full((request.users, blocks.count), LEAST_GIVEN_POWER)
     high = np.ones(low.shape)
-    full_j = request.transmit_w[:, None] * _upload_s(request, blocks, high)
+    is_full = _sending_j(request, blocks, high) <= sending_j
     for _ in range(_HALVINGS):
         middle = np.sqrt(low * high)
-        energy_j = request.transmit_w[:, None] * middle * _upload_s(request, blocks, middle)
-        is_within = energy_j <= sending_j
+        is_within = _sending_j(request, blocks, middle) <= sending_j
         low = np.where(is_within, middle, low)
         high = np.where(is_within, high, middle)
-    return np.where(full_j <= sending_j, 1.0, low)
+    return np.where(is_full, 1.0, low)
+
+
+def _sending_j(request: AllocationRequest, blocks: Blocks, power: Floats) -> Floats:
+    """Return the energy of each upload in each block at these fractions of power, ``[n, blocks]``."""
+    return np.asarray(request.transmit_w[:, None] * power * _upload_s(request, blocks, power))
 
 
 def _upload_s(request: AllocationRequest, blocks: Blocks, power: Floats) -> Floats:
@@ -263,8 +267,14 @@ def _equal_users(streams: Streams, round: int) -> AllocationRequest:
     """Return equal users in equal blocks, for the law."""
     from netfl.network.reception.waterfall import Waterfall
 
-    users = np.ones(_LAW_USERS)
-    outside = np.zeros((_LAW_USERS, _LAW_BLOCKS))
-    numbers = np.arange(_LAW_BLOCKS)
-    blocks = Blocks(outside, Waterfall(threshold=0.0), np.arange(_LAW_USERS), users, numbers, streams, round)
-    return AllocationRequest(users, users, users, users, users, users, 1.0, blocks)
+    ones = np.ones(_LAW_USERS)
+    blocks = Blocks(
+        outside=np.zeros((_LAW_USERS, _LAW_BLOCKS)),
+        reception=Waterfall(threshold=0.0),
+        ids=np.arange(_LAW_USERS),
+        samples=ones,
+        numbers=np.arange(_LAW_BLOCKS),
+        streams=streams,
+        round=round,
+    )
+    return AllocationRequest(ones, ones, ones, ones, ones, ones, 1.0, blocks)

@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from netfl.network._band_division import BandRequest, finish_together
 from netfl.network.allocation import Allocation, AllocationRequest, Decision, full_power
-from netfl.network.allocation._tradeoff import Tradeoff, least_energy_shares, with_costly_sending
-from netfl.network.mac._band_division import BandRequest, finish_together
+from netfl.network.allocation._tradeoff import Tradeoff, least_energy_shares
 from netfl.types import Law
 from netfl.units import Seconds
 
@@ -56,20 +56,20 @@ class LeastEnergy(Allocation):
         return self.deadline
 
     def allocate(self, request: AllocationRequest) -> Decision:
-        request = with_costly_sending(request)
         decision = full_power(np.zeros(request.users))
         needed_shares = Tradeoff(request, self.deadline).least_shares()
-        possible = np.flatnonzero(needed_shares <= 1.0)
-        if not possible.size:
+        possible_users = np.flatnonzero(needed_shares <= 1.0)
+        if not possible_users.size:
             return decision
-        part = request.select(possible)
-        if needed_shares[possible].sum() >= 1.0:
+        part = request.select(possible_users)
+        needed_shares = needed_shares[possible_users]
+        if needed_shares.sum() >= 1.0:  # all of them in time is more than the band
             bands = BandRequest(10.0 * np.log10(part.snr), part.bits)
-            decision.share[possible] = finish_together(bands)
+            decision.share[possible_users] = finish_together(bands)
             return decision
         tradeoff = Tradeoff(part, self.deadline)
-        best = tradeoff.decide(least_energy_shares(tradeoff, needed_shares[possible]))
-        decision.assign(possible, best)
+        share = least_energy_shares(tradeoff, needed_shares)
+        decision.assign(possible_users, tradeoff.decide(share))
         return decision
 
     def laws(self) -> tuple[Law, ...]:

@@ -13,7 +13,6 @@ from netfl.network.allocation._tradeoff import (
     least_deadline_s,
     least_energy_of_sending_j,
     shares_within_budget,
-    with_costly_sending,
 )
 from netfl.types import Law
 from netfl.units import Joules
@@ -56,17 +55,16 @@ class LeastTime(Allocation):
         return True
 
     def allocate(self, request: AllocationRequest) -> Decision:
-        request = with_costly_sending(request)
         decision = full_power(np.zeros(request.users))
         budget_j = self.budget - request.fixed_j
-        possible = np.flatnonzero(least_energy_of_sending_j(request) < budget_j)
-        if not possible.size:
+        possible_users = np.flatnonzero(least_energy_of_sending_j(request) < budget_j)
+        if not possible_users.size:
             return decision
-        part = request.select(possible)
-        deadline_s = least_deadline_s(part, budget_j[possible])
-        share = shares_within_budget(part, deadline_s, budget_j[possible])
-        best = Tradeoff(part, deadline_s).decide(share / share.sum())
-        decision.assign(possible, best)
+        part = request.select(possible_users)
+        budget_j = budget_j[possible_users]
+        deadline_s = least_deadline_s(part, budget_j)
+        share = shares_within_budget(part, deadline_s, budget_j)
+        decision.assign(possible_users, Tradeoff(part, deadline_s).decide(share / share.sum()))
         return decision
 
     def laws(self) -> tuple[Law, ...]:

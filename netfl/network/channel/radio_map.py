@@ -28,6 +28,7 @@ from netfl.types import Bools, Floats, Ints
 
 _ROUNDING_M = 1e-6
 """Distance from the edge of the map that counts as rounding."""
+_REMEDY = "enlarge the map, keep users within it, or set out_of_range: extend"
 
 
 class RadioMap(Measured):
@@ -135,9 +136,6 @@ class RadioMap(Measured):
             raise ScenarioError([Fault("file", problem, None, "add lines for each tower with users")])
         empty = _grid(measured, str(measured.towers[0]))
         return [_grid(measured, name) if name in used else empty for name in layout.towers]
-
-
-_REMEDY = "enlarge the map, keep users within it, or set out_of_range: extend"
 
 
 @dataclass(frozen=True)

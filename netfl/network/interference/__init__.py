@@ -96,7 +96,7 @@ class DisturbedFrames:
     received_over: Callable[[float | Floats], Floats]
     min_sir_db: Floats | None = None
     noise: float = 1.0
-    power_in_band: Callable[[Ints, Ints], Floats | None] | None = None
+    power_in_band: Callable[[Ints, Ints], Floats] | None = None
 
     @property
     def signal(self) -> Floats:
@@ -122,23 +122,25 @@ class DisturbedFrames:
             signals = self.signal
         return np.asarray(worst + signals.sum() - signals)
 
-    def _interference_in_bands(self, mode: int | None, power_in_band: Callable[[Ints, Ints], Floats | None]) -> Floats:
-        """Return the interference in the band of each user, as `interference` does for one band."""
+    def _interference_in_bands(self, mode: int | None, power_in_band: Callable[[Ints, Ints], Floats]) -> Floats:
+        """Return the interference in the band of each user, in the steps of `interference` for one band."""
+        # other transmissions
         spans = []
         for other in self.others:
             if mode in {None, other.mode}:
-                weights = power_in_band(self.users, other.users)
-                assert weights is not None
-                spans.append((other.start_s, other.end_s, weights @ other.snr))
+                powers = power_in_band(self.users, other.users) @ other.snr
+                spans.append((other.start_s, other.end_s, powers))
         moments_s = {max(start_s, self.start_s) for start_s, _, _ in spans}
         worst = np.zeros(len(self.users))
         for at_s in moments_s:
-            powers = [power for start_s, end_s, power in spans if start_s <= at_s < end_s]
-            worst = np.maximum(worst, np.sum(powers, axis=0))
+            at_once = [powers for start_s, end_s, powers in spans if start_s <= at_s < end_s]
+            worst = np.maximum(worst, np.sum(at_once, axis=0))
+
+        # the other senders of this transmission
         if mode in {None, self.mode}:
             weights = power_in_band(self.users, self.users)
-            assert weights is not None
-            worst = worst + (weights - np.diag(np.diag(weights))) @ self.signal
+            np.fill_diagonal(weights, 0.0)
+            worst = worst + weights @ self.signal
         return worst
 
 
@@ -146,7 +148,7 @@ class Interference(Spec):
     """Base class of models of interference."""
 
     receives_several: ClassVar[bool] = True
-    """True if several of the frames that overlap can be received, by which ``netfl check`` judges if a cell is
+    """True if several of the frames that overlap can be received.  ``netfl check`` judges by it if a cell is
     overloaded."""
     loses_all: ClassVar[bool] = False
     """True if all frames that overlap are lost; then nothing is computed about them, and cells cannot share the air."""

@@ -10,9 +10,9 @@ import simpy
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network._band_division import BandRequest, fill_water, finish_together
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac, ShareBounds
-from netfl.network.mac._band_division import BandRequest, fill_water, finish_together
 from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
@@ -100,7 +100,7 @@ class Fdma(Mac):
                 f"division: {self.division} follows the frames that wait, so that among: users has no meaning; leave "
                 "among out"
             )
-        if self.among == "backlog" and self.division in {"given", "allocated", "blocks"}:
+        if self.among == "backlog" and (self.division == "given" or self.is_allocated):
             raise ValueError(
                 f"division: {self.division} holds whoever else sends, so that among: backlog has no meaning; leave "
                 "among out"
@@ -113,7 +113,7 @@ class Fdma(Mac):
 
     @property
     def observes(self) -> tuple[str, ...]:
-        if self.is_fixed or self.division in {"allocated", "blocks"}:
+        if self.is_fixed or self.is_allocated:
             return ()
         if self.division == "equal":  # among the users of the backlog that are up
             return ("user_up",)
@@ -127,7 +127,7 @@ class Fdma(Mac):
 
     @property
     def has_contention(self) -> bool:
-        return self.division not in {"given", "allocated", "blocks"}
+        return self.division != "given" and not self.is_allocated
 
     @property
     def control_ranges(self) -> dict[str, tuple[float, float]]:
@@ -140,6 +140,11 @@ class Fdma(Mac):
         if self.interference is None:
             return None
         return np.array(self.interference)
+
+    @property
+    def is_allocated(self) -> bool:
+        """True if users get their shares as a round opens."""
+        return self.division in {"allocated", "blocks"}
 
     @property
     def is_fixed(self) -> bool:
@@ -155,15 +160,14 @@ class Fdma(Mac):
         return 1.0 / airtime_s
 
     def share_bounds(self, layout: Layout) -> ShareBounds:
-        cell_of = layout.tower_of
-        in_cell = np.bincount(cell_of, minlength=len(layout.towers))
-        equal = 1.0 / in_cell[cell_of]
         if self.shares is not None:
             given = np.array(self.shares)
             return ShareBounds(given, given)
         if self.interference is not None:
             block = np.full(layout.users, 1.0 / len(self.interference))
             return ShareBounds(block, block)
+        in_cell = np.bincount(layout.tower_of, minlength=len(layout.towers))
+        equal = 1.0 / in_cell[layout.tower_of]
         if self.is_fixed:
             return ShareBounds(equal, equal)
         smallest = np.zeros(layout.users)
@@ -187,7 +191,7 @@ class Fdma(Mac):
         yield Fault("shares", problem, float(f"{in_cell[worst]:.6g}"), "give fractions that add up to at most 1")
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        if self.division in {"allocated", "blocks"}:
+        if self.is_allocated:
             return self._serve_allocated(cell)
         if self.is_fixed:
             return self._serve_fixed(cell)
@@ -212,30 +216,32 @@ class Fdma(Mac):
         Raises:
             ScenarioError: the shares add up to more than the band.
         """
-        on_air = np.zeros(cell.size)  # share with which each user last began to send
-        block_on_air = np.full(cell.size, _NO_BLOCK)
+        no_blocks = np.full(cell.size, _NO_BLOCK)
+        last_shares = np.zeros(cell.size)  # with which each user last began to send
+        last_blocks = no_blocks.copy()
         ends: list[simpy.Event] = []
         while True:
             cell.changes()
             shares = _allocated_shares(cell)
+            blocks = cell.controls.get("block", no_blocks)
+            is_sending = cell.transmit_path.is_sending()
             backlog = cell.backlog()
             backlog = backlog[shares[backlog] > 0.0]
-            blocks = cell.controls.get("block", np.full(cell.size, _NO_BLOCK))
-            is_sending = cell.transmit_path.is_sending()
             if self.division == "blocks":  # a frame of a former round delays its own block alone
-                backlog = backlog[~np.isin(blocks[backlog], block_on_air[is_sending])]
-            in_use = float(on_air[is_sending].sum())
-            has_band = in_use + float(shares[backlog].sum()) <= 1.0 + _ROUNDING
-            if backlog.size and has_band:
-                on_air[backlog] = shares[backlog]
-                block_on_air[backlog] = blocks[backlog]
-                ends = [end for end in ends if not end.processed]
-                ends.append(cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog])))
-            elif backlog.size:  # frames of former shares
-                yield simpy.AllOf(cell.env, ends)
-            else:
+                is_delayed = np.isin(blocks[backlog], last_blocks[is_sending])
+                backlog = backlog[~is_delayed]
+            if not backlog.size:
                 later_s = cell.ready_s[(shares > 0.0) & (cell.ready_s > cell.env.now)]
                 yield cell.wait_for_change(float(later_s.min(initial=np.inf)))
+                continue
+            needed = float(last_shares[is_sending].sum()) + float(shares[backlog].sum())
+            if needed > 1.0 + _ROUNDING:  # frames of former shares have to end
+                yield simpy.AllOf(cell.env, ends)
+                continue
+            last_shares[backlog] = shares[backlog]
+            last_blocks[backlog] = blocks[backlog]
+            ends = [end for end in ends if not end.processed]
+            ends.append(cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog])))
 
     def _serve_backlog(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Divide the band among the users of the backlog, and again when their frames have ended."""
@@ -249,10 +255,7 @@ class Fdma(Mac):
             if not users.size:
                 continue  # the others have left the backlog until they are up
             share = collapse_if_equal(self._divide(cell, users))
-            duration_s = None
-            if self.division == "need":
-                duration_s = _join_ends(cell.airtimes_s(users, share))
-            yield cell.attempt(users, limit=self.max_attempts, share=share, duration_s=duration_s)
+            yield cell.attempt(users, limit=self.max_attempts, share=share)
 
     def _divide(self, cell: Cell, users: Ints) -> Floats:
         """Return the share of each of *users*, ``[n]``."""
@@ -306,11 +309,3 @@ def _allocated_shares(cell: Cell) -> Floats:
         remedy = "give fractions that add up to at most 1"
         raise ScenarioError([Fault("controls.share", problem, float(f"{total:.6g}"), remedy)])
     return shares
-
-
-def _join_ends(airtimes_s: Floats) -> float | Floats:
-    """Return one airtime if all are equal up to rounding, which must not decide the order of the ends."""
-    longest_s = float(airtimes_s.max())
-    if longest_s <= float(airtimes_s.min()) * (1.0 + _ROUNDING):
-        return longest_s
-    return airtimes_s

@@ -118,7 +118,7 @@ class LinkBudget:
     def unit_snr_db(self, users: Ints) -> Floats:
         """Return the SNR of each user at a gain of 0 dB, antennas included: radiated power over noise, ``[n]``."""
         power_dbm = one_if_equal(self.radios.power_dbm)
-        return np.full(len(users), _of(power_dbm, users)) - _of(self._noise_dbm, users)
+        return np.full(len(users), _of(power_dbm, users) - _of(self._noise_dbm, users))
 
     def mean_snr_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
         """Return the SNR of each user, its gains averaged in dB over *times_s*, ``[n]``."""
@@ -127,7 +127,7 @@ class LinkBudget:
 
     def noise_dbm(self, users: Ints) -> Floats:
         """Return the noise at the nearest tower of each user in the user's band, ``[n]``."""
-        return np.zeros(len(users)) + _of(self._noise_dbm, users)
+        return np.full(len(users), _of(self._noise_dbm, users))
 
     def best_snr_db(self, users: Ints) -> Floats:
         """Return an SNR that each user practically never exceeds, ``[n]``."""
@@ -154,19 +154,14 @@ class LinkBudget:
             gain_db += radios.tower_noise_figure_db[towers] - radios.noise_figure_db
         return one_if_equal(gain_db)
 
-    def power_in_band(self, users: Ints, others: Ints) -> Floats | None:
+    def power_in_band(self, users: Ints, others: Ints) -> Floats:
         """Return the interference of *others* in the bands of *users* over its noise, for an SNR of 1, ``[n, m]``.
 
         All bands have the same centre.  The part min(1, B_i / B_j) of a signal in a band B_j falls into the band B_i,
         where the noise N_i is another than the N_j to which its SNR refers: N_j / N_i · min(1, B_i / B_j).
-
-        Returns:
-            ``None`` if all users have one band.
         """
-        if isinstance(self.bandwidth_hz, float):
-            return None
-        bands_hz = self.bandwidth_hz
-        noise_dbm = np.zeros(self.users) + self._band_noise_dbm
+        bands_hz = self.radios.bandwidth_hz
+        noise_dbm = np.full(self.users, self._band_noise_dbm)
         part = np.minimum(1.0, bands_hz[users][:, None] / bands_hz[others][None, :])
         return np.asarray(part * db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
 
@@ -205,21 +200,19 @@ class LinkBudget:
         """Return power with the gains of antennas, and noise, of each user at its tower of *towers*, ``[users]``."""
         radios = self.radios
         gain_db = radios.gain_db + radios.tower_gain_db[towers]
-        noise_dbm = self._band_noise_dbm
+        noise_dbm = np.full(self.users, self._band_noise_dbm)
         if self._is_thermal:
-            noise_dbm = noise_dbm + one_if_equal(radios.tower_noise_figure_db[towers])
-        if not isinstance(noise_dbm, float):
-            noise_dbm = one_if_equal(noise_dbm)
-        return one_if_equal(radios.power_dbm + gain_db), noise_dbm
+            noise_dbm += radios.tower_noise_figure_db[towers]
+        return one_if_equal(radios.power_dbm + gain_db), one_if_equal(noise_dbm)
 
     def _fitted(self, channels: Sequence[Channel]) -> list[Channel]:
         """Return the channels with their data as gains."""
-        bands = (self._level_dbm, self._noise_dbm, self.bandwidth_hz)
-        is_one = all(isinstance(value, float) for value in bands)
-        level_dbm, noise_dbm, bandwidth_hz = (float(np.ravel(value)[0]) if self.users else 0.0 for value in bands)
-        fitted = [channel.fitted(level_dbm, noise_dbm, bandwidth_hz) for channel in channels]
+        levels = (self._level_dbm, self._noise_dbm, self.bandwidth_hz)
+        fitted = [channel.fitted(*map(_first_value, levels)) for channel in channels]
+        if all(isinstance(level, float) for level in levels):
+            return fitted
         for index, channel in enumerate(fitted):
-            if channel.needs_radio and not is_one:
+            if channel.needs_radio:
                 problem = "its data are SNRs or rates of one radio, but the radios of users or towers differ"
                 raise ScenarioError([Fault(f"channel.{index}", problem, None, "give gains, as gain_db or rsrp_dbm")])
         return fitted
@@ -253,6 +246,13 @@ def _known_gains_db(gain: LinkGain, users: Ints, times_s: Sequence[float]) -> li
                 raise
             break
     return gains_db
+
+
+def _first_value(values: float | Floats) -> float:
+    """Return the value of the first user; 0 without users."""
+    if isinstance(values, float):
+        return values
+    return float(values[0]) if len(values) else 0.0
 
 
 def _of(values: float | Floats, users: Ints) -> float | Floats:

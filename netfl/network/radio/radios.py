@@ -42,24 +42,33 @@ class _Drawn(Spec, ABC):
     @property
     def bounds(self) -> tuple[float, float]:
         """Smallest and largest value."""
-        return self.low or 0.0, self.high or 0.0
+        return self._interval
 
     def draw(self, field: RandomField, users: NDArray[np.int64]) -> Floats:
         """Return the value of each of *users*, ``[n]``."""
-        low, high = self.bounds
+        low, high = self._interval
         return np.asarray(low + (high - low) * field.uniform(users))
 
     def law(self, quantity: str) -> Law:
         """Return the claim about the values of users."""
-        from scipy.stats import uniform
-
-        low, high = self.bounds
         return Law(
             quantity,
             "drawn for each user once",
             lambda streams, size: self.draw(streams.field(quantity), np.arange(size)),
-            distribution=uniform(low, high - low),
+            distribution=self._distribution(),
         )
+
+    @property
+    def _interval(self) -> tuple[float, float]:
+        """Ends of a uniform distribution."""
+        return self.low or 0.0, self.high or 0.0
+
+    def _distribution(self) -> Any:
+        """Return the distribution of a value, as one of ``scipy.stats``."""
+        from scipy.stats import uniform
+
+        low, high = self._interval
+        return uniform(low, high - low)
 
 
 class _DrawnLevel(_Drawn, ABC):
@@ -79,24 +88,19 @@ class _DrawnLevel(_Drawn, ABC):
     def bounds(self) -> tuple[float, float]:
         if self.distribution == "normal":
             return -math.inf, math.inf
-        return self.low or 0.0, self.high or 0.0
+        return self._interval
 
     def draw(self, field: RandomField, users: NDArray[np.int64]) -> Floats:
         if self.distribution == "uniform":
             return _Drawn.draw(self, field, users)
         return np.asarray((self.mean or 0.0) + (self.std or 0.0) * field.normal(users))
 
-    def law(self, quantity: str) -> Law:
+    def _distribution(self) -> Any:
         from scipy.stats import norm
 
         if self.distribution == "uniform":
-            return _Drawn.law(self, quantity)
-        return Law(
-            quantity,
-            "drawn for each user once",
-            lambda streams, size: self.draw(streams.field(quantity), np.arange(size)),
-            distribution=norm(self.mean, self.std),
-        )
+            return _Drawn._distribution(self)
+        return norm(self.mean, self.std)
 
 
 class DrawnPower(_DrawnLevel):
@@ -253,13 +257,7 @@ class Radio(Spec):
     @property
     def bandwidth_bounds_hz(self) -> tuple[float, float]:
         """Smallest and largest bandwidth of a user."""
-        bounds_hz = [_bounds(value) for value in self._values("bandwidth")]
-        return min(low for low, _ in bounds_hz), max(high for _, high in bounds_hz)
-
-    @property
-    def has_tower_power(self) -> bool:
-        """True if a tower has a power on the downlink."""
-        return any(tower.power is not None for tower in (self.tower, *self.towers.values()))
+        return self._bounds_of("bandwidth")
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -296,18 +294,25 @@ class Radio(Spec):
         )
 
     def laws(self) -> tuple[Law, ...]:
-        drawn = {key: value for key in SETTINGS if isinstance(value := getattr(self, key), _Drawn)}
-        laws = [value.law(key) for key, value in drawn.items()]
-        return tuple(laws) or (Law.none("nothing is drawn"),)
+        settings = {key: getattr(self, key) for key in SETTINGS}
+        laws = [setting.law(key) for key, setting in settings.items() if isinstance(setting, _Drawn)]
+        if not laws:
+            return (Law.none("nothing is drawn"),)
+        return tuple(laws)
 
     def _values(self, key: str) -> list[_Setting]:
         """Return the values of a setting for all users, and for each class that has another."""
-        others = [getattr(device, key) for device in self.devices.values()]
-        return [getattr(self, key), *(value for value in others if value is not None)]
+        values = [getattr(self, key), *(getattr(device, key) for device in self.devices.values())]
+        return [value for value in values if value is not None]
+
+    def _bounds_of(self, key: str) -> tuple[float, float]:
+        """Return the smallest and the largest value of a setting among users."""
+        bounds = [_bounds(value) for value in self._values(key)]
+        return min(low for low, _ in bounds), max(high for _, high in bounds)
 
     def _differs(self, key: str) -> bool:
-        bounds = [_bounds(value) for value in self._values(key)]
-        return min(low for low, _ in bounds) < max(high for _, high in bounds)
+        low, high = self._bounds_of(key)
+        return low < high
 
     def _of_users(self, key: str, users: int, devices: NDArray[np.str_] | None, streams: Streams) -> Floats:
         """Return a setting of each user, ``[users]``."""
@@ -322,9 +327,12 @@ class Radio(Spec):
 
     def _of_towers(self, key: str, towers: Sequence[str], default: float | None) -> Floats:
         """Return a setting of each tower, ``[towers]``; NaN for none."""
-        values = [getattr(self.towers[name], key) if name in self.towers else None for name in towers]
-        given = [default if value is None else value for value in values]
-        return np.array([math.nan if value is None else value for value in given], float)
+        values = np.full(len(towers), math.nan if default is None else default)
+        for name, tower in self.towers.items():
+            value = getattr(tower, key)
+            if value is not None and name in towers:
+                values[towers.index(name)] = value
+        return values
 
 
 @dataclass(frozen=True, slots=True)

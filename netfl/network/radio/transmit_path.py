@@ -21,7 +21,7 @@ from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.radio.transmission import Frames, SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Users
@@ -198,15 +198,10 @@ class TransmitPath:
             paid_s = group.airtime_s * shares
         if medium.energy is not None:
             medium.energy.send(group.ids, paid_s)
-        link_uses: Sequence[LinkUse | None] = ()
-        if self._link_log is not None:
-            energy_j = None
-            if medium.energy is not None:
-                energy_j = medium.energy.sending_j(group.ids, paid_s)
-            link_uses = self._link_log.send(group.ids, frames.base, group.airtime_s, energy_j)
+        link_uses = self._count_link_uses(group, frames, paid_s)
 
         # they enter the air, where they meet other transmissions
-        transmission = Transmission(
+        transmission = Transmission(  # by place, which takes a third of the time of names
             frames,
             group.ids,
             group.places,
@@ -271,6 +266,15 @@ class TransmitPath:
 
         # the MAC learns which users can send again; one whose update was replaced on the air could not before
         self._notify(users)
+
+    def _count_link_uses(self, group: SenderGroup, frames: Frames, paid_s: float | Floats) -> Sequence[LinkUse | None]:
+        """Count an attempt of each sender, of which *paid_s* costs energy, if anything asks for it."""
+        if self._link_log is None:
+            return ()
+        energy_j = None
+        if self._medium.energy is not None:
+            energy_j = self._medium.energy.sending_j(group.ids, paid_s)
+        return self._link_log.send(group.ids, frames.base, group.airtime_s, energy_j)
 
     def _note_links(
         self, transmission: Transmission, messages: Sequence[Message], causes: Sequence[str], snr_db: Floats

@@ -86,10 +86,7 @@ class Waterfall(Reception):
         sinr_db = np.clip(sinr_db, -_MAX_DB, _MAX_DB)
         inverse = db_to_linear(self.threshold - sinr_db)  # m / sinr
         if self.fading == "rayleigh":
-            from scipy import special
-
-            z = 2.0 * np.sqrt(inverse)
-            return np.asarray(z * special.k1(z))
+            return _mean_success(inverse)
         return np.exp(-inverse)
 
     def success_over(self, frames: FadedFrames) -> Floats:
@@ -102,10 +99,8 @@ class Waterfall(Reception):
 
         With the gain x of mean 1, E[exp(-a / x)] = ∫ exp(-a / x - x) dx = 2 √a K_1(2 √a), where a = m / s̄.
         """
-        from scipy import special
-
-        z = 2.0 * math.sqrt(float(db_to_linear(-_LAW_MARGIN_DB)))
-        lost = 1.0 - z * float(special.k1(z))
+        inverse = db_to_linear(np.array([-_LAW_MARGIN_DB]))  # m / s̄
+        lost = 1.0 - float(_mean_success(inverse)[0])
 
         def draw(streams: Streams, size: int) -> Floats:
             frames = np.arange(size)
@@ -125,6 +120,14 @@ class Waterfall(Reception):
                 variance=lost * (1.0 - lost),
             ),
         )
+
+
+def _mean_success(inverse: Floats) -> Floats:
+    """Return z K_1(z) with z = 2 √(m / s̄), the mean of exp(-m / sinr) under Rayleigh fading; *inverse* is m / s̄."""
+    from scipy import special
+
+    z = 2.0 * np.sqrt(inverse)
+    return np.asarray(z * special.k1(z))
 
 
 def _scaled_integral(a: Floats) -> Floats:

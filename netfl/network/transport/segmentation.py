@@ -217,15 +217,11 @@ class SegmentedUpdateQueue(UpdateQueue):
         return transfer
 
     def _retries(self, transfer: Transfer, part: int, cause: str, limit: int | None, now_s: float) -> bool:
-        """Return whether a packet that failed is sent again; without repetition, its last failure ends the update."""
+        """Return whether a packet that failed is sent again; without repetition, the last attempt gives it up."""
         if not transfer.is_sending or transfer.is_acknowledged(part):
             return False
         if self._arq is None and limit is not None and transfer.head_attempts >= limit:
-            ending = Ending.of_failure(cause, limit, self.tower)
-            if self._loss_rule is None:
-                self._stop(transfer, ending, now_s)
-            else:
-                self._erase(transfer, part, ending)
+            self._give_up(transfer, part, Ending.of_failure(cause, limit, self.tower), now_s)
             return False
         return True
 
@@ -291,9 +287,10 @@ class SegmentedUpdateQueue(UpdateQueue):
         arrived = transfer.arrived
         if arrived is None or not transfer.is_open or transfer.is_handed_over:
             return
-        parts: tuple[bool, ...] | None = tuple(arrived)
-        if self._loss_rule is not None:
-            parts = self._loss_rule.parts(arrived)
+        if self._loss_rule is None:  # an update that has lost a packet is not open
+            transfer.hand_over(tuple(arrived))
+            return
+        parts = self._loss_rule.parts(arrived)
         if parts is not None:
             transfer.hand_over(parts)
             return
@@ -301,7 +298,7 @@ class SegmentedUpdateQueue(UpdateQueue):
         self._stop(transfer, transfer.last_loss, self._env.now)
 
     def _give_up(self, transfer: Transfer, part: int, ending: Ending, now_s: float) -> None:
-        """End an update by a packet that is lost for good behind the air, or erase the packet alone."""
+        """End an update by a packet that is lost for good, or erase the packet alone."""
         if self._loss_rule is None:
             self._stop(transfer, ending, now_s)
             return
@@ -309,7 +306,7 @@ class SegmentedUpdateQueue(UpdateQueue):
         self._resume(transfer, now_s)
 
     def _erase(self, transfer: Transfer, part: int, ending: Ending) -> None:
-        """Let an update wait for a packet no more that is lost for good."""
+        """Let an update no longer wait for a packet, which is lost for good."""
         transfer.erase(part, ending)
         self.settle(transfer)
 

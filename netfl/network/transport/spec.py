@@ -87,8 +87,9 @@ class Fec(Spec):
         for start in range(0, len(arrived), self.total):
             block = arrived[start : start + self.total]
             data = block[: len(block) - self.parity]
-            is_whole = sum(block) >= len(data)
-            known += [True] * len(data) if is_whole else data
+            if sum(block) >= len(data):
+                data = [True] * len(data)
+            known += data
         return tuple(known)
 
 
@@ -247,7 +248,8 @@ class Transport(Spec):
         count = max(1, math.ceil(bits / payload_bits - _ROUNDING))
         if self.loss_rule is not None:
             packet_bits = bits / count + self.header
-            sent = count if self.fec is None else self.fec.count(count)
-            return Segmentation(sent, packet_bits, packet_bits)
+            if self.fec is not None:
+                count = self.fec.count(count)
+            return Segmentation(count, packet_bits, packet_bits)
         last_payload_bits = min(bits - (count - 1) * payload_bits, payload_bits)
         return Segmentation(count, self._mtu_bits, last_payload_bits + self.header)

@@ -12,7 +12,7 @@ from support.small_network import PLAIN
 
 import netfl
 from netfl.access.selection import RoundInfo, UserInfo
-from netfl.access.selection._base import SelectionState
+from netfl.access.selection._state import SelectionState
 from netfl.access.selection.oort import Oort
 from netfl.access.selection.power_of_choice import PowerOfChoice
 from netfl.access.selection.uniform import Uniform

@@ -11,7 +11,7 @@ from scipy import stats
 
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.selection import Selection, Selector, UserInfo
-from netfl.access.selection._base import SelectionState
+from netfl.access.selection._state import SelectionState
 from netfl.access.selection.power_of_choice import PowerOfChoice
 from netfl.access.selection.uniform import Uniform
 from netfl.errors import ModelError, ScenarioError

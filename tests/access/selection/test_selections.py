@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from netfl.access.selection import RoundInfo, UserInfo
-from netfl.access.selection._base import SelectionState
+from netfl.access.selection._state import SelectionState
 from netfl.access.selection.all import All
 from netfl.access.selection.by_size import BySize, miss_probability
 from netfl.access.selection.contract import Contract

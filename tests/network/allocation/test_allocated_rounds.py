@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from support.allocation_energies import energies_j
 from support.small_network import SECTION, make, play
 
 import netfl
 from netfl.errors import ScenarioError
 from netfl.network.allocation import Allocation, AllocationRequest, Decision
-from netfl.network.allocation._tradeoff import energies_j, least_energy_of_sending_j
+from netfl.network.allocation._tradeoff import least_energy_of_sending_j
 from netfl.network.allocation.least_energy import LeastEnergy
 from netfl.network.allocation.least_time import LeastTime
 from netfl.report.run_data import RunData
@@ -78,6 +79,20 @@ def test_least_energy_meets_its_deadline_at_its_energy(deadline_s):
     equal, equal_log = play(3, 2, **PARTS, allocation="equal")
     assert log.spendings["energy_J"].sum() < equal_log.spendings["energy_J"].sum()
     assert len(equal) == 2
+
+
+@pytest.mark.quick_first
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("model", [{"kind": "least_energy", "deadline": 10.0}, {"kind": "least_time", "budget": 0.4}])
+def test_sending_may_be_free(model):
+    """Without a power of sending, the decisions are those of a power which costs almost nothing."""
+    ends = []
+    for transmit_w in (0.0, 1e-12):
+        energy = PARTS["energy"] | {"transmit": transmit_w}
+        rounds, _ = play(3, 1, **(PARTS | {"energy": energy}), allocation=model)
+        ends.append(ends_s(rounds[0]).tolist())
+    assert ends[0] == ends[1]
+    assert len(ends[0]) == 3
 
 
 @pytest.mark.slow

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from support.allocation_energies import energies_j
 
 from netfl.network.allocation import MIN_FREQUENCY, AllocationRequest
-from netfl.network.allocation._tradeoff import Tradeoff, energies_j, fastest_upload_s, least_energy_of_sending_j
+from netfl.network.allocation._tradeoff import Tradeoff, fastest_upload_s, least_energy_of_sending_j
 from netfl.network.allocation.equal import Equal
 from netfl.network.allocation.least_energy import LeastEnergy
 from netfl.network.allocation.least_time import LeastTime
@@ -220,16 +221,6 @@ def test_energy_is_convex_in_the_share():
     middles = 0.5 * (grid[:, 1:] + grid[:, :-1])
     assert tradeoff.slope(middles) == pytest.approx(quotient, rel=1e-2, abs=1e-6)
     assert (np.diff(tradeoff.slope(middles), axis=1) > -1e-9).all()
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("model", [LeastTime(budget=0.05), LeastEnergy(deadline=60.0)])
-def test_sending_may_be_free(model):
-    """Without a power of sending, the decision is that of a power which costs almost nothing."""
-    costly = replace(draw_request(1), transmit_w=np.full(3, 1e-12))
-    free = replace(costly, transmit_w=np.zeros(3))
-    for name in ("share", "power", "frequency"):
-        assert getattr(model.allocate(free), name) == pytest.approx(getattr(model.allocate(costly), name), rel=1e-9)
 
 
 def test_no_processor_is_slower_than_a_caller_may_set_it():

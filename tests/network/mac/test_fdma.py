@@ -9,8 +9,8 @@ from support.small_network import SECTION, make, play
 from test_compositions import outcomes
 
 from netfl.errors import ScenarioError
+from netfl.network._band_division import BandRequest, fill_water, finish_together
 from netfl.network.mac import Mac
-from netfl.network.mac._band_division import BandRequest, fill_water, finish_together
 from netfl.network.mac.fdma import Fdma
 from netfl.network.radio.transmission import share_gain_db
 from netfl.scenario.scenario import validate

@@ -33,15 +33,6 @@ def test_no_signal_and_no_noise():
     assert success.tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("margin_db", [0.0, 10.0, 25.0])
-def test_law_under_rayleigh_fading(margin_db):
-    """The Bessel function of the docstring is the integral."""
-    from scipy.special import k1
-
-    z = 2.0 * math.sqrt(10 ** (-margin_db / 10))
-    assert 1.0 - z * k1(z) == pytest.approx(mean_loss(10 ** ((THRESHOLD_DB + margin_db) / 10)), rel=1e-6)
-
-
 def test_a_frame_over_several_blocks_has_the_mean_loss():
     model = Waterfall(threshold=0.0, rate=1e6)
     frames = FadedFrames(np.array([[0.0, 10.0], [10.0, 10.0]]), np.array([0.25, 0.75]), 1e6, 1000.0)

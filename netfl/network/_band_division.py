@@ -1,4 +1,4 @@
-"""Divisions of a band among users that send at the same time."""
+"""Divisions of a band among users that send at the same time, for MACs and for allocations."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def snr_in_share(ratio: Floats) -> Floats:
 
 def _slope(y: Floats) -> Floats:
     """Return the derivative of ln(1 + y) / y, ``[n]``; -1/2 at 0."""
-    small = y < 1e-4
-    safe = np.where(small, 1.0, y)
-    exact = (safe / (1.0 + safe) - np.log1p(safe)) / np.square(safe)
+    is_small = y < 1e-4
+    large = np.where(is_small, 1.0, y)  # 1 where the series holds
+    exact = (large / (1.0 + large) - np.log1p(large)) / np.square(large)
     series = -0.5 + y * (2.0 / 3.0)
-    return np.where(small, series, exact)
+    return np.where(is_small, series, exact)

@@ -1,0 +1,120 @@
+"""An access with a selection: its fields, the errors of what it observes, and warnings of what no server can see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated
+
+from netfl.access import Access, AccessInfo
+from netfl.access.selection import Selection
+from netfl.access.selection.all import All
+from netfl.errors import Fault, suggest
+from netfl.registry import FamilyMember, Spec, no_effect
+from netfl.types import OBSERVATIONS, AccessContext, ObservationAge, ScenarioFacts
+
+_WITHOUT_NETWORK = frozenset({"check_in", "age", "loss", "norm", "samples"})
+"""Values that every access has."""
+_REMEDIES = {
+    "battery_j": "add access.outages: [{kind: battery, …}], or leave it out",
+    "energy_j": "add access.energy, or leave it out",
+    "snr_db": "add access.radio and access.channel, or leave it out",
+    "rate_bps": "add access.radio and access.channel, or leave it out",
+    "speed": "add access.compute, or leave it out",
+}
+"""Remedies for values that an access does not have."""
+
+
+class WithSelection(Access):
+    """An access in which the server selects the users of a round."""
+
+    selection: Annotated[Selection, FamilyMember()] = All()
+    """Users that the server allows to take part in each round; the access decides which of them are delivered."""
+    learner: str | None = None
+    """The learner whose answers count in a closed loop, if there are several."""
+
+    @property
+    def closed_loop_parts(self) -> Mapping[str, Spec]:
+        if self.selection.needs_learner_metrics:
+            return {"selection": self.selection}
+        return {}
+
+    @property
+    def info(self) -> AccessInfo:
+        return replace(
+            super().info,
+            needs_sample_counts=self.selection.needs_sample_counts,
+            is_closed_loop=bool(self.closed_loop_parts),
+            learner=self.learner,
+            has_selection=True,
+        )
+
+    @property
+    def observable(self) -> frozenset[str]:
+        """Names of the values that a policy can observe in this access."""
+        return _WITHOUT_NETWORK
+
+    def observation_faults(self, ages: Mapping[str, ObservationAge]) -> Iterator[Fault]:
+        return self._age_faults({**self.selection.ages, **ages}, "observe")
+
+    def _age_faults(self, ages: Mapping[str, ObservationAge], key: str) -> Iterator[Fault]:
+        """Yield the errors of values that this access does not have, or that come with an answer to no call."""
+        for name, age in ages.items():
+            if name not in OBSERVATIONS:
+                yield Fault(f"{key}.{name}", "no such observation", name, suggest(name, [*OBSERVATIONS]))
+            elif name not in self.observable:
+                default = f"use access.kind: network, or one of {', '.join(sorted(self.observable))}"
+                remedy = _REMEDIES.get(name, default)
+                yield Fault(f"{key}.{name}", "this scenario has no such values", None, remedy)
+            elif age == "check_in" and "check_in" not in ages:
+                remedy = f"add 'check_in: {{}}' to {key}, or use another age"
+                yield Fault(f"{key}.{name}", "comes with an answer, but nobody is called", age, remedy)
+
+    def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        """Yield the errors of values that the selection observes, and of the learner that answers it."""
+        yield from self._age_faults(self.selection.ages, "selection.observe")
+        yield from self._unused_faults()
+        if self.selection.needs_sample_counts and facts.classes is None:
+            yield Fault("selection", "depends on the users' amounts of data, but there are no data", remedy="add data")
+        yield from self._learner_faults(facts)
+
+    def _unused_faults(self) -> Iterator[Fault]:
+        """Yield values that the scenario observes, but the selection does not use."""
+        used = {*self.selection.observes, *self.selection.can_observe}
+        remedy = "leave it out"
+        if used:
+            remedy = f"leave it out, or observe {' or '.join(sorted(used))}"
+        for name in self.selection.observe.ages:
+            if name not in used:
+                yield Fault(f"selection.observe.{name}", "has no effect: this selection does not use it", None, remedy)
+
+    def _learner_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect."""
+        if not self.info.is_closed_loop:
+            yield from no_effect(self, ["learner"], "because the access does not use the learners")
+        elif self.learner is None and len(facts.learners) > 1:
+            problem = "several learners are given, but none is named"
+            yield Fault("learner", problem, remedy=f"name one of {', '.join(facts.learners)}; all share its trace")
+        elif self.learner is not None and self.learner not in facts.learners:
+            yield Fault("learner", "no such learner", self.learner, suggest(self.learner, [*facts.learners]))
+        elif not facts.learners:
+            yield Fault("", "the access depends on the learners, but there are none", remedy="add learners")
+
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        yield from super().warnings(context)
+        ages = self.selection.ages
+        free = [name for name, age in ages.items() if age == "present" and not OBSERVATIONS[name].is_known]
+        is_call_free = self.info.is_networked and not self.selection.observe.airtime_s
+        if "check_in" in free and not is_call_free:  # it costs airtime, or it is part of the length of a round
+            free.remove("check_in")
+        if not free:
+            return
+        remedies = []
+        if "check_in" in free:
+            remedies.append("give check_in an airtime")
+        if free != ["check_in"]:
+            remedies.append("give the others the age check_in or last_delivery, where they can have it")
+        yield (
+            f"access.selection.observe: the server sees the present {' and '.join(free)} of users without cost or "
+            f"delay, as no real server can; {', and '.join(remedies)}"
+        )

@@ -1,0 +1,237 @@
+"""State of a selection during a run: what it has observed, what it asks, and whom it selects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from netfl.access.selection import RoundInfo, Selection, UserInfo
+from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
+from netfl.errors import ModelError, NetflError, prefix_faults
+from netfl.registry import kind_of
+from netfl.types import Floats, Ints, LearnerReport, ObservationAge, Observed, RoundControls
+
+
+class _ReaderView:
+    """Observed values of one reader: the selection, or a caller that declares values of its own.
+
+    Args:
+        ages: the age of each value, by name.
+        airtime_s: time of an answer to the call of the server.
+        users: number of users.
+        source: the simulated users; ``None`` where none of their values is observed.
+    """
+
+    def __init__(
+        self, ages: Mapping[str, ObservationAge], airtime_s: float, users: int, source: ObservationSource | None
+    ) -> None:
+        self.ages = ages
+        self.observer = Observer(ages, airtime_s, users, source)
+        self.values: Mapping[str, Any] = {}  # those of the users in the round to choose for, once they are called
+        self.asked: Mapping[str, Ints] = {}  # the users of each question to the learners
+        self.answers = {name: np.full(users, np.nan) for name in ANSWERED if name in ages}
+        self._all_users = np.arange(users)
+
+    def call(self) -> float:
+        """Call the users; return how long their answers take."""
+        self.values, answer_s = self.observer.call()
+        return answer_s
+
+    def questions(self, delivered: Ints) -> dict[str, Ints]:
+        """Return the questions to the learners that follow from the ages; *delivered* are those of the last round."""
+        users_of = {"present": self._all_users, "last_delivery": delivered}
+        return {name: users_of[self.ages[name]] for name in self.answers}
+
+    def note_answers(self, answers: Mapping[str, Floats]) -> None:
+        """Note the learners' answers to the questions of this reader, ``[users]`` each."""
+        for name, known in self.answers.items():
+            if self.ages[name] == "present":
+                known[:] = np.nan
+            if name in answers and name in self.asked:
+                users = self.asked[name]
+                known[users] = answers[name][users]
+
+
+class SelectionState:
+    """The selection of one replica during a run.  Keys of errors are relative to the access.
+
+    A caller may observe other values than the selection, or at other ages.  What each of them sees does not depend on
+    the other: the learners get the questions of both, and the server calls the users once.  Only the time of this call
+    is common: that of the larger airtime of an answer.
+
+    Args:
+        selection: the selection of the access.
+        population: the users.
+        controls: settings of a caller, which may select in its place; ``None`` without a caller.
+        source: the simulated users, which the selection observes; ``None`` where it observes none of their values.
+
+    Attributes:
+        selects_all: all users are selected in every round.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        population: UserInfo,
+        controls: RoundControls | None = None,
+        source: ObservationSource | None = None,
+    ) -> None:
+        can_be_replaced = controls is not None and controls.can_select
+        self.selects_all = selection.selects_all and not can_be_replaced
+        self._controls = controls
+        self._name = kind_of(type(selection))
+        self._users = population.size
+        self._sample_counts = population.sample_counts
+        self._view = _ReaderView(selection.ages, selection.observe.airtime_s, population.size, source)
+        self._caller_view = self._view
+        self._views = [self._view]
+        self._declared: Mapping[str, ObservationAge] = {}  # by the caller
+        if controls is not None:
+            controls.observe = self.observe
+            self._declared = controls.observed_ages
+        if controls is not None and self._declared:
+            ages = {**selection.ages, **self._declared}
+            self._caller_view = _ReaderView(ages, controls.answer_airtime_s, population.size, source)
+            self._views.append(self._caller_view)
+        with self._errors_of(f"{type(selection).__name__}.open"):
+            self._selector = selection.open(population)
+        self._last_round = np.zeros(population.size, np.int64)
+        self._asked: Mapping[str, Ints] = {}  # by all readers
+        self._delivered = np.empty(0, np.int64)
+        self._duration_s = np.full(population.size, np.nan)
+        self._round = 1
+        self._answer_s: float | None = None  # how long the answers before the next round take, once users are called
+        self._moment = RoundInfo(population.size, {})
+
+    def call(self) -> float:
+        """Call the users before the next round; return how long their answers take."""
+        if self._answer_s is None:
+            self._answer_s = max(view.call() for view in self._views)
+        return self._answer_s
+
+    def observe(self, report: LearnerReport | None) -> Observed:
+        """Return what a caller observes before the next round, which opens after *report*."""
+        self._note_answers(report)
+        return self._round_info(self._caller_view, self._round)
+
+    def choose(self, round: int, report: LearnerReport | None) -> Ints:
+        """Return the users selected for *round*, which opens after *report*."""
+        self._note_answers(report)
+        self._moment = self._round_info(self._view, round)
+        self._answer_s = None
+        self._round = round + 1
+        with self._errors_of(self._method("choose"), round):
+            selected = np.asarray(self._selector.choose(self._moment))
+        if selected.size and not self._is_valid(selected):
+            problem = f"chose {selected!r} in round {round}: not distinct users in ascending order"
+            raise ModelError(self._name, f"{problem}; return user numbers, as np.flatnonzero(mask) does")
+        if self._controls is not None and self._controls.selected is not None:
+            return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
+        return selected.astype(np.int64)
+
+    def deadline_s(self) -> float | None:
+        """Return the deadline of the round that was chosen for; ``None`` for that of the scenario.
+
+        Raises:
+            ModelError: it is not a positive time.
+        """
+        if self._controls is not None and self._controls.deadline_s is not None:
+            return self._controls.deadline_s
+        with self._errors_of(self._method("deadline_s"), self._moment.round):
+            deadline_s = self._selector.deadline_s(self._moment)
+        if deadline_s is None:
+            return None
+        is_number = isinstance(deadline_s, int | float | np.integer | np.floating)
+        if not is_number or not 0 < deadline_s < np.inf:
+            problem = f"gave round {self._moment.round} the deadline {deadline_s!r}, which is not a positive time"
+            raise ModelError(self._name, f"{problem}; return seconds above 0, or None for that of the scenario")
+        return float(deadline_s)
+
+    def note_arrival(self, user: int, duration_s: float) -> None:
+        """Note the values that come with a delivery of *user*, *duration_s* after the round of its base opened."""
+        self._duration_s[user] = duration_s
+        for view in self._views:
+            view.observer.note_arrival(user)
+
+    def age(self, round: int) -> Ints:
+        """Return the rounds since each user was last delivered, as *round* opens; *round* if never."""
+        return np.asarray(round - self._last_round)
+
+    def record_deliveries(self, round: int, users: Sequence[int] | Ints) -> None:
+        """Note that *users* were delivered in *round*."""
+        self._delivered = np.unique(np.asarray(users, np.int64))
+        self._last_round[self._delivered] = round
+
+    def queries(self, round: int) -> dict[str, tuple[int, ...]]:
+        """Return the questions to the learners before *round*, as in ``Round.queries``: those of all readers."""
+        asked = self._view.questions(self._delivered)
+        with self._errors_of(self._method("queries"), round):
+            chosen = self._selector.queries(round, self._delivered) or {}
+            asked |= {question: np.asarray(users, np.int64) for question, users in chosen.items()}
+        self._view.asked = asked
+        if self._caller_view is not self._view:
+            asked = self._add_questions_of_caller(asked)
+        self._asked = {question: users for question, users in asked.items() if len(users)}
+        return {question: tuple(users.tolist()) for question, users in self._asked.items()}
+
+    def _add_questions_of_caller(self, asked: Mapping[str, Ints]) -> dict[str, Ints]:
+        """Return the questions that the selection has *asked* together with those of the caller."""
+        by_age = self._caller_view.questions(self._delivered)
+        declared = {question: users for question, users in by_age.items() if question in self._declared}
+        self._caller_view.asked = {**asked, **declared}
+        together = dict(self._caller_view.asked)
+        for question in asked.keys() & declared.keys():
+            together[question] = np.union1d(asked[question], declared[question])
+        return together
+
+    def _note_answers(self, report: LearnerReport | None) -> None:
+        """Note the learners' answers to the questions of the last round."""
+        answers = {}
+        for question, users in self._asked.items():
+            of_asked = None if report is None else report.answer(question)
+            if of_asked is not None:
+                answers[question] = np.full(self._users, np.nan)
+                answers[question][users] = of_asked
+        for view in self._views:
+            view.note_answers(answers)
+
+    def _round_info(self, view: _ReaderView, round: int) -> RoundInfo:
+        """Return what the reader with this *view* observes before *round*."""
+        self.call()
+        values = dict(view.values)
+        if "age" in view.ages:
+            values["age"] = self.age(round)
+        if "duration_s" in view.ages:
+            values["duration_s"] = self._duration_s.copy()
+        if "samples" in view.ages and self._sample_counts is not None:
+            values["samples"] = self._sample_counts.copy()
+        for name, known in view.answers.items():
+            values[name] = known.copy()
+        return RoundInfo(self._users, values, round)
+
+    def _method(self, name: str) -> str:
+        """Return the full name of a method of the selector, for errors."""
+        return f"{type(self._selector).__name__}.{name}"
+
+    @contextmanager
+    def _errors_of(self, method: str, round: int | None = None) -> Iterator[None]:
+        """Put the key of the selection before errors of the scenario; raise others with the *method* that failed."""
+        when = "" if round is None else f" for round {round}"
+        try:
+            with prefix_faults("selection"):
+                yield
+        except (NetflError, OSError):
+            raise
+        except Exception as error:
+            problem = f"{method} failed{when}: {type(error).__name__}: {error}; correct this method"
+            raise ModelError(self._name, problem) from error
+
+    def _is_valid(self, selected: Ints) -> bool:
+        """Return whether *selected* are distinct users in ascending order."""
+        if selected.dtype.kind != "i" or selected.ndim != 1:
+            return False
+        is_ascending = (np.diff(selected) > 0).all()
+        return bool(is_ascending and selected[0] >= 0 and selected[-1] < self._users)
