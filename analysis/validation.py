@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from validation_pages import DISTRIBUTIONS, DOWN, PAGES, UP, Line, Panel
+from validation_pages import PAGES, Line, Panel
 
 import netfl
 from netfl.network.theory import TheoryCase
@@ -32,16 +32,12 @@ SHADES = (style.BLUE, style.ORANGE, style.GREEN, style.PINK)
 
 def changes_of(panel: Panel, curve: str, value: Any) -> dict[str, Any]:
     """Return the keys that are set for one point, with their values."""
-    if panel.over == "distribution":
-        distribution = dict(DISTRIBUTIONS[value])
-        return {
-            UP: {**distribution, "mean": 3000.0},
-            DOWN: {**distribution, "mean": 600.0},
-            "duration": 2.6e5,
-            "replicas": panel.replicas,
-        }
+    if isinstance(panel.over, str):
+        keys: Mapping[str, Any] = {panel.over: value}
+    else:
+        keys = panel.over(value)
     seed = {"seed": 1 + panel.values.index(value)} if panel.own_seeds and value in panel.values else {}
-    return {**panel.curves[curve], panel.over: value, "replicas": panel.replicas, **seed}
+    return {**panel.curves[curve], **keys, "replicas": panel.replicas, **seed}
 
 
 def summary_of(name: str, changes: Mapping[str, Any], runs: Path) -> Mapping[str, float]:
