@@ -65,20 +65,31 @@ def points(name: str, panel: Panel, curve: str, runs: Path) -> Iterator[tuple[An
 
 
 def between(name: str, panel: Panel, curve: str) -> tuple[Any, list[Any]] | None:
-    """Return theory and the other lines between the values, if the scenario's theory predicts them without a run."""
-    lines = [line for line in (panel.theory, *panel.others.values()) if isinstance(line, str)]
-    if panel.categorical or panel.fine is None or len(lines) <= len(panel.others):
+    """Return theory and the other lines between the values, which need no run; ``None`` if the panel has none."""
+    if panel.categorical or panel.fine is None:
         return None
     space = np.geomspace if "x" in panel.log else np.linspace
     dense = space(panel.values[0], panel.values[-1], 80)
     dense = np.unique(np.round(dense / panel.fine)) * panel.fine if panel.fine else dense
+    lines = (panel.theory, *panel.others.values())
     lines_at = []
     for value in dense.tolist():
-        scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes_of(panel, curve, value))
-        access, streams = scenario.access, scenario.streams_of(0).at("access")
-        predicted = access.theory.predict(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
-        lines_at.append([predicted[line] for line in lines])
+        changes = changes_of(panel, curve, value)
+        predicted: Mapping[str, float] = {}
+        if any(isinstance(line, str) for line in lines):
+            predicted = predict(name, changes)
+        lines_at.append([predicted[line] if isinstance(line, str) else line(changes) for line in lines])
     return dense, [*np.array(lines_at).T]
+
+
+def predict(name: str, changes: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the predictions of the theory of a scenario, without a run."""
+    scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", dict(changes))
+    access = scenario.access
+    streams = scenario.streams_of(0).at("access")
+    case = TheoryCase(access, access.topology.open(scenario.users, streams), streams)
+    found: Mapping[str, float] = access.theory.predict(case)
+    return found
 
 
 def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> None:

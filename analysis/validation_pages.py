@@ -33,7 +33,8 @@ class Panel:
         categorical: whether the values are names.
         replicas: independent runs for each value.
         own_seeds: whether each value has its own seed.
-        fine: theory is also drawn between the values, at multiples of this; 0 for any value, ``None`` for none.
+        fine: theory is also drawn between the values, at multiples of this; 0 for any value, ``None`` for none, where
+            it takes long or has no values between.
     """
 
     over: str | Callable[[Any], Mapping[str, Any]]
@@ -239,9 +240,9 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     ],
     "dcf": [
         Panel("users", STATIONS, "throughput_bps", dcf(0), "stations", "throughput, Mb/s", STANDARDS, (1, 1e-6),
-              log="x", others={"Bianchi": bianchi(0)}),
+              log="x", others={"Bianchi": bianchi(0)}, fine=None),
         Panel("users", STATIONS, "collision_probability", dcf(1), "stations", "collisions per attempt", STANDARDS,
-              log="x", others={"Bianchi": bianchi(1)}),
+              log="x", others={"Bianchi": bianchi(1)}, fine=None),
     ],
     "nakagami_fading": [
         Panel("access.topology.distance", (60.0, 80.0, 100.0, 120.0, 150.0, 200.0), "fade_probability",
@@ -261,7 +262,7 @@ PAGES: Mapping[str, Sequence[Panel]] = {
             ("erase", "parts_lost_share", "parts_lost", "share of parts lost, loss: erase", "y"))
     ],
     "radio_map": [
-        Panel(place_in_street, tuple(np.arange(-119.0, 120.0, 4.0).tolist()), "snr_mean_db", map_snr_db, "x, m",
+        Panel(place_in_street, tuple(np.arange(-119.0, 120.0, 16.0).tolist()), "snr_mean_db", map_snr_db, "x, m",
               "SNR, dB", {name: {"access.channel.0.interpolation": name} for name in ("bilinear", "nearest")},
               replicas=2),
     ],
