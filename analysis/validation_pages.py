@@ -178,7 +178,8 @@ def trace_average(which: int) -> Line:
     """Return the mean SNR as a ratio (0) or the share of frames that fade (1) over the trace; 0 dBm is 108 dB."""
 
     def line(changes: Mapping[str, Any]) -> float:
-        base_db = 108.0 + float(changes["access.radio.power"].removesuffix(" dBm"))
+        power = changes.get("access.radio.power", "10 dBm")
+        base_db = 108.0 + float(power.removesuffix(" dBm"))
         interpolation = changes["access.channel.0.interpolation"]
         averages = support("measured_reference").trace_averages(DRIVE, interpolation, base_db, 10.0)
         return float(averages[which])
@@ -186,7 +187,12 @@ def trace_average(which: int) -> Line:
     return line
 
 
-INTERPOLATIONS = {name: {"access.channel.0.interpolation": name} for name in ("linear", "previous", "nearest")}
+def interpolation_of_trace(name: str) -> Mapping[str, Any]:
+    """Return the key of an interpolation, at the power of the scenario."""
+    return {"access.channel.0.interpolation": name}
+
+
+INTERPOLATIONS = {name: interpolation_of_trace(name) for name in ("linear", "previous", "nearest")}
 
 
 def probe_level(level_db: float) -> Mapping[str, Any]:
@@ -256,7 +262,8 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     ],
     "parity": [
         Panel(packet_loss, (0.02, 0.05, 0.1, 0.2, 0.3), metric, parity(reference), "packet loss p", label,
-              {curve: {**keys, "access.transport.loss": loss} for curve, keys in PARITIES.items()}, log=log)
+              {curve: {**keys, "access.transport.loss": loss, "rounds": 6} for curve, keys in PARITIES.items()},
+              log=log)
         for loss, metric, reference, label, log in (
             ("drop", "share.delivered", "whole_share", "share of updates delivered", ""),
             ("erase", "parts_lost_share", "parts_lost", "share of parts lost, loss: erase", "y"))
@@ -267,10 +274,10 @@ PAGES: Mapping[str, Sequence[Panel]] = {
               replicas=2),
     ],
     "trace": [
-        Panel(mean_snr, (0.0, 5.0, 10.0, 15.0, 20.0, 30.0), metric, trace_average(which), "power, dBm", label,
-              INTERPOLATIONS, log=log)
-        for which, metric, label, log in (
-            (0, "power_mean", "mean SNR, ratio", "y"), (1, "fade_probability", "fade probability", ""))
+        Panel(mean_snr, (0.0, 5.0, 10.0, 15.0, 20.0, 30.0), "fade_probability", trace_average(1), "power, dBm",
+              "fade probability", INTERPOLATIONS),
+        Panel(interpolation_of_trace, tuple(INTERPOLATIONS), "power_mean", trace_average(0), "", "mean SNR, ratio",
+              categorical=True, replicas=16),
     ],
     "jakes": [
         Panel("access.probe.lag", tuple(0.004 * k for k in range(1, 25, 2)), "autocorrelation",
