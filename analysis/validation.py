@@ -103,8 +103,11 @@ def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> No
         for label, other in zip(panel.others, more, strict=True):
             shown = label if curve == list(rows)[-1] else None
             ax.plot(wide * dense, up * other, color=style.GREY, lw=1.1, ls="--", label=shown, zorder=1)
-        ax.plot(wide * dense, up * line, color=shade if many else style.ORANGE, lw=1.3,
-                label=None if many else "theory", zorder=2)  # fmt: skip
+        marks: dict[str, Any] = {"lw": 1.3}
+        if panel.categorical:  # nothing lies between names
+            marks = {"ls": "none", "marker": "_", "ms": 16, "mew": 1.6}
+        ax.plot(wide * dense, up * line, color=shade if many else style.ORANGE,
+                label=None if many else "theory", zorder=2, **marks)  # fmt: skip
         ax.errorbar(x, up * np.array(metric), up * np.array(half), fmt="o", ms=3.5, color=shade, elinewidth=1,
                     capsize=2, label=curve or "netfl", zorder=3)  # fmt: skip
     if panel.categorical:

@@ -261,7 +261,7 @@ PAGES: Mapping[str, Sequence[Panel]] = {
               {curve: {**keys, "duration": 5.0} for curve, keys in WATERFALLS.items()}, log="y")
     ],
     "parity": [
-        Panel(packet_loss, (0.02, 0.05, 0.1, 0.2, 0.3), metric, parity(reference), "packet loss p", label,
+        Panel(packet_loss, (0.05, 0.1, 0.2, 0.3), metric, parity(reference), "packet loss p", label,
               {curve: {**keys, "access.transport.loss": loss, "rounds": 6} for curve, keys in PARITIES.items()},
               log=log)
         for loss, metric, reference, label, log in (
@@ -276,8 +276,8 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     "trace": [
         Panel(mean_snr, (0.0, 5.0, 10.0, 15.0, 20.0, 30.0), "fade_probability", trace_average(1), "power, dBm",
               "fade probability", INTERPOLATIONS),
-        Panel(interpolation_of_trace, tuple(INTERPOLATIONS), "power_mean", trace_average(0), "", "mean SNR, ratio",
-              categorical=True, replicas=16),
+        Panel(interpolation_of_trace, tuple(INTERPOLATIONS), "power_mean", trace_average(0), "interpolation",
+              "mean SNR, ratio", categorical=True, replicas=16),
     ],
     "jakes": [
         Panel("access.probe.lag", tuple(0.004 * k for k in range(1, 25, 2)), "autocorrelation",
