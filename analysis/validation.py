@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from validation_pages import DISTRIBUTIONS, DOWN, PAGES, UP, Line, Panel
+from validation_pages import PAGES, Line, Panel
 
 import netfl
 from netfl.network.theory import TheoryCase
@@ -32,16 +32,12 @@ SHADES = (style.BLUE, style.ORANGE, style.GREEN, style.PINK)
 
 def changes_of(panel: Panel, curve: str, value: Any) -> dict[str, Any]:
     """Return the keys that are set for one point, with their values."""
-    if panel.over == "distribution":
-        distribution = dict(DISTRIBUTIONS[value])
-        return {
-            UP: {**distribution, "mean": 3000.0},
-            DOWN: {**distribution, "mean": 600.0},
-            "duration": 2.6e5,
-            "replicas": panel.replicas,
-        }
+    if isinstance(panel.over, str):
+        keys: Mapping[str, Any] = {panel.over: value}
+    else:
+        keys = panel.over(value)
     seed = {"seed": 1 + panel.values.index(value)} if panel.own_seeds and value in panel.values else {}
-    return {**panel.curves[curve], panel.over: value, "replicas": panel.replicas, **seed}
+    return {**panel.curves[curve], **keys, "replicas": panel.replicas, **seed}
 
 
 def summary_of(name: str, changes: Mapping[str, Any], runs: Path) -> Mapping[str, float]:
@@ -69,20 +65,31 @@ def points(name: str, panel: Panel, curve: str, runs: Path) -> Iterator[tuple[An
 
 
 def between(name: str, panel: Panel, curve: str) -> tuple[Any, list[Any]] | None:
-    """Return theory and the other lines between the values, if the scenario's theory predicts them without a run."""
-    lines = [line for line in (panel.theory, *panel.others.values()) if isinstance(line, str)]
-    if panel.categorical or panel.fine is None or len(lines) <= len(panel.others):
+    """Return theory and the other lines between the values, which need no run; ``None`` if the panel has none."""
+    if panel.categorical or panel.fine is None:
         return None
     space = np.geomspace if "x" in panel.log else np.linspace
     dense = space(panel.values[0], panel.values[-1], 80)
     dense = np.unique(np.round(dense / panel.fine)) * panel.fine if panel.fine else dense
+    lines = (panel.theory, *panel.others.values())
     lines_at = []
     for value in dense.tolist():
-        scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes_of(panel, curve, value))
-        access, streams = scenario.access, scenario.streams_of(0).at("access")
-        predicted = access.theory.predict(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
-        lines_at.append([predicted[line] for line in lines])
+        changes = changes_of(panel, curve, value)
+        predicted: Mapping[str, float] = {}
+        if any(isinstance(line, str) for line in lines):
+            predicted = predict(name, changes)
+        lines_at.append([predicted[line] if isinstance(line, str) else line(changes) for line in lines])
     return dense, [*np.array(lines_at).T]
+
+
+def predict(name: str, changes: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the predictions of the theory of a scenario, without a run."""
+    scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", dict(changes))
+    access = scenario.access
+    streams = scenario.streams_of(0).at("access")
+    case = TheoryCase(access, access.topology.open(scenario.users, streams), streams)
+    found: Mapping[str, float] = access.theory.predict(case)
+    return found
 
 
 def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> None:
@@ -96,8 +103,11 @@ def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> No
         for label, other in zip(panel.others, more, strict=True):
             shown = label if curve == list(rows)[-1] else None
             ax.plot(wide * dense, up * other, color=style.GREY, lw=1.1, ls="--", label=shown, zorder=1)
-        ax.plot(wide * dense, up * line, color=shade if many else style.ORANGE, lw=1.3,
-                label=None if many else "theory", zorder=2)  # fmt: skip
+        marks: dict[str, Any] = {"lw": 1.3}
+        if panel.categorical:  # nothing lies between names
+            marks = {"ls": "none", "marker": "_", "ms": 16, "mew": 1.6}
+        ax.plot(wide * dense, up * line, color=shade if many else style.ORANGE,
+                label=None if many else "theory", zorder=2, **marks)  # fmt: skip
         ax.errorbar(x, up * np.array(metric), up * np.array(half), fmt="o", ms=3.5, color=shade, elinewidth=1,
                     capsize=2, label=curve or "netfl", zorder=3)  # fmt: skip
     if panel.categorical:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ class Panel:
     """One panel of a plot: a metric over one key of a scenario.
 
     Args:
-        over: the key that varies, or ``distribution`` for that of the times up and down.
+        over: the key that varies, or a function that returns the keys that a value sets.
         values: its values.
         metric: the name of the metric in the summary.
         theory: the name of its theory in the summary, or a function that computes it from the changes.
@@ -32,10 +33,11 @@ class Panel:
         categorical: whether the values are names.
         replicas: independent runs for each value.
         own_seeds: whether each value has its own seed.
-        fine: theory is also drawn between the values, at multiples of this; 0 for any value, ``None`` for none.
+        fine: theory is also drawn between the values, at multiples of this; 0 for any value, ``None`` for none, where
+            it takes long or has no values between.
     """
 
-    over: str
+    over: str | Callable[[Any], Mapping[str, Any]]
     values: Sequence[Any]
     metric: str
     theory: str | Line
@@ -51,12 +53,15 @@ class Panel:
     own_seeds: bool = False
 
 
+def support(module: str) -> Any:
+    """Return a reference of the tests."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    return import_module(f"support.{module}")
+
+
 def dcf_times(changes: Mapping[str, Any]) -> Any:
     """Return the DCF reference of the tests, the standard and the number of stations."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from support import dcf_reference
-
-    return dcf_reference, changes["access.mac.standard"], int(changes["users"])
+    return support("dcf_reference"), changes["access.mac.standard"], int(changes["users"])
 
 
 def dcf(which: int) -> Line:
@@ -104,12 +109,97 @@ DISTRIBUTIONS: Mapping[str, Mapping[str, Any]] = {
     "uniform": {"distribution": "uniform", "width": 0.5},
     "hyperexp.": {"distribution": "hyperexponential", "cv": 2.0},
 }
+
+
+def times_up_and_down(name: str) -> Mapping[str, Any]:
+    """Return the keys of outages with one of `DISTRIBUTIONS`."""
+    distribution = DISTRIBUTIONS[name]
+    return {UP: {**distribution, "mean": 3000.0}, DOWN: {**distribution, "mean": 600.0}, "duration": 2.6e5}
+
+
 DIVISIONS = {
     "equal, users": {"access.mac.division": "equal"},
     "equal, backlog": {"access.mac": {"kind": "fdma", "among": "backlog"}},
     "need": {"access.mac.division": "need"},
     "water-filling": {"access.mac.division": "water_filling"},
 }
+PATH_LOSS = {"kind": "log_distance", "exponent": 3.5, "reference_distance": 250.0, "reference_loss": "108 dB"}
+WATERFALLS: Mapping[str, Mapping[str, Any]] = {
+    "a band of their own": {"access.shared_air": False},
+    "shared air": {},
+    "shared air, fading within frames": {"access.channel": [PATH_LOSS], "access.reception.fading": "rayleigh"},
+}
+
+
+def mean_snr(snr_db: float) -> Mapping[str, Any]:
+    """Return the power of a scenario in which it equals the mean SNR."""
+    return {"access.radio.power": f"{snr_db:g} dBm"}
+
+
+PARITIES: Mapping[str, Mapping[str, Any]] = {
+    "(4, 4), no parity": {"access.transport.fec": None},
+    **{f"({total}, 4)": {"access.transport.fec.total": total} for total in (5, 6, 8)},
+}
+
+
+def packet_loss(share: float) -> Mapping[str, Any]:
+    """Return the threshold of the waterfall bound at which this share of the packets is lost at an SNR of 0 dB."""
+    return {"access.reception.threshold": f"{10.0 * np.log10(-np.log1p(-share)):.12g} dB"}
+
+
+def parity(function: str) -> Line:
+    """Return a function of the reference of updates with two blocks, as a function of changes."""
+
+    def line(changes: Mapping[str, Any]) -> float:
+        threshold_db = float(changes["access.reception.threshold"].removesuffix(" dB"))
+        loss = -np.expm1(-(10.0 ** (threshold_db / 10.0)))
+        total = changes.get("access.transport.fec.total", 4)
+        return float(getattr(support("parity_reference"), function)(4, total, 2, loss))
+
+    return line
+
+
+STREET_MAP, DRIVE = ROOT / "scenarios/files/street_map.csv", ROOT / "scenarios/files/drive.csv"
+
+
+def place_in_street(x_m: float) -> Mapping[str, Any]:
+    """Return the place of the user, 7 m beside the middle of a street."""
+    return {"access.topology.placement": {"kind": "listed", "positions": [[x_m, 7.0]]}}
+
+
+def map_snr_db(changes: Mapping[str, Any]) -> float:
+    """Return the SNR of the user by SciPy; that of 20 dBm at a gain of 0 dB is 128 dB."""
+    method = {"bilinear": "linear", "nearest": "nearest"}[changes["access.channel.0.interpolation"]]
+    (place_m,) = changes["access.topology.placement"]["positions"]
+    return 128.0 + float(support("measured_reference").map_gain_db(STREET_MAP, place_m, method))
+
+
+def trace_average(which: int) -> Line:
+    """Return the mean SNR as a ratio (0) or the share of frames that fade (1) over the trace; 0 dBm is 108 dB."""
+
+    def line(changes: Mapping[str, Any]) -> float:
+        power = changes.get("access.radio.power", "10 dBm")
+        base_db = 108.0 + float(power.removesuffix(" dBm"))
+        interpolation = changes["access.channel.0.interpolation"]
+        averages = support("measured_reference").trace_averages(DRIVE, interpolation, base_db, 10.0)
+        return float(averages[which])
+
+    return line
+
+
+def interpolation_of_trace(name: str) -> Mapping[str, Any]:
+    """Return the key of an interpolation, at the power of the scenario."""
+    return {"access.channel.0.interpolation": name}
+
+
+INTERPOLATIONS = {name: interpolation_of_trace(name) for name in ("linear", "previous", "nearest")}
+
+
+def probe_level(level_db: float) -> Mapping[str, Any]:
+    """Return the level of a probe."""
+    return {"access.probe.level": f"{level_db:g} dB"}
+
+
 DELAY, LOAD = "mean delay, ms", "load ρ"
 
 PAGES: Mapping[str, Sequence[Panel]] = {
@@ -156,21 +246,45 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     ],
     "dcf": [
         Panel("users", STATIONS, "throughput_bps", dcf(0), "stations", "throughput, Mb/s", STANDARDS, (1, 1e-6),
-              log="x", others={"Bianchi": bianchi(0)}),
+              log="x", others={"Bianchi": bianchi(0)}, fine=None),
         Panel("users", STATIONS, "collision_probability", dcf(1), "stations", "collisions per attempt", STANDARDS,
-              log="x", others={"Bianchi": bianchi(1)}),
+              log="x", others={"Bianchi": bianchi(1)}, fine=None),
     ],
     "nakagami_fading": [
         Panel("access.topology.distance", (60.0, 80.0, 100.0, 120.0, 150.0, 200.0), "fade_probability",
               "fade_probability_theory", "distance, m", "fade probability",
               {f"m = {m:g}": {"access.channel.1.m": m, "duration": 8.0} for m in (0.5, 1, 1.5, 3)}, log="xy"),
     ],
+    "waterfall": [
+        Panel(mean_snr, (-5.0, 0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0), "loss_ratio",
+              "loss_ratio_theory", "mean SNR, dB", "share of frames lost",
+              {curve: {**keys, "duration": 5.0} for curve, keys in WATERFALLS.items()}, log="y")
+    ],
+    "parity": [
+        Panel(packet_loss, (0.05, 0.1, 0.2, 0.3), metric, parity(reference), "packet loss p", label,
+              {curve: {**keys, "access.transport.loss": loss, "rounds": 6} for curve, keys in PARITIES.items()},
+              log=log)
+        for loss, metric, reference, label, log in (
+            ("drop", "share.delivered", "whole_share", "share of updates delivered", ""),
+            ("erase", "parts_lost_share", "parts_lost", "share of parts lost, loss: erase", "y"))
+    ],
+    "radio_map": [
+        Panel(place_in_street, tuple(np.arange(-119.0, 120.0, 16.0).tolist()), "snr_mean_db", map_snr_db, "x, m",
+              "SNR, dB", {name: {"access.channel.0.interpolation": name} for name in ("bilinear", "nearest")},
+              replicas=2),
+    ],
+    "trace": [
+        Panel(mean_snr, (0.0, 5.0, 10.0, 15.0, 20.0, 30.0), "fade_probability", trace_average(1), "power, dBm",
+              "fade probability", INTERPOLATIONS),
+        Panel(interpolation_of_trace, tuple(INTERPOLATIONS), "power_mean", trace_average(0), "interpolation",
+              "mean SNR, ratio", categorical=True, replicas=16),
+    ],
     "jakes": [
         Panel("access.probe.lag", tuple(0.004 * k for k in range(1, 25, 2)), "autocorrelation",
               "autocorrelation_theory", "lag, ms", "autocorrelation of the power", scale=(1e3, 1), fine=0.0005),
-        Panel("access.probe.level", (5.0, 8.0, 11.0, 14.0, 17.0, 20.0, 23.0), "level_crossing_rate_hz",
+        Panel(probe_level, (5.0, 8.0, 11.0, 14.0, 17.0, 20.0, 23.0), "level_crossing_rate_hz",
               "level_crossing_rate_theory_hz", "level, dB (the mean is 20)", "falls below it per second"),
-        Panel("access.probe.level", (5.0, 8.0, 11.0, 14.0, 17.0, 20.0, 23.0), "fade_duration_s",
+        Panel(probe_level, (5.0, 8.0, 11.0, 14.0, 17.0, 20.0, 23.0), "fade_duration_s",
               "fade_duration_theory_s", "level, dB (the mean is 20)", "mean fade, ms", scale=(1, 1e3), log="y"),
     ],
     "gilbert_elliott": [
@@ -182,7 +296,7 @@ PAGES: Mapping[str, Sequence[Panel]] = {
             ("autocorrelation", "autocorrelation_theory", "autocorrelation over 5 ms", 1))
     ],
     "availability": [
-        Panel("distribution", tuple(DISTRIBUTIONS), metric, theory, "", label, scale=(1, scale), categorical=True)
+        Panel(times_up_and_down, tuple(DISTRIBUTIONS), metric, theory, "", label, scale=(1, scale), categorical=True)
         for metric, theory, label, scale in (
             ("availability", "availability_theory", "availability", 1),
             ("up_mean_s", "up_mean_theory_s", "mean time up, min", 1 / 60))

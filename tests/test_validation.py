@@ -5,14 +5,17 @@ freedom.  A comparison fails with probability `ALARM` although netfl is right, s
 them by chance.  Seeds are fixed.  Queues are also compared, packet by packet, with a recursion in this file.
 """
 
+import itertools
 import json
 import sys
 from collections import deque
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from scipy.interpolate import interp1d
 
 import netfl
 from netfl.errors import ScenarioError
@@ -24,7 +27,8 @@ FOLDER = ROOT / "scenarios/validation"
 ALARM = 1e-3
 
 sys.path.insert(0, str(ROOT / "tests/network"))
-from support.dcf_reference import SETUPS, simulate  # noqa: E402 - needs the path above
+from support import measured_reference, parity_reference  # noqa: E402 - needs the path above
+from support.dcf_reference import SETUPS, simulate  # noqa: E402
 
 
 @pytest.fixture
@@ -82,6 +86,118 @@ def test_model_agrees_with_theory(name, traced):
     metrics = traced(name, overrides | {"replicas": 10})
     for metric, theory in pairs.items():
         check_mean(metrics, metric, theory)
+
+
+PATH_LOSS = {"kind": "log_distance", "exponent": 3.5, "reference_distance": 250.0, "reference_loss": "108 dB"}
+
+
+@pytest.mark.parametrize("snr", ["0 dBm", "20 dBm"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"access.shared_air": False},
+        {"access.channel": [PATH_LOSS]},
+        {"access.channel": [PATH_LOSS], "access.reception.fading": "rayleigh"},
+    ],
+    ids=["interference fades", "no interference", "no fading", "fading within frames"],
+)
+@pytest.mark.slow
+def test_packet_errors_of_the_waterfall(traced, changes, snr):
+    """Frames of 1 ms see up to three fades, as the coherence time is 0.7 ms."""
+    metrics = traced("waterfall", changes | {"access.radio.power": snr, "duration": 0.5, "replicas": 10})
+    check_mean(metrics, "loss_ratio", "loss_ratio_theory")
+    check_mean(metrics, "fade_probability", "fade_probability_theory")
+    if "access.shared_air" not in changes:
+        check_mean(metrics, "collision_probability", "collision_probability_theory")
+
+
+def parity_changes(data, total, loss):
+    """Return the keys of updates of two blocks, of which each packet is lost with probability *loss*."""
+    fec = {"data": data, "total": total} if total > data else None
+    return {
+        "access.transport.fec": fec,
+        "access.update_size": 16_000 * data,
+        "access.reception.threshold": f"{10 * np.log10(-np.log1p(-loss))} dB",
+        "rounds": 2,
+        "replicas": 10,
+    }
+
+
+PARITIES = pytest.mark.parametrize(
+    ("data", "total", "loss"), [(2, 2, 0.1), (4, 5, 0.1), (4, 6, 0.3), (2, 6, 0.6), (1, 3, 0.4)]
+)
+
+
+@PARITIES
+@pytest.mark.slow
+def test_share_of_updates_with_parity(traced, data, total, loss):
+    metrics = traced("parity", parity_changes(data, total, loss))
+    check_mean(metrics, "share.delivered", parity_reference.whole_share(data, total, 2, loss))
+
+
+@PARITIES
+@pytest.mark.slow
+def test_share_of_parts_with_parity(traced, data, total, loss):
+    metrics = traced("parity", parity_changes(data, total, loss) | {"access.transport.loss": "erase"})
+    arrived = metrics["share.delivered"] * (1.0 - metrics["parts_lost_share"])
+    check_mean({"arrived": arrived}, "arrived", parity_reference.parts_known(data, total, loss))
+    check_mean(metrics, "parts_lost_share", parity_reference.parts_lost(data, total, 2, loss))
+
+
+@pytest.mark.parametrize(("data", "total", "blocks"), [(2, 2, 1), (1, 2, 2), (2, 3, 2), (3, 5, 1)])
+def test_parity_reference_matches_all_patterns_of_losses(data, total, blocks):
+    """Each pattern is weighted by its probability."""
+    loss = 0.35
+    whole = delivered = lacking = share = 0.0
+    for arrived in itertools.product([True, False], repeat=total * blocks):
+        weight = np.prod(np.where(arrived, 1 - loss, loss))
+        known = 0
+        for block in np.split(np.array(arrived), blocks):
+            known += data if block.sum() >= data else block[:data].sum()
+        whole += weight * (known == data * blocks)
+        delivered += weight * (known > 0)
+        lacking += weight * (known > 0) * (1 - known / (data * blocks))
+        share += weight * known / (data * blocks)
+    assert parity_reference.whole_share(data, total, blocks, loss) == pytest.approx(whole)
+    assert parity_reference.delivered_share(data, total, blocks, loss) == pytest.approx(delivered)
+    assert parity_reference.parts_known(data, total, loss) == pytest.approx(share)
+    assert parity_reference.parts_lost(data, total, blocks, loss) == pytest.approx(lacking / delivered)
+
+
+MAP, DRIVE = ROOT / "scenarios/files/street_map.csv", ROOT / "scenarios/files/drive.csv"
+
+
+@pytest.mark.parametrize(("interpolation", "method"), [("bilinear", "linear"), ("nearest", "nearest")])
+def test_map_between_its_points(traced, interpolation, method):
+    """The SNR of 20 dBm at the gain g is 20 dBm + g - (-108 dBm)."""
+    places_m = [(51.0, 7.0), (-333.3, 128.9), (479.9, -479.9), (0.1, 0.2), (20.0, -31.0), (40.0, 60.0)]
+    placement = {"kind": "listed", "positions": places_m}
+    changes = {"users": 6, "access.topology.placement": placement, "access.channel.0.interpolation": interpolation}
+    metrics = traced("radio_map", changes)
+    expected = [128.0 + measured_reference.map_gain_db(MAP, place_m, method) for place_m in places_m]
+    assert metrics["snr_mean_db"][0] == pytest.approx(np.mean(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "previous", "nearest"])
+@pytest.mark.slow
+def test_fading_averages_over_a_trace(traced, interpolation):
+    """The SNR of 10 dBm at a gain of 0 dB is 118 dB."""
+    metrics = traced("trace", {"access.channel.0.interpolation": interpolation, "replicas": 10})
+    snr, fades = measured_reference.trace_averages(DRIVE, interpolation, 118.0, 10.0)
+    check_mean(metrics, "power_mean", snr)
+    check_mean(metrics, "fade_probability", fades)
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "previous", "nearest"])
+def test_reference_of_the_trace_matches_a_fine_sum(interpolation):
+    table = pd.read_csv(DRIVE)
+    kind = {"linear": "linear", "previous": "previous", "nearest": "nearest-up"}[interpolation]
+    at_s = (np.arange(200_000) + 0.5) * 5e-4
+    snr = 10 ** ((118.0 + interp1d(table["time_s"], table["gain_db"], kind)(at_s)) / 10)
+    mean, fades = measured_reference.trace_averages(DRIVE, interpolation, 118.0, 10.0)
+    assert mean == pytest.approx(snr.mean(), rel=1e-6)
+    assert fades == pytest.approx(-np.expm1(-10.0 / snr).mean(), rel=1e-6)
 
 
 @pytest.mark.parametrize("m", [0.5, 1, 1.5, 3])
@@ -279,6 +395,17 @@ INAPPLICABLE = [
     ("divided_band", {"access.mac": {"kind": "round_robin"}}, "access.mac", "fdma"),
     ("divided_band", {"access.reception.rate": "1 Mbps"}, "access.reception", "without rate"),
     ("divided_band", {"access.radio.power": ["25 dBm", *["20 dBm"] * 4]}, "access.radio", "one radio"),
+    ("waterfall", {"access.reception": {"kind": "shannon", "rate": "1 Mbps"}}, "access.reception", "with a rate"),
+    ("waterfall", {"access.mac.max_attempts": 2}, "access.mac", "max_attempts: 1"),
+    ("waterfall", {"access.interference": {"kind": "capture", "margin": "3 dB"}}, "access.interference", "sinr"),
+    ("waterfall", {"access.channel.1": {"kind": "nakagami", "m": 2, "coherence": 0.01}}, "access.channel", "rayleigh"),
+    ("waterfall", {"access.channel.1": {"kind": "rayleigh", "doppler": 10}}, "access.channel", "with coherence"),
+    (
+        "waterfall",
+        {"users": 3, "access.topology.placement": {"kind": "listed", "positions": [[0, 9], [1, 9], [999, 9]]}},
+        "access.topology",
+        "one user in each cell",
+    ),
     ("underwater_link", {"access.traffic.every": 1.0}, "access.traffic", "do not wait for each other"),
     ("underwater_link", {"access.radio.bandwidth": 12e3}, "access.radio.bandwidth", "quarter"),
 ]

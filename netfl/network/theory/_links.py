@@ -25,13 +25,16 @@ def random_channels(case: TheoryCase) -> list[Channel]:
     return [channel for channel in case.network.channel if any(law.draw or law.statistics for law in channel.laws())]
 
 
-def budgets_db(case: TheoryCase) -> Floats:
-    """Return the SNR of each user without random gains, ``[users]``: power and gains over the noise."""
+def budgets_db(case: TheoryCase, tower: str = "") -> Floats:
+    """Return the SNR of each user without random gains, ``[users]``: power and gains over the noise.
+
+    It is that at *tower*, by default at the tower of each.
+    """
     assert case.network.radio is not None
     random = random_channels(case)
     channels = [channel for channel in case.network.channel if channel not in random]
     budget = LinkBudget(case.network.radio, channels, case.layout, case.streams)
-    return budget.snr_db(np.arange(case.layout.users), 0.0)
+    return budget.snr_db(np.arange(case.layout.users), 0.0, tower)
 
 
 def budget_db(case: TheoryCase) -> float:

@@ -17,6 +17,7 @@ from netfl.network.theory import TheoryCase
 from netfl.network.theory._links import budget_db
 from netfl.network.theory._queues import TandemLine
 from netfl.network.theory.tandem import _controlled_mean, _lossy, _through
+from netfl.network.theory.waterfall import _mean_over_fading, _mean_over_interference
 from netfl.streams import Streams
 
 FOLDER = Path(__file__).parents[3] / "scenarios/validation"
@@ -154,6 +155,60 @@ class TestDividedBand:
                          {"type": "eq", "fun": lambda x: x[:5].sum() - 1.0}],
         )  # fmt: skip
         assert self.throughput(division="need") == pytest.approx(5e6 * found.x[5], rel=1e-5)
+
+
+PATH_LOSS = {"kind": "log_distance", "exponent": 3.5, "reference_distance": 250.0, "reference_loss": "108 dB"}
+WITHOUT_FADING = {"access.channel": [PATH_LOSS]}
+
+
+class TestWaterfall:
+    """Two cells: the mean SNR is 10 dB, the mean interference of the other user at the tower 16.7 dB weaker."""
+
+    A = 10 ** (0.023 / 10) / 10
+    INTERFERENCE = 10 * 3**-3.5
+
+    def test_fading_of_signal_and_interference(self):
+        def received(y, x):
+            return np.exp(-x - y - self.A * (1 + self.INTERFERENCE * y) / x)
+
+        metrics = predict("waterfall")
+        expected, _ = integrate.dblquad(received, 0, 50, 0, 50, epsabs=1e-9)
+        alone, _ = integrate.quad(lambda x: np.exp(-x - self.A / x), 0, np.inf)
+        assert metrics["loss_ratio_theory"] == pytest.approx(1 - expected, rel=1e-6)
+        assert metrics["collision_probability_theory"] == pytest.approx(alone - expected, rel=1e-6)
+        assert metrics["fade_probability_theory"] == pytest.approx((1 - alone) / (1 - alone + expected), rel=1e-6)
+
+    def test_fading_within_frames_over_constant_interference(self):
+        metrics = predict("waterfall", WITHOUT_FADING | {"access.reception.fading": "rayleigh"})
+        over = self.A * (1 + self.INTERFERENCE)
+        expected, _ = integrate.quad(lambda x: np.exp(-x - over / x), 0, np.inf)
+        assert metrics["loss_ratio_theory"] == pytest.approx(1 - expected, rel=1e-7)
+
+    def test_without_fading_it_is_the_bound_itself(self):
+        metrics = predict("waterfall", WITHOUT_FADING)
+        assert metrics["loss_ratio_theory"] == pytest.approx(-np.expm1(-self.A * (1 + self.INTERFERENCE)))
+        assert metrics["collision_probability_theory"] == pytest.approx(
+            np.exp(-self.A) - np.exp(-self.A * (1 + self.INTERFERENCE))
+        )
+
+    def test_a_band_of_its_own(self):
+        metrics = predict("waterfall", {"access.shared_air": False})
+        expected, _ = integrate.quad(lambda x: np.exp(-x - self.A / x), 0, np.inf)
+        assert metrics["fade_probability_theory"] == metrics["loss_ratio_theory"] == pytest.approx(1 - expected)
+        assert metrics["collision_probability_theory"] == 0.0
+
+    def test_interference_of_two_cells_is_drawn(self):
+        """Users of three cells, none at the same distances; a million draws have an error of 0.0004 at most."""
+        a, others = 0.3, np.array([0.4, 2.5])
+        x, *y = np.random.default_rng(5).exponential(1.0, (3, 1_000_000))
+        drawn = np.exp(-a * (1 + others @ np.array(y)) / x)
+        assert _mean_over_interference(a, others) == pytest.approx(drawn.mean(), abs=4 * drawn.std() / 1000)
+
+    @pytest.mark.parametrize("a", [1e-30, 1e-12, 1e-3, 1.0, 50.0, 1e5])
+    def test_integral_without_interference_is_the_closed_form(self, a):
+        expected = float(_mean_over_fading(np.array([a]))[0])
+        assert _mean_over_interference(a, np.empty(0)) == pytest.approx(expected, rel=1e-12, abs=1e-300)
+        assert _mean_over_interference(a, np.array([1e-15])) == pytest.approx(expected, rel=1e-9, abs=1e-250)
 
 
 class TestAloha:
