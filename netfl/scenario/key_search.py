@@ -151,9 +151,9 @@ def _kind_written(value: Any) -> str | None:
 
 def _stands_for(path: Sequence[str], parts: Sequence[str]) -> bool:
     """Return whether the *parts* of a key are those of *path*, with the user's names and numbers in their places."""
-    own = ".".join(path).split(".") if path else []
-    return len(own) == len(parts) and all(
-        mine in {part, "NAME"} or (mine == "0" and part.isdecimal()) for mine, part in zip(own, parts, strict=True)
+    keys = ".".join(path).split(".") if path else []
+    return len(keys) == len(parts) and all(
+        key in {part, "NAME"} or (key == "0" and part.isdecimal()) for key, part in zip(keys, parts, strict=True)
     )
 
 
