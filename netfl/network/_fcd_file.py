@@ -80,7 +80,11 @@ class FcdFile(Spec):
         if len(ids) != users:
             key = "file" if self.ids is None else "ids"
             problem = f"{len(ids)} {self.elements}s for {users} users"
-            remedy = f"set users: {len(ids)}, or choose {users} of them by ids"
+            remedy = f"set users: {len(ids)}"
+            if len(ids) > users and self.ids is None:
+                remedy += f", or choose {users} of them by ids"
+            elif self.ids is not None:
+                remedy += f", or give {users} ids"
             raise ScenarioError([Fault(key, problem, None, remedy)])
         user_of = np.full(len(rows.ids), -1)
         places = {name: place for place, name in enumerate(rows.ids)}

@@ -94,15 +94,21 @@ class WithSelection(Access):
         Errors of values that the selection observes come first.
         """
         selection = self.selection
-        yield from self._age_faults(selection.ages, "selection.observe")
         used = {*selection.observes, *selection.can_observe}
-        for name in selection.observe.ages:
-            if name not in used:
-                remedy = "leave it out"
-                if used:
-                    remedy = f"leave it out, or observe {' or '.join(sorted(used))}"
-                yield Fault(f"selection.observe.{name}", "has no effect: this selection does not use it", None, remedy)
+        unused = [name for name in selection.observe.ages if name not in used]
+        for fault in self._age_faults(selection.ages, "selection.observe"):
+            if fault.key.rpartition(".")[2] not in unused:
+                yield fault
+        for name in unused:
+            remedy = "leave it out"
+            if used:
+                remedy = f"leave it out, or observe {' or '.join(sorted(used))}"
+            yield Fault(f"selection.observe.{name}", "has no effect: this selection does not use it", None, remedy)
         info = self.info
+        if info.is_closed_loop and not (facts.trained or facts.learners):
+            part = next(iter(self.closed_loop_parts))
+            yield Fault(part, "depends on the learners, but there are none", None, "add data, a model and learners")
+            return
         if selection.needs_sample_counts and facts.classes is None:
             yield Fault("selection", "depends on the users' amounts of data, but there are no data", remedy="add data")
         if not info.is_closed_loop:
@@ -110,10 +116,8 @@ class WithSelection(Access):
         elif self.learner is None and len(facts.learners) > 1:
             problem = "several learners are given, but none is named"
             yield Fault("learner", problem, remedy=f"name one of {', '.join(facts.learners)}; all share its trace")
-        elif self.learner is not None and self.learner not in facts.learners:
+        elif self.learner is not None and facts.learners and self.learner not in facts.learners:
             yield Fault("learner", "no such learner", self.learner, suggest(self.learner, [*facts.learners]))
-        elif not facts.learners:
-            yield Fault("", "the access depends on the learners, but there are none", remedy="add learners")
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
         yield from super().warnings(context)

@@ -237,6 +237,7 @@ def _quantity(table: UserTable, places: Sequence[str]) -> str:
     unknown = [column for column in table.columns if column not in known]
     if unknown:
         problem = f"{name} has the column {unknown[0]}, which is not read"
+        known = known if present else QUANTITIES
         raise ScenarioError([Fault("", problem, None, f"rename or remove it; {suggest(unknown[0], known)}")])
     if not present:
         problem = f"{name} has no measured values"
