@@ -847,9 +847,13 @@ def _for_key(key: str, known: Sequence[str]) -> str:
 def _follows(model: type[Spec], error: Any, errors: Sequence[Any]) -> bool:
     """Return whether an error follows from another one, which tells the user enough.
 
-    A list is too short because of wrong entries; a key is missing because another name of it is given.
+    A list is too short because of wrong entries; a key is missing because another name of it is given; keys are missing
+    and unknown because a word states another form of the model, such as that of a distribution.
     """
     loc = error["loc"]
+    kinds = {other["type"] for other in errors if len(other["loc"]) == 1}
+    if error["type"] in {"missing", "extra_forbidden"} and {"literal_error", "missing", "extra_forbidden"} <= kinds:
+        return True
     if error["type"] == "too_short":
         return any(other["loc"][: len(loc)] == loc != other["loc"] for other in errors)
     if error["type"] == "missing" and len(loc) == 1:

@@ -210,7 +210,7 @@ def test_error_names_the_closed_loop_selection(tmp_path):
     censored = {"kind": "adversarial", "inner": NEEDIEST, "users": [0]}
     with pytest.raises(ScenarioError, match=r"access: its inner\.selection 'support\.listening_models:Neediest' needs"):
         coupling.trace(scenario(access=censored), tmp_path / "run")
-    with pytest.raises(ScenarioError, match="access.selection: depends on the learners, but there are none"):
+    with pytest.raises(ScenarioError, match=r"access\.selection: depends on the learners, but there are none"):
         scenario_without_learners(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
 
 

@@ -27,6 +27,7 @@ from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, sugges
 from netfl.files.tables import UserTable, read_table
 from netfl.network.channel import Channel
 from netfl.network.layout import Layout
+from netfl.registry import kind_of
 from netfl.types import Floats, Ints, Law, ScenarioFacts
 from netfl.units import DecibelMilliwatts
 
@@ -201,6 +202,17 @@ class Measured(Channel):
         if quantity != "rsrp_dbm" and self.reference_power is not None:
             problem = f"no effect: {self.file.name} has {quantity}, not rsrp_dbm"
             raise ScenarioError([Fault("reference_power", problem, self.reference_power, "leave it out")])
+
+
+def repeated_path_loss(channels: Sequence[Channel]) -> str:
+    """Return what is wrong with a measured channel beside a path loss, which it contains already; empty if nothing."""
+    path_losses = [channel for channel in channels if channel.has_path_loss]
+    if len(path_losses) < 2 or not any(isinstance(channel, Measured) for channel in path_losses):
+        return ""
+    kinds = " and ".join(kind_of(type(channel)) for channel in path_losses)
+    return (
+        f"{kinds} contain the path loss, and their gains add up; a measured gain replaces a path loss: keep one of them"
+    )
 
 
 def read_measured(table: UserTable, places: Sequence[str]) -> MeasuredTable:
