@@ -55,7 +55,7 @@ def test_declared_value_that_does_not_exist_is_an_error():
     with pytest.raises(ScenarioError, match=r"^declare\.energy_j"):
         make(scenario=SCENARIO, declare={"energy_j": "present"})
     with pytest.raises(
-        ScenarioError, match=r"^declare\.battery_j: comes with an answer .* add 'check_in: \{\}' to declare,"
+        ScenarioError, match=r"^declare\.battery_j: comes with an answer, .* add 'check_in: \{\}' to declare,"
     ):
         make(scenario=SCENARIO, declare={"battery_j": "check_in"})
     with pytest.raises(ScenarioError, match=r"^declare\.batery_j: unknown key; did you mean 'battery_j'"):
