@@ -28,7 +28,6 @@ _NEW_KIND_STEPS = 1
 """Added distance of a section that is not written, for the choice of its kind."""
 _MOST_KIND_STEPS = 3
 """Added distance beyond which a section is not meant."""
-
 _SCALARS = {int: "number", float: "number", bool: "boolean"}
 """Form of the values of a type."""
 
@@ -188,7 +187,7 @@ def _places(section: _Section, own_path: Sequence[str], words: Sequence[str], va
 def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
     """Return the remedy that names *places*, all at one distance."""
     hints: dict[str, None] = {}  # in the order of the scenario, each once
-    own_kinds: list[str] = []
+    kinds_by_own_key: dict[str, list[str]] = {}
     kinds_by_path: dict[str, list[str]] = {}
     for place in places:
         section, key = place.section, place.key
@@ -196,7 +195,7 @@ def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
         if place.word is not None:
             hints[f"{place.word} is a value of {'.'.join((*section.path, key))}"] = None
         elif is_own and section.kind is not None:
-            own_kinds.append(section.kind)
+            kinds_by_own_key.setdefault(key, []).append(section.kind)
         elif is_own:
             hints[_own_key(section.model.model_fields[key], key)] = None
         elif not section.path:
@@ -208,8 +207,8 @@ def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
     if kinds_by_path:
         paths = [_with_kinds(path, kinds) for path, kinds in kinds_by_path.items()]
         hints[f"write it as {' or '.join(paths[:_MOST_PATHS])}"] = None
-    if own_kinds:
-        hints[f"{places[0].key} is a key of kind: {' or '.join(own_kinds)}"] = None
+    for key, kinds in kinds_by_own_key.items():
+        hints[f"{key} is a key of kind: {' or '.join(kinds)}"] = None
     return ", or ".join(hints)
 
 
