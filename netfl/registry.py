@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -278,7 +279,7 @@ class Spec(BaseModel, ABC, metaclass=_SpecClass):
             spec = handler(value)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            details = [_detail(cls, entry) for entry in errors if not _follows(entry, errors)]
+            details = [_detail(cls, entry) for entry in errors if not _follows(cls, entry, errors)]
             raise ValidationError.from_exception_data(cls.__name__, details) from None
         details = [
             to_line_error(fault)
@@ -765,12 +766,15 @@ def _form_of(part: Any) -> str:
     return {tuple: "list", Literal: "text"}.get(get_origin(bare), "number")
 
 
-def faults_of(error: ValidationError, place_remedy: Callable[[str], str] = lambda key: "") -> list[Fault]:
+def faults_of(
+    error: ValidationError, place_remedy: Callable[[str, object], str] = lambda key, value: ""
+) -> list[Fault]:
     """Return the errors that pydantic found, each with its dotted key, value and remedy.
 
     Args:
         error: pydantic's error.
-        place_remedy: remedy for a dotted key that its section does not have, and is not close to one that it has.
+        place_remedy: remedy for a dotted key that its section does not have, and is not close to one that it has, and
+            its value.
     """
     faults = []
     for entry in error.errors(include_url=False):
@@ -779,7 +783,7 @@ def faults_of(error: ValidationError, place_remedy: Callable[[str], str] = lambd
         value = None if adds_nothing or isinstance(entry["input"], Mapping | BaseModel) else entry["input"]
         remedy = str(entry.get("ctx", {}).get("remedy", ""))
         if entry["type"] == "unknown_key":
-            remedy = place_remedy(key) or remedy
+            remedy = place_remedy(key, entry["input"]) or remedy
         faults.append(Fault(key, entry["msg"].removeprefix("Value error, "), value, remedy))
     return faults
 
@@ -811,7 +815,7 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
         remedy = _list_remedy(error["input"])
     elif kind == "extra_forbidden":
         kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
-        if find_meant(str(loc[-1]), [*model.model_fields]) or str(loc[-1]).isdecimal():
+        if get_close_matches(str(loc[-1]), [*model.model_fields], cutoff=0.8) or str(loc[-1]).isdecimal():
             kind = "misspelt_key"
     elif kind == "missing" and (line := re.search(rf"^{loc[0]}: .+", example(model), re.MULTILINE)):
         remedy = f"{remedy}, such as {line[0]}"
@@ -840,7 +844,19 @@ def _for_key(key: str, known: Sequence[str]) -> str:
     return suggest(key, known)
 
 
-def _follows(error: Any, errors: Sequence[Any]) -> bool:
-    """Return whether a list is too short only because of wrong entries, which have errors of their own."""
+def _follows(model: type[Spec], error: Any, errors: Sequence[Any]) -> bool:
+    """Return whether an error follows from another one, which tells the user enough.
+
+    A list is too short because of wrong entries; a key is missing because another name of it is given; keys are missing
+    and unknown because a word states another form of the model, such as that of a distribution.
+    """
     loc = error["loc"]
-    return error["type"] == "too_short" and any(other["loc"][: len(loc)] == loc != other["loc"] for other in errors)
+    kinds = {other["type"] for other in errors if len(other["loc"]) == 1}
+    if error["type"] in {"missing", "extra_forbidden"} and {"literal_error", "missing", "extra_forbidden"} <= kinds:
+        return True
+    if error["type"] == "too_short":
+        return any(other["loc"][: len(loc)] == loc != other["loc"] for other in errors)
+    if error["type"] == "missing" and len(loc) == 1:
+        unknown = [str(other["loc"][0]) for other in errors if other["type"] == "extra_forbidden"]
+        return any(find_meant(key, [*model.model_fields]) == loc[0] for key in unknown)
+    return False

@@ -24,6 +24,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "frequency_of_the_test": ("every",), "eval_every": ("every",), "dtype": ("precision",),
     "events": ("record",), "save": ("checkpoint", "record"), "logging": ("record",), "grid": ("sweep",),
     "search": ("sweep",),
+    "user": ("users",), "users": ("devices", "placement"), "path": ("file",), "filename": ("file",),
     # learners
     "learning_rate": ("lr",), "local_lr": ("lr",), "client_lr": ("lr",), "step_size": ("lr",), "eta": ("lr",),
     "global_lr": ("server_lr",), "server_learning_rate": ("server_lr",), "eta_g": ("server_lr",),
@@ -64,7 +65,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "compression_down": ("assumed_compression_down", "codec_down"), "sparsification": ("top_k", "codec"),
     "topk": ("top_k",), "randk": ("rand_k",), "random_k": ("rand_k",), "signsgd": ("sign",), "sign_sgd": ("sign",),
     "fp16": ("float16",), "half": ("float16",), "bf16": ("bfloat16",), "terngrad": ("qsgd",),
-    "bits": ("bits_per_parameter",),
+    "bits": ("bits_per_parameter",), "levels": ("bits_per_parameter",), "ratio": ("share",), "sparsity": ("share",),
+    "density": ("share",),
     # networks
     "wireless": ("network",), "lte": ("mcs",), "5g": ("mcs",), "nr": ("mcs",), "4g": ("mcs",),
     "cellular": ("mcs",), "wifi": ("csma_ca",), "wi_fi": ("csma_ca",), "wlan": ("csma_ca",),
@@ -74,6 +76,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "pf": ("proportional_fair",), "rr": ("round_robin",), "max_ci": ("max_snr",), "access_point": ("towers",),
     "base_stations": ("towers",), "gateways": ("towers",), "gnbs": ("towers",), "cells": ("towers",),
     "tx_power": ("power",), "txpower": ("power",), "transmit_power": ("power",), "snr": ("threshold",),
+    "sinr": ("threshold",), "sir": ("margin",), "threshold": ("margin",), "capture_threshold": ("margin",),
     "bw": ("bandwidth",), "carrier": ("frequency",), "carrier_frequency": ("frequency",), "fc": ("frequency",),
     "freq": ("frequency",), "data_rate": ("rate",), "datarate": ("rate",), "bitrate": ("rate",),
     "throughput": ("rate",), "latency": ("delay",), "propagation_delay": ("delay",), "noise": ("noise_figure",),
@@ -91,8 +94,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "retransmissions": ("max_attempts",), "retries": ("max_attempts",), "max_retries": ("max_attempts",),
     "slot_time": ("slot",), "sf": ("spreading_factor",), "spreading": ("spreading_factor",),
     "max_staleness": ("staleness",), "update_bits": ("update_size",), "model_size": ("update_size",),
-    "k": ("data",), "n": ("total",), "parity": ("total",),
-    "packet_size": ("mtu", "size"), "interval": ("every",), "buffer_size": ("capacity",),
+    "k": ("data",), "n": ("total",), "parity": ("total",), "transmit": ("per_bit",),
+    "packet_size": ("mtu", "size"), "interval": ("every",), "every": ("time", "rounds"), "buffer_size": ("capacity",),
 }  # fmt: skip
 """Word in lower case, with ``_`` for spaces and dashes → words of scenarios for the same, the likeliest first."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -72,21 +72,33 @@ class WithSelection(Access):
 
     def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield the errors of values that the selection observes, and of the learner that answers it."""
-        yield from self._age_faults(self.selection.ages, "selection.observe")
-        yield from self._unused_faults()
+        unused = self._unused_values
+        for fault in self._age_faults(self.selection.ages, "selection.observe"):
+            if fault.key.rpartition(".")[2] not in unused:
+                yield fault
+        yield from self._unused_faults(unused)
+        if self.info.is_closed_loop and not (facts.trained or facts.learners):
+            part = next(iter(self.closed_loop_parts))
+            yield Fault(part, "depends on the learners, but there are none", None, "add data, a model and learners")
+            return
         if self.selection.needs_sample_counts and facts.classes is None:
             yield Fault("selection", "depends on the users' amounts of data, but there are no data", remedy="add data")
         yield from self._learner_faults(facts)
 
-    def _unused_faults(self) -> Iterator[Fault]:
-        """Yield values that the scenario observes, but the selection does not use."""
+    @property
+    def _unused_values(self) -> list[str]:
+        """Names of the values that the scenario observes, but the selection does not use."""
+        used = {*self.selection.observes, *self.selection.can_observe}
+        return [name for name in self.selection.observe.ages if name not in used]
+
+    def _unused_faults(self, unused: Sequence[str]) -> Iterator[Fault]:
+        """Yield the errors of these *unused* values."""
         used = {*self.selection.observes, *self.selection.can_observe}
         remedy = "leave it out"
         if used:
             remedy = f"leave it out, or observe {' or '.join(sorted(used))}"
-        for name in self.selection.observe.ages:
-            if name not in used:
-                yield Fault(f"selection.observe.{name}", "has no effect: this selection does not use it", None, remedy)
+        for name in unused:
+            yield Fault(f"selection.observe.{name}", "has no effect: this selection does not use it", None, remedy)
 
     def _learner_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect."""
@@ -95,10 +107,8 @@ class WithSelection(Access):
         elif self.learner is None and len(facts.learners) > 1:
             problem = "several learners are given, but none is named"
             yield Fault("learner", problem, remedy=f"name one of {', '.join(facts.learners)}; all share its trace")
-        elif self.learner is not None and self.learner not in facts.learners:
+        elif self.learner is not None and facts.learners and self.learner not in facts.learners:
             yield Fault("learner", "no such learner", self.learner, suggest(self.learner, [*facts.learners]))
-        elif not facts.learners:
-            yield Fault("", "the access depends on the learners, but there are none", remedy="add learners")
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
         yield from super().warnings(context)

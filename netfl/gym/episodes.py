@@ -139,6 +139,14 @@ class EpisodeSimulation(Simulation):
         super().__init__(scenario, seed=seed, learning=learning, history=history, observe=observe)
 
 
+def _of_declare(fault: Fault) -> Fault:
+    """Return an error of the argument ``observe`` of a simulation as one of ``declare`` of an environment."""
+    argument, dot, value = fault.key.partition(".")
+    if argument != "observe":
+        return fault
+    return replace(fault, key=f"declare{dot}{value}", remedy=fault.remedy.replace(" to observe,", " to declare,"))
+
+
 @dataclass(frozen=True)
 class Episodes:
     """Source of the simulations of an environment.
@@ -161,7 +169,12 @@ class Episodes:
         Raises:
             ScenarioError: the scenario cannot be simulated round by round.
         """
-        return EpisodeSimulation(self.scenario, seed, learning=self.learning, record=self.record, observe=self.declared)
+        try:
+            return EpisodeSimulation(
+                self.scenario, seed, learning=self.learning, record=self.record, observe=self.declared
+            )
+        except ScenarioError as error:
+            raise ScenarioError([_of_declare(fault) for fault in error.faults]) from None
 
     def with_fixed_data(self) -> Episodes:
         """Return episodes in which all users hold the examples that they have with the seed of the scenario."""

@@ -88,7 +88,11 @@ class FcdFile(Spec):
             self._check_ids(ids)
         if len(ids) != users:
             problem = f"{len(ids)} {self.elements}s for {users} users"
-            remedy = f"set users: {len(ids)}, or choose {users} of them by ids"
+            remedy = f"set users: {len(ids)}"
+            if len(ids) > users and self.ids is None:
+                remedy += f", or choose {users} of them by ids"
+            elif self.ids is not None:
+                remedy += f", or give {users} ids"
             raise ScenarioError([Fault(key, problem, None, remedy)])
         return ids
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.network.channel._measured import repeated_path_loss
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counterfactual import NO_EXEMPTIONS
 from netfl.network.counterfactual.connection import UninterruptedConnection
@@ -183,6 +184,9 @@ def _reach_faults(
         "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs; "
         "or set unreachable: keep"
     )
+    repeated = repeated_path_loss(spec.channel)
+    if repeated:
+        remedy = repeated
     uplink_snr_db = best_snr_db
     if shares is not None:
         with np.errstate(divide="ignore"):  # a share may be as small as needed

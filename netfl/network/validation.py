@@ -323,6 +323,7 @@ def _radio_faults(spec: NetworkSpec) -> Iterator[Fault]:
                 radio,
                 ["noise_figure"],
                 "beside radio.tower.noise_figure and without a downlink, on which alone users receive",
+                "leave it out, or give the downlink",
                 prefix="radio.",
             )
         return

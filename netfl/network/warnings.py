@@ -10,7 +10,7 @@ import numpy as np
 
 from netfl.network.build import build_layout, compute_streams, open_budget
 from netfl.network.channel._fading import carriers_hz, with_carrier
-from netfl.network.channel._measured import Measured
+from netfl.network.channel._measured import repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
@@ -187,13 +187,9 @@ def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout, deadl
 
 def _repeated_path_loss(spec: NetworkSpec) -> Iterator[str]:
     """Measured channels beside a path loss, which they contain already."""
-    path_losses = [channel for channel in spec.channel if channel.has_path_loss]
-    if len(path_losses) > 1 and any(isinstance(channel, Measured) for channel in path_losses):
-        kinds = " and ".join(kind_of(type(channel)) for channel in path_losses)
-        yield (
-            f"access.channel: {kinds} contain the path loss, and their gains add up; a measured gain replaces a path "
-            "loss: keep one of them"
-        )
+    repeated = repeated_path_loss(spec.channel)
+    if repeated:
+        yield f"access.channel: {repeated}"
 
 
 def _latest_end_s(context: AccessContext, longest_round_s: float) -> float:

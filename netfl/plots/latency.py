@@ -24,6 +24,8 @@ MAX_BOXES = 60
 
 MAX_BARS = 24
 """Maximum number of cells and links in a plot of utilisation."""
+_LEGEND_WIDTH, _LINE_WIDTH = 100, 8
+"""Characters that fit beside each other in a legend, and those whose place a line before a name takes."""
 
 
 def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -60,7 +62,9 @@ def distributions(
     if lines:
         style.set_logarithmic(ax, "x")
     if len(parts) > 1:
-        style.line_legend(ax, lines, loc="lower right")
+        columns = max(1, _LEGEND_WIDTH // (_LINE_WIDTH + max(map(len, lines), default=0)))
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
+        style.line_legend(ax, lines, **above)  # a curve may be anywhere within the axes
     ax.set(xlabel=f"{xlabel} ({unit_name})", ylabel="share with at most this (%)", ylim=(-2, 102))
     return ax
 

@@ -168,8 +168,8 @@ def _draw_scale(ax: Axes, length: float, unit: str) -> None:
     (west, east), (south, north) = ax.get_xlim(), ax.get_ylim()
     left, bottom = west + 0.03 * (east - west), south + 0.035 * (north - south)
     ax.plot([left, left + length], [bottom, bottom], color=style.INK, linewidth=2.0, solid_capstyle="butt")
-    text = f" {length:g} {unit}"
-    ax.text(left + length, bottom, text, va="center", fontsize=_NUMBER_SIZE)
+    right = left + length + 0.015 * (east - west)
+    ax.text(right, bottom, f"{length:g} {unit}", va="center", fontsize=_NUMBER_SIZE)
 
 
 def _bars(spans: pd.DataFrame, unit: float, hue: str) -> PolyCollection:

@@ -19,6 +19,8 @@ _HUGE = 1e6
 _MAX_SETTING = 24
 """Maximum number of characters of a scenario value."""
 
+_ROUNDING = 1e-9
+"""Half width of an interval, relative to its mean, up to which it comes from the rounding of sums."""
 _SHOWN_FAILURES = 100
 """Failed attempts in a row below which none are reported."""
 
@@ -210,11 +212,13 @@ def format_parts(
 
     >>> format_parts("delay_mean_s", 0.0123, 0.0004), format_parts("delay_p99_s", 1.2, like=0.01)
     (('12.30', '0.40', 'ms'), ('1 200', '', 'ms'))
+    >>> format_parts("energy_max_J", 0.06, 6e-13)
+    ('60', '', 'mJ')
     """
     if value is None or not math.isfinite(value):
         return "–", "", ""
     scale, unit = unit_of(name, value if like is None else like)
-    if half is None or not math.isfinite(half) or not half > 1e-12 * abs(value):
+    if half is None or not math.isfinite(half) or not half > _ROUNDING * abs(value):
         return _plain(value / scale), "", unit
     digits = min(9, max(0, 1 - math.floor(math.log10(half / scale))))
     return _grouped(value / scale, digits), _grouped(half / scale, digits), unit

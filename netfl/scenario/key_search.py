@@ -4,77 +4,285 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from netfl.registry import FamilyMember, Spec, find_model, kind_of, list_kinds
+from pydantic.fields import FieldInfo
+
+from netfl.registry import FamilyMember, Spec, find_model, list_kinds
 from netfl.synonyms import meanings
 
 _MOST_PATHS = 3
 """Number of paths that a remedy names."""
+_MOST_KINDS = 3
+"""Number of kinds that a remedy names with a path; a key that more kinds have needs no kind."""
+_MOST_CHARACTERS = 80
+"""Length of the meaning of a key up to which a remedy gives it."""
+_OTHER_KIND_STEPS = 2
+"""Added distance of a section of another kind than the written one: as far as the section beside it."""
+_NEW_KIND_STEPS = 1
+"""Added distance of a section that is not written, for the choice of its kind."""
+_MOST_KIND_STEPS = 3
+"""Added distance beyond which a section is not meant."""
+_SCALARS = {int: "number", float: "number", bool: "boolean"}
+"""Form of the values of a type."""
 
 
-def place_remedy(key: str, root: type[Spec]) -> str:
-    """Return where a scenario has the last part of the dotted *key*, or its synonym, as a remedy; empty if nowhere.
+def place_remedy(key: str, root: type[Spec], value: object = None, data: Mapping[str, Any] | None = None) -> str:
+    """Return where the scenario *data* may have the last part of the dotted *key*, or its synonym, as a remedy.
 
-    >>> from netfl.scenario.scenario import Scenario
-    >>> place_remedy("mac", Scenario), place_remedy("access.learning_rate", Scenario), place_remedy("none", Scenario)
-    ('write it as access.mac', 'write it as learners.NAME.lr', '')
-    >>> place_remedy("access.topology.spacing", Scenario)
-    'spacing is a key of kind: grid'
-    """
-    section, _, name = key.rpartition(".")
-    for word in meanings(name):
-        found = find_paths(word, root)
-        paths = [path for path in found if not path.startswith("sweep.")]  # which has keys of other sections
-        for path in paths:
-            if re.fullmatch(_pattern(path), f"{section}.{word}"):
-                return f"{word} is a key of kind: {' or '.join(found[path])}"
-        if section and paths == [name]:
-            return f"{name} is a key of the scenario itself, beside {section.partition('.')[0]}"
-        if len(paths) == 1 or (paths and not section):  # from inside a section, several others are no hint
-            return f"write it as {' or '.join(paths[:_MOST_PATHS])}"
-    return ""
+    The nearest place in the tree of sections is meant, counted in steps up and down from the section of the key.  One
+    step farther is each of: a synonym, a key that holds values of another form, and a section that is not written and
+    needs a kind.  A section of another kind than the written one is two steps farther.  Of places at one distance, the
+    likest name comes first, then a section that is written.
 
-
-def _pattern(path: str) -> str:
-    """Return the regular expression of the keys for which *path* stands."""
-    return re.escape(path).replace("NAME", "[^.]+").replace(r"\.0\.", r"\.[0-9]+\.")
-
-
-def find_paths(key: str, root: type[Spec]) -> Mapping[str, Sequence[str]]:
-    """Return the dotted paths at which a model below *root* has the field *key*, of those at the least depth.
-
-    ``NAME`` stands for a name that the user chooses.  An entry of a list has the number 0.
+    Args:
+        key: the dotted key that its section does not have.
+        root: the model of a scenario.
+        value: the value of the key.
+        data: the scenario as written.
 
     Returns:
-        path → the kinds of the models that have the field there.
+        The remedy; empty if there is no such place.
+
+    >>> from netfl.scenario.scenario import Scenario
+    >>> network = {"access": {"kind": "network"}}
+    >>> place_remedy("mac", Scenario, data=network), place_remedy("access.fast", Scenario, data=network)
+    ('write it as access.mac', '')
+    >>> place_remedy("access.learning_rate", Scenario, data=network)
+    'write it as learners.NAME.lr'
+    >>> place_remedy("access.topology.spacing", Scenario, data=network | {"access": {"topology": {"kind": "star"}}})
+    'spacing is a key of kind: grid'
     """
-    models: list[tuple[str, type[Spec]]] = [("", root)]
-    searched: set[type[Spec]] = set()
-    while models:
-        kinds: dict[str, list[str]] = {}
-        for path, model in models:
-            if key in model.model_fields:
-                kinds.setdefault(f"{path}{key}", []).append(kind_of(model))
-        if kinds:
-            return kinds
-        searched |= {model for _, model in models}
-        below = [
-            (f"{path}{name}{suffix}.", part)
-            for path, model in models
-            for name, field in model.model_fields.items()
-            for suffix, part in _models(field.annotation, field.metadata)
-        ]
-        models = [(path, model) for path, model in dict.fromkeys(below) if model not in searched]
-    return {}
+    parts, name = key.split(".")[:-1], key.rpartition(".")[2]
+    sections = [*_sections(_Section((), root, (data or {},)))]
+    own_path = next((section.path for section in sections if _stands_for(section.path, parts)), None)
+    if own_path is None:
+        return ""
+    places = [place for section in sections for place in _places(section, own_path, meanings(name), value)]
+    if not places:
+        return ""
+    nearest = min(place.rank for place in places)
+    return _remedy([place for place in places if place.rank == nearest], own_path)
 
 
-def _models(annotation: Any, metadata: Sequence[Any] = ()) -> Iterator[tuple[str, type[Spec]]]:
-    """Yield the models that a field of a type may hold, each with the keys between, such as ``.NAME``."""
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A model at a place of the scenario."""
+
+    path: tuple[str, ...]
+    """Keys of the sections from the top to this one; ``channel.0`` is an entry of a list, ``learners.NAME`` one of a
+    mapping whose names the user chooses."""
+    model: type[Spec]
+    values: tuple[Any, ...]
+    """What the scenario has at this place."""
+    kind: str | None = None
+    """Kind that this model has in its family, if the scenario has no model of this kind here."""
+    kind_steps: int = 0
+    """Added distance for sections on the path that are written with another kind, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A key that may be meant."""
+
+    rank: tuple[int, int, bool]
+    """The distance, the likeness of the word (0 is the word itself), and whether the section is not written."""
+    section: _Section
+    key: str
+    word: str | None = None
+    """The value to give to the key, if the user wrote a value as a key."""
+
+
+def _sections(section: _Section, above: frozenset[type[Spec]] = frozenset()) -> Iterator[_Section]:
+    """Yield *section* and all sections below; a model inside itself is left out."""
+    yield section
+    above |= {section.model}
+    for name, parts in _parts(section.model).items():
+        if name == "sweep" and not section.path:  # it has keys of other sections
+            continue
+        written = [value[name] for value in section.values if isinstance(value, Mapping) and name in value]
+        for suffix, model, kind in parts:
+            if model in above:
+                continue
+            values = tuple(_entries(written, suffix))
+            path = (*section.path, f"{name}{suffix}")
+            if kind is None:
+                yield from _sections(_Section(path, model, values, kind_steps=section.kind_steps), above)
+                continue
+            of_kind = tuple(value for value in values if _kind_written(value) == kind)
+            kind_steps = section.kind_steps
+            if not of_kind:
+                kind_steps += _OTHER_KIND_STEPS if any(map(_kind_written, values)) else _NEW_KIND_STEPS
+            if kind_steps <= _MOST_KIND_STEPS:
+                part = _Section(path, model, of_kind, None if of_kind else kind, kind_steps)
+                yield from _sections(part, above)
+
+
+@cache
+def _parts(model: type[Spec]) -> Mapping[str, Sequence[tuple[str, type[Spec], str | None]]]:
+    """Return the models that each field of *model* may hold; see `_models`."""
+    return {name: [*_models(field.annotation, field.metadata)] for name, field in model.model_fields.items()}
+
+
+def _entries(values: Iterable[Any], suffix: str) -> Iterator[Any]:
+    """Yield the models that *values* of a field have where its *suffix* leads, such as the entries of lists."""
+    for value in values:
+        if suffix == "":
+            yield value
+        elif isinstance(value, Mapping) and suffix.startswith(".NAME"):
+            yield from value.values()
+        elif isinstance(value, list | tuple):
+            yield from value
+        else:
+            yield value
+
+
+def _kind_written(value: Any) -> str | None:
+    """Return the kind of a written model, if any."""
+    kind = value.get("kind") if isinstance(value, Mapping) else value
+    return kind if isinstance(kind, str) else None
+
+
+def _stands_for(path: Sequence[str], parts: Sequence[str]) -> bool:
+    """Return whether the *parts* of a key are those of *path*, with the user's names and numbers in their places."""
+    keys = ".".join(path).split(".") if path else []
+    return len(keys) == len(parts) and all(
+        key in {part, "NAME"} or (key == "0" and part.isdecimal()) for key, part in zip(keys, parts, strict=True)
+    )
+
+
+def _distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the number of steps between two sections, up to the one that holds both and down again."""
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return len(one) + len(other) - 2 * shared
+
+
+def _places(section: _Section, own_path: Sequence[str], words: Sequence[str], value: object) -> Iterator[_Place]:
+    """Yield the keys of *section* that have one of *words* as their name, or take one as their value.
+
+    Kinds and other words are meant as values only if the key is in the section of the mistake or in the one above it,
+    as in ``mac: {fdma: {}}``.
+    """
+    steps = _distance(own_path, section.path)
+    distance = steps + section.kind_steps
+    is_new = not section.values
+    for likeness, word in enumerate(words):
+        is_synonym = likeness > 0
+        field = section.model.model_fields.get(word)
+        if field is not None:
+            misfits = is_synonym + (not _can_hold(field, value))
+            yield _Place((distance + misfits, likeness, is_new), section, word)
+        if section.path == tuple(own_path)[: len(section.path)] and steps <= 1:
+            for name, other in section.model.model_fields.items():
+                if word in _value_words(other.annotation, other.metadata):
+                    rank = (distance + is_synonym + _OTHER_KIND_STEPS, likeness, is_new)
+                    yield _Place(rank, section, name, word)
+
+
+def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
+    """Return the remedy that names *places*, all at one distance."""
+    hints: dict[str, None] = {}  # in the order of the scenario, each once
+    kinds_by_own_key: dict[str, list[str]] = {}
+    kinds_by_path: dict[str, list[str]] = {}
+    for place in places:
+        section, key = place.section, place.key
+        is_own = section.path == tuple(own_path)
+        if place.word is not None:
+            hints[f"{place.word} is a value of {'.'.join((*section.path, key))}"] = None
+        elif is_own and section.kind is not None:
+            kinds_by_own_key.setdefault(key, []).append(section.kind)
+        elif is_own:
+            hints[_own_key(section.model.model_fields[key], key)] = None
+        elif not section.path:
+            hints[f"{key} is a key of the scenario itself, beside {own_path[0].partition('.')[0]}"] = None
+        else:
+            kinds = kinds_by_path.setdefault(".".join((*section.path, key)), [])
+            if section.kind is not None:
+                kinds.append(section.kind)
+    if kinds_by_path:
+        paths = [_with_kinds(path, kinds) for path, kinds in kinds_by_path.items()]
+        hints[f"write it as {' or '.join(paths[:_MOST_PATHS])}"] = None
+    for key, kinds in kinds_by_own_key.items():
+        hints[f"{key} is a key of kind: {' or '.join(kinds)}"] = None
+    return ", or ".join(hints)
+
+
+def _own_key(field: FieldInfo, key: str) -> str:
+    """Return the hint to a key of the same section under another name, with what it means."""
+    meaning = re.split(r"[.;] ", " ".join((field.description or "").split()) + " ")[0].replace("``", "")
+    shown = f" ({meaning})" if 0 < len(meaning) <= _MOST_CHARACTERS else ""
+    return f"did you mean '{key}'?{shown}"
+
+
+def _with_kinds(path: str, kinds: Sequence[str]) -> str:
+    """Return a path with the kinds that its section needs, if only a few kinds have the key."""
+    if not 0 < len(kinds) <= _MOST_KINDS:
+        return path
+    return f"{path} ({path.rpartition('.')[0]}.kind: {' or '.join(kinds)})"
+
+
+def _can_hold(field: FieldInfo, value: object) -> bool:
+    """Return whether a field may hold a value of this form."""
+    if value is None:
+        return True
+    fitting = {"number", "other"}
+    if isinstance(value, Mapping):
+        fitting = {"mapping"}
+    elif isinstance(value, str):  # such as a kind, or 14 dBm for a number
+        fitting = {"kind", "number", "other"}
+    elif isinstance(value, bool):
+        fitting = {"boolean", "other"}
+    elif isinstance(value, list | tuple):
+        fitting = {"list", "other"}
+    return not fitting.isdisjoint(_forms(field.annotation, field.metadata))
+
+
+def _forms(annotation: Any, metadata: Sequence[Any] = ()) -> set[str]:
+    """Return the forms of the values of a type, and for a list those of its entries, too: one may stand for the list.
+
+    They are ``mapping``, ``list``, ``number``, ``boolean``, ``kind`` for a member of a family, and ``other``.
+    """
     if any(isinstance(mark, FamilyMember) for mark in metadata):
-        yield from (("", find_model(annotation, kind)) for kind in list_kinds(annotation))
+        return {"mapping", "kind"}
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _forms(parts[0], parts[1:])
+    if origin in {Union, UnionType}:
+        return {form for part in parts if part is not type(None) for form in _forms(part)}
+    if origin is tuple:
+        return {"list", *_forms(parts[0])}
+    bare = origin or annotation
+    if inspect.isclass(bare) and issubclass(bare, Mapping | Spec):
+        return {"mapping"}
+    return {_SCALARS.get(bare, "other")}
+
+
+def _value_words(annotation: Any, metadata: Sequence[Any] = ()) -> Sequence[str]:
+    """Return the words that a field of a type takes: the kinds of a family, or those of a ``Literal``."""
+    if any(isinstance(mark, FamilyMember) for mark in metadata):
+        return list_kinds(annotation)
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _value_words(parts[0], parts[1:])
+    if origin is Literal:
+        return [part for part in parts if isinstance(part, str)]
+    if origin in {Union, UnionType, tuple}:
+        return [word for part in parts for word in _value_words(part)]
+    return []
+
+
+def _models(annotation: Any, metadata: Sequence[Any] = ()) -> Iterator[tuple[str, type[Spec], str | None]]:
+    """Yield the models that a field of a type may hold, each with the keys between, such as ``.NAME``, and its kind.
+
+    Models that are no members of a family have no kind.
+    """
+    if any(isinstance(mark, FamilyMember) for mark in metadata):
+        yield from (("", find_model(annotation, kind), kind) for kind in list_kinds(annotation))
         return
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -83,8 +291,8 @@ def _models(annotation: Any, metadata: Sequence[Any] = ()) -> Iterator[tuple[str
         for part in parts:
             yield from _models(part)
     elif origin is tuple:
-        yield from ((f".0{suffix}", model) for suffix, model in _models(parts[0]))
+        yield from ((f".0{suffix}", model, kind) for suffix, model, kind in _models(parts[0]))
     elif inspect.isclass(origin) and issubclass(origin, Mapping):
-        yield from ((f".NAME{suffix}", model) for suffix, model in _models(parts[1]))
+        yield from ((f".NAME{suffix}", model, kind) for suffix, model, kind in _models(parts[1]))
     elif inspect.isclass(annotation) and issubclass(annotation, Spec):
-        yield "", annotation
+        yield "", annotation, None

@@ -350,7 +350,7 @@ def validate(document: ScenarioDocument) -> Scenario:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
         faults = [
-            *faults_of(error, lambda key: place_remedy(key, Scenario)),
+            *faults_of(error, lambda key, value: place_remedy(key, Scenario, value, document.data)),
             *cross_faults(*_usable_parts(document.data)),
         ]
         raise ScenarioError(document.located(faults)) from None

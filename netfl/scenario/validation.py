@@ -81,7 +81,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         [fault for name, part in parts.items() for fault in nested_faults(part, name, possible_facts)]
         for possible_facts in _possible(facts, unread)
     ]
-    yield from (fault for fault in cases[0] if all(fault in others for others in cases[1:]))
+    yield from _once_per_file(fault for fault in cases[0] if all(fault in others for others in cases[1:]))
 
 
 def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
@@ -215,7 +215,9 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
             "give compute.samples",
         )
     needs = "the users' labels" if access.info.needs_label_mix else "how much data users hold"
-    if (access.info.needs_label_mix or access.info.needs_sample_counts) and "partition" not in present:
+    is_told = access.info.has_selection and "data" not in present  # the selection or the allocation has an error then
+    needs_counts = access.info.needs_sample_counts and not is_told
+    if (access.info.needs_label_mix or needs_counts) and "partition" not in present:
         yield Fault("partition", f"missing; this access depends on {needs}", None, "add data and partition")
     if parts["partition"] is not None:
         yield from _order_faults(access, parts["partition"].ranking_source)
@@ -378,6 +380,19 @@ def unusual_values(part: object, key: str = "") -> Iterator[Fault]:
         for value in values:
             if isinstance(value, float) and (doubt := unit.doubt(value)):
                 yield Fault(below, f"{doubt} ({value:g} {unit.symbol}), which is unusual", None, "check its unit")
+
+
+def _once_per_file(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Yield the errors of a file that several models read only for the first of them."""
+    found: set[tuple[str, str, str, str]] = set()
+    for fault in faults:
+        key = fault.key.rpartition(".")[2]
+        if key in {"file", "ids"}:
+            error = (key, fault.problem, str(fault.value), fault.remedy)
+            if error in found:
+                continue
+            found.add(error)
+        yield fault
 
 
 def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -258,7 +258,6 @@ def test_check_reports_errors_of_all_files(folder):
     assert "good.yaml: valid" in output
     assert [line.split(":")[0] for line in output.splitlines() if ".yaml" in line and "good" not in line] == [
         "one.yaml",
-        "one.yaml",
         "two.yaml",
         "no.yaml",
     ]

@@ -52,5 +52,11 @@ def test_value_that_is_not_declared_is_an_error():
 
 
 def test_declared_value_that_does_not_exist_is_an_error():
-    with pytest.raises(ScenarioError, match=r"observe\.energy_j"):
+    with pytest.raises(ScenarioError, match=r"^declare\.energy_j"):
         make(scenario=SCENARIO, declare={"energy_j": "present"})
+    with pytest.raises(
+        ScenarioError, match=r"^declare\.battery_j: comes with an answer, .* add 'check_in: \{\}' to declare,"
+    ):
+        make(scenario=SCENARIO, declare={"battery_j": "check_in"})
+    with pytest.raises(ScenarioError, match=r"^declare\.batery_j: unknown key; did you mean 'battery_j'"):
+        make(scenario=SCENARIO, declare={"batery_j": "present"})

@@ -186,7 +186,7 @@ def test_a_map_has_a_scale_bar():
     users = USERS.assign(x_m=[0.0, 4000.0, 0.0, 1000.0], y_m=[0.0, 0.0, 1000.0, 500.0])
     ax = drawn(network.user_map(users, "delivered", "deliveries"))
     assert np.ptp(ax.lines[0].get_xdata()) == pytest.approx(1.0)
-    assert ax.texts[-1].get_text() == " 1 km"
+    assert ax.texts[-1].get_text() == "1 km"
     assert ax.lines[0].get_ydata()[0] < 0.0, "below all users"
 
 

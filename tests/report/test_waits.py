@@ -146,6 +146,12 @@ def test_distribution_includes_zero_delays():
     assert list(share) == pytest.approx([60, 80, 100])
 
 
+def test_the_legend_of_distributions_hides_no_curve():
+    ax = latency.distributions({name: pd.Series([1.0, 2.0]) for name in ("first part of the delay", "second part")})
+    ax.figure.draw_without_rendering()
+    assert ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1
+
+
 def test_cell_may_have_any_name():
     table = pd.DataFrame(
         {"replica": 0, "part": ["tower:Baden-Baden", "tower:0-server", "tower:A-router:B-C"], "share": [0.5, 0.3, 0.1]}

@@ -72,6 +72,11 @@ def test_the_terminal_and_the_report_name_the_codec_and_the_share(run):
         assert "Encoded: updates by qsgd (bits_per_parameter: 4), " in text
 
 
+def test_the_report_says_if_no_part_was_lost(run, monkeypatch):
+    monkeypatch.setattr(RunData, "lost_share", 0.0)
+    assert "All delivered updates arrived whole." in summary_text.run_summary(RunData(run))
+
+
 def test_the_codec_is_billed_as_it_is_stated(run):
     """A logistic model of two features and two classes has 6 parameters: 32 bits for the norm, 4 for each."""
     assert "56 bits (29.2 % of 192)" in run.manifest["codecs"]

@@ -1,12 +1,16 @@
 """Remedies of errors in scenarios: words of other programs, keys in the wrong section, and forms of values."""
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml
 from support.error_messages import assert_messages
 
 from netfl import load
 from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, list_kinds
-from netfl.scenario.key_search import find_paths, place_remedy
+from netfl.scenario.key_search import place_remedy
 from netfl.scenario.scenario import Scenario
 from netfl.synonyms import SYNONYMS, normalised
 
@@ -37,6 +41,7 @@ access:
   broadcast_rate: 1e5
   round: {kind: first, m: 1}
 """
+NETWORK_DATA = {"access": {"kind": "network"}}
 
 
 def check(text, pattern):
@@ -124,7 +129,110 @@ def test_network(old, new, pattern):
 )
 @pytest.mark.parametrize("section", ["", "data."])
 def test_misplaced_key_is_found_in_the_models(key, section, place):
-    assert place_remedy(section + key, Scenario) == f"write it as {place}"
+    assert place_remedy(section + key, Scenario, data=NETWORK_DATA) == f"write it as {place}"
+
+
+BAND = yaml.safe_load(NETWORK) | {"learners": {"a": {"aggregation": "average"}}, "partition": "iid"}
+BAND["access"] |= {
+    "mac": {"kind": "fdma"},
+    "reception": {"kind": "shannon"},
+    "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "devices": {"weak": {"power": "10 dBm"}}},
+    "compute": {"devices": {"weak": {"speed": 10}}},
+    "energy": {"idle": "1 mW", "transmit": "1 W"},
+    "round": {"kind": "first", "m": 1},
+    "selection": {"kind": "uniform", "m": 2},
+}
+"""A network whose users share a band, with radios and energy by class."""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "remedy"),
+    [
+        # below the section of the key
+        ("access.loss", "erase", "write it as access.transport.loss"),
+        ("access.fec", {"data": 2, "total": 3}, "write it as access.transport.fec"),
+        ("access.retries", 1, "write it as access.transport.arq.retries"),
+        ("access.power", "14 dBm", "write it as access.radio.power"),
+        ("access.bandwidth", "1 MHz", "write it as access.radio.bandwidth"),
+        ("access.shares", [1], "write it as access.mac.shares"),
+        ("access.gap", 2, "write it as access.reception.gap"),
+        ("access.radius", "1 km", "write it as access.topology.radius"),
+        ("access.m", 2, "write it as access.selection.m or access.round.m"),
+        ("access.deadline", "3 s", "write it as access.round.deadline"),
+        ("access.speed", 10, "write it as access.compute.speed"),
+        (
+            "access.devices",
+            {"weak": {"power": 1}},
+            "write it as access.radio.devices or access.compute.devices or access.energy.devices",
+        ),
+        ("access.selection.observe.airtime", "1 ms", "write it as access.selection.observe.check_in.airtime"),
+        ("access.selection.check_in", {"airtime": 1}, "write it as access.selection.observe.check_in"),
+        ("access.selection.battery_j", True, "write it as access.selection.observe.battery_j"),
+        # beside the section, and above it
+        ("access.transport.fec.loss", "erase", "write it as access.transport.loss"),
+        ("access.mac.bandwidth", "1 MHz", "write it as access.radio.bandwidth"),
+        ("access.mac.power", "14 dBm", "write it as access.radio.power"),
+        ("access.mac.gap", 2, "write it as access.reception.gap"),
+        ("access.topology.power", "14 dBm", "write it as access.radio.power"),
+        ("access.reception.power", "14 dBm", "write it as access.radio.power"),
+        ("access.reception.noise_figure", "3 dB", "write it as access.radio.noise_figure"),
+        ("access.radio.gap", 2, "write it as access.reception.gap"),
+        ("access.radio.frequency", "1 GHz", "write it as access.channel.0.frequency or access.compute.frequency"),
+        ("access.channel.0.power", "14 dBm", "write it as access.radio.power"),
+        ("access.compute.transmit", "1 W", "write it as access.energy.transmit"),
+        ("access.allocation.shares", [1], "write it as access.mac.shares"),
+        ("access.round.staleness", 2, "write it as access.staleness"),
+        ("access.round.selection", "all", "write it as access.selection"),
+        ("access.selection.deadline", "3 s", "write it as access.round.deadline"),
+        ("learners.a.selection", "all", "write it as access.selection"),
+        ("learners.a.weights", [1], "write it as learners.NAME.aggregation.weights"),
+        ("access.codec", "sign", "codec is a key of the scenario itself, beside access"),
+        ("access.radio.users", 3, "users is a key of the scenario itself, beside access"),
+        ("lr", 0.1, "write it as learners.NAME.lr"),
+        ("observe", {"age": True}, "write it as access.selection.observe"),
+        # in another kind
+        ("access.spreading_factor", 7, "write it as access.mac.spreading_factor (access.mac.kind: lorawan)"),
+        (
+            "access.channel.0.coherence",
+            1,
+            "coherence is a key of kind: lognormal_shadowing or nakagami or rayleigh or rician",
+        ),
+        ("data.concentration", 1, "write it as partition.concentration (partition.kind: dirichlet)"),
+        # another name of a key of the section
+        (
+            "access.radio.users",
+            {"weak": {"power": 1}},
+            "did you mean 'devices'? (Other radios for a class of compute.devices, by its name)",
+        ),
+        ("access.topology.users", {"kind": "disk"}, "did you mean 'placement'? (Positions of users, in any other way)"),
+        ("access.transport.fec.parity", 2, "did you mean 'total'? (n, all packets of a block)"),
+        # a word that is a value
+        ("access.transport.erase", True, "erase is a value of access.transport.loss"),
+        ("access.battery", {"capacity": 1}, "battery is a value of access.outages"),
+        ("access.mac.round_robin", {}, "round_robin is a value of access.mac"),
+    ],
+)
+def test_the_place_nearest_to_a_wrong_key_is_meant(key, value, remedy):
+    assert place_remedy(key, Scenario, value, BAND) == remedy
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "remedy"),
+    [
+        ("access.channel", [{"kind": "trace", "path": "gains.csv"}], "access.channel.0.path: … did you mean 'file'?"),
+        (
+            "access.outages",
+            [{"kind": "battery", "capacity": "1 J", "transmit": 1e-6}],
+            "access.outages.0.transmit: … did you mean 'per_bit'?",
+        ),
+        ("access.interference", {"kind": "capture", "threshold": 3}, "threshold: … did you mean 'margin'?"),
+        ("codec", {"kind": "qsgd", "levels": 4}, "codec.levels: … did you mean 'bits_per_parameter'?"),
+    ],
+)
+def test_another_name_of_a_key_that_is_missing_is_one_error(key, written, remedy):
+    with pytest.raises(ScenarioError) as error:
+        load(LEARNING if key == "codec" else NETWORK, {key: written})
+    assert_messages([str(fault) for fault in error.value.faults], [f"--set {key}=…: … {remedy}"])
 
 
 def test_decimal_comma_in_braces_is_named():
@@ -134,14 +242,14 @@ def test_decimal_comma_in_braces_is_named():
 
 def test_synonyms_are_normalised_and_lead_to_words_of_scenarios():
     assert all(word == normalised(word) for word in SYNONYMS)
-    known = set(Scenario.model_fields)
+    known = {kind for family in FAMILIES for kind in list_kinds(base_of(family))}
+    known |= set(
+        re.findall(
+            r'"(\w+)": \{', (Path(__file__).parents[2] / "scenarios" / "schema.json").read_text(encoding="utf-8")
+        )
+    )
     for words in SYNONYMS.values():
-        known_nowhere = [word for word in words if word not in known and not _is_known(word)]
-        assert known_nowhere == []
-
-
-def _is_known(word):
-    return any(word in list_kinds(base_of(family)) for family in FAMILIES) or bool(find_paths(word, Scenario))
+        assert [word for word in words if word not in known] == []
 
 
 @pytest.mark.parametrize(

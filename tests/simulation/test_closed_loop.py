@@ -210,7 +210,7 @@ def test_error_names_the_closed_loop_selection(tmp_path):
     censored = {"kind": "adversarial", "inner": NEEDIEST, "users": [0]}
     with pytest.raises(ScenarioError, match=r"access: its inner\.selection 'support\.listening_models:Neediest' needs"):
         coupling.trace(scenario(access=censored), tmp_path / "run")
-    with pytest.raises(ScenarioError, match="access: the access depends on the learners, but there are no"):
+    with pytest.raises(ScenarioError, match=r"access\.selection: depends on the learners, but there are none"):
         scenario_without_learners(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
 
 
@@ -278,8 +278,8 @@ def test_circular_dependence_of_partition_and_selection_is_refused():
 def test_selection_by_sample_counts_requires_data():
     with pytest.raises(ScenarioError) as error:
         scenario_without_learners(access=RICHEST)
-    assert "access.selection: depends on the users' amounts of data, but there are no data; add data" in str(
-        error.value
+    assert str(error.value) == (
+        "loop: access.selection: depends on the users' amounts of data, but there are no data; add data"
     )
     with pytest.raises(ScenarioError, match="partition: missing; this access depends on how much data users hold"):
         scenario(access=RICHEST, partition=None, model=None, learners=None, evaluate=None)

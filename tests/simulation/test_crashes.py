@@ -288,7 +288,7 @@ class TestCheckpoints:
             ),
             ({"time": 0}, "checkpoint.time: should be greater than 0 (0)"),
             ({"rounds": 0}, "checkpoint.rounds: should be greater than or equal to 1 (0)"),
-            ({"every": 3}, "checkpoint.every: unknown key; known: time, rounds"),
+            ({"every": 3}, "checkpoint.every: unknown key; did you mean 'time'?"),
             ("nun", "checkpoint: unknown value ('nun'); known: none"),
         ],
     )

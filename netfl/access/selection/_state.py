@@ -126,8 +126,9 @@ class SelectionState:
         with self._errors_of(self._method("choose"), round):
             selected = np.asarray(self._selector.choose(self._moment))
         if selected.size and not self._is_valid(selected):
-            problem = f"chose {selected!r} in round {round}: not distinct users in ascending order"
-            raise ModelError(self._name, f"{problem}; return user numbers, as np.flatnonzero(mask) does")
+            problem = f"chose {selected!r} in round {round}: not distinct users in ascending order, from 0 to "
+            remedy = "return user numbers, as np.flatnonzero(mask) does"
+            raise ModelError(self._name, f"{problem}{self._users - 1}; {remedy}")
         if self._controls is not None and self._controls.selected is not None:
             return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
         return selected.astype(np.int64)

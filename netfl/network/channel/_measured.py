@@ -27,6 +27,7 @@ from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, sugges
 from netfl.files.tables import UserTable, read_table
 from netfl.network.channel import Channel
 from netfl.network.layout import Layout
+from netfl.registry import kind_of
 from netfl.types import Floats, Ints, Law, ScenarioFacts
 from netfl.units import DecibelMilliwatts
 
@@ -203,6 +204,17 @@ class Measured(Channel):
             raise ScenarioError([Fault("reference_power", problem, self.reference_power, "leave it out")])
 
 
+def repeated_path_loss(channels: Sequence[Channel]) -> str:
+    """Return what is wrong with a measured channel beside a path loss, which it contains already; empty if nothing."""
+    path_losses = [channel for channel in channels if channel.has_path_loss]
+    if len(path_losses) < 2 or not any(isinstance(channel, Measured) for channel in path_losses):
+        return ""
+    kinds = " and ".join(kind_of(type(channel)) for channel in path_losses)
+    return (
+        f"{kinds} contain the path loss, and their gains add up; a measured gain replaces a path loss: keep one of them"
+    )
+
+
 def read_measured(table: UserTable, places: Sequence[str]) -> MeasuredTable:
     """Return the rows of a *table* with the columns *places*, one of `QUANTITIES`, and perhaps ``tower``.
 
@@ -237,6 +249,7 @@ def _quantity(table: UserTable, places: Sequence[str]) -> str:
     unknown = [column for column in table.columns if column not in known]
     if unknown:
         problem = f"{name} has the column {unknown[0]}, which is not read"
+        known = known if present else QUANTITIES
         raise ScenarioError([Fault("", problem, None, f"rename or remove it; {suggest(unknown[0], known)}")])
     if not present:
         problem = f"{name} has no measured values"

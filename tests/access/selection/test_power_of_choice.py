@@ -108,7 +108,7 @@ class TestClosedLoopInAScenario:
 
     def test_it_requires_data_and_learners(self):
         keys = [key for key, _ in self.errors_of(PowerOfChoice(m=1, d=2))]
-        assert keys == ["selection", ""]
+        assert keys == ["selection"]
         assert self.errors_of(PowerOfChoice(m=1, d=2), classes=3, learners=("one",)) == []
 
     def test_it_requires_one_learner(self):

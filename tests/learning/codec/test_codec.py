@@ -211,7 +211,7 @@ def errors_of(**changes):
         ({"codec": "quantization"}, ["codec: no such learning/codec … 'qsgd'"]),
         (
             {"codec": {"kind": "qsgd", "bits": 4}},
-            ["codec.bits_per_parameter: missing", "codec.bits: unknown key … 'bits_per_parameter'"],
+            ["codec.bits: unknown key … 'bits_per_parameter'"],
         ),
         ({"codec": {"kind": "top_k", "share": 0}}, ["codec.share: … more than 0"]),
         ({"codec_down": "sign"}, ["codec_down: … whole version … float16"]),

@@ -80,7 +80,7 @@ STEP = '<timestep time="0"><vehicle id="a" x="1" y="2"/></timestep>'
         (f"<fcd-export>{STEP.replace('0', '3')}\n{STEP}</fcd-export>",
          "f.xml:2: column time: a time before that of the last step"),
         (f"<fcd-export>{STEP}\n{STEP}</fcd-export>", "f.xml:2: occurs twice at one time ('a')"),
-        (f"<fcd-export>{STEP}</fcd-export>", "1 vehicles for 2 users; set users: 1, or choose 2 of them by ids"),
+        (f"<fcd-export>{STEP}</fcd-export>", "1 vehicles for 2 users; set users: 1"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("model", [SumoFcd, SumoPlaces])
