@@ -284,17 +284,17 @@ FINDINGS = (
         name="linear_model",
         title="Where does a gain of CVaR remain?",
         question=(
-            "We looked for a network in which a gain remains when all step sizes are tuned. On development seeds, four "
-            "replicas each, we tried eleven settings in a cell with fading, whose farthest user is delivered in one or "
-            "two of a hundred rounds: digits with a linear model and with three to six hidden units, Synthetic(1, 1), "
-            "Adult, and Fashion-MNIST with shirts as the rare class. A gain seemed to remain where the model cannot fit "
-            "all classes at once. The clearest was that of shirts with a linear model: 5.7 % of them right with FedAvg "
-            "and 11.2 % with CVaR of α = γ = 0.1, for 0.8 points on all classes. Here that setting runs on fresh seeds, "
-            "and on a second data set that was not tried before: CIFAR-10, whose rare class is the cats. The margin of "
-            "accuracy on all classes is two points. In these two, the step sizes were chosen, and the last tenth judged, "
-            "by three to six evaluations, and some of them fell right after an update of the rare user, which made the "
-            "rare accuracy of all learners jump. We therefore repeated both on other seeds with five times as many "
-            "evaluations, and with the same hypotheses."
+            "We looked for a network in which a gain remains when all step sizes are tuned. On development seeds, "
+            "four replicas each, we tried eleven settings in a cell with fading, whose farthest user is delivered in "
+            "one or two of a hundred rounds: digits with a linear model and with three to six hidden units, "
+            "Synthetic(1, 1), Adult, and Fashion-MNIST with shirts as the rare class. A gain seemed to remain where "
+            "the model cannot fit all classes at once. The clearest was that of shirts with a linear model: 5.7 % of "
+            "them right with FedAvg and 11.2 % with CVaR of α = γ = 0.1, for 0.8 points on all classes. Here that "
+            "setting runs on fresh seeds, and on a second data set that was not tried before: CIFAR-10, whose rare "
+            "class is the cats. The margin of accuracy on all classes is two points. In these two, the step sizes "
+            "were chosen, and the last tenth judged, by three to six evaluations, and some of them fell right after "
+            "an update of the rare user, which made the rare accuracy of all learners jump. We therefore repeated "
+            "both on other seeds with five times as many evaluations, and with the same hypotheses."
         ),
         blocks={
             "Fashion-MNIST, shirts": "",
