@@ -125,6 +125,28 @@ def test_imports_of_documentation_are_declared():
     assert undeclared_in(files("docs"), declared("docs") | {"pygments"}) == {}
 
 
+def test_imports_in_guides_are_dependencies():
+    """A reader has netfl with what it requires, and the packages that a page names: first, or to be installed."""
+    found = {}
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        needs = re.match(r"<!-- needs: (.*) -->", page)
+        known = {"netfl", *(needs[1].split(", ") if needs else ())}
+        known |= set(re.findall(r"^# (\w+)\.py$", page, re.MULTILINE))
+        names = {name for block in blocks for name in mentioned(block)} - known - sys.stdlib_module_names
+        allowed = declared()
+        missing = [
+            name
+            for name in names
+            if not {canonical(each) for each in providers().get(name, [name])} & allowed
+            and not re.search(rf"pip install .*{name}", page)
+        ]
+        if missing:
+            found[path.name] = missing
+    assert found == {}
+
+
 def test_imports_of_package_are_declared():
     extras = [
         distribution

@@ -73,6 +73,13 @@ def test_links_exist(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_line_of_text_is_a_comment(page):
+    """MyST leaves out lines that begin with a percent sign, and so the end of a sentence that is wrapped there."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert re.findall(r"^%.*", text, re.MULTILINE) == []
+
+
 def test_tables_page_names_every_column_and_kind():
     page = (ROOT / "docs/tables.md").read_text()
     named = [*KINDS, *(column for schema in SCHEMAS.values() for column in schema.names)]

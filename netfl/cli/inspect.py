@@ -64,7 +64,7 @@ def check(
     """Check scenario files and report all errors."""
     from netfl.registry import find_plugins, kind_of
     from netfl.results.formatting import clock
-    from netfl.results.payload import billing_of
+    from netfl.results.payload import cost_notes
     from netfl.scenario.sweep_axes import SearchSpec
     from netfl.simulation.dry_run import run_dry
     from netfl.simulation.setup import warnings
@@ -92,8 +92,8 @@ def check(
                 echo(f"  training: {dry_run.training}")
             if dry_run.tuning:
                 echo(f"  tuning: {dry_run.tuning}")
-            if billing := billing_of(scenario):
-                echo(f"  {billing.note}")
+            for note in cost_notes(scenario):
+                echo(f"  {note}")
             texts = [*dry_run.warnings()]
             if dry_run.is_set_up:  # the warnings need the network
                 texts += warnings(scenario)

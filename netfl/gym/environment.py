@@ -29,7 +29,7 @@ import numpy as np
 from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, ScenarioError
 from netfl.gym.episodes import Episodes, keep_learner, load_scenario
-from netfl.gym.observations import ObservationForm, Observer, View
+from netfl.gym.observations import LINK_RANGE_DB, RATE_RANGE_DB, ObservationForm, Observer, View
 from netfl.gym.rendering import draw_users
 from netfl.gym.rewards import Reward, Transition, WeightedReward
 from netfl.scenario.scenario import Scenario, ScenarioSource
@@ -97,7 +97,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         episodes = Episodes(loaded, learns, record, declare)
         self._episodes = episodes if redraw_data else episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
-        self._needed_db = _needed_db(loaded)
+        self._needed_db, self._range_db = _link_scale(loaded)
         self._declared = declare
         self._observed: Mapping[str, Any] | None = None
         self._state: SimulationState
@@ -249,6 +249,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             tower_up=towers_up[self._tower_of],
             farthest_m=self._farthest_m,
             needed_db=self._needed_db,
+            range_db=self._range_db,
             observed=self._observed,
         )
 
@@ -266,16 +267,22 @@ def _declared_state(state: SimulationState, observed: Mapping[str, Any]) -> Simu
         node_up=None,
         energy_j=observed.get("energy_j"),
         battery_j=observed.get("battery_j"),
+        speed=observed.get("speed"),
     )
 
 
-def _needed_db(scenario: Scenario) -> float:
-    """Return the least SNR at which a frame is received; 0 dB without a radio, or if any SNR can suffice.
+def _link_scale(scenario: Scenario) -> tuple[float, float]:
+    """Return the SNR in dB at which a link margin is 0, and the margin in dB that is observed as 1.
 
-    Of users with different bandwidths, it is that of those who need the most.
+    The former is the least SNR at which a frame is received, for users with different bandwidths that of those who need
+    the most; 0 dB without a radio, or if any SNR can suffice.  A sender whose rate follows the SNR needs none: it is
+    then the SNR at which it sends 1 bit/s/Hz, and margins have a larger range.
     """
     access = scenario.access
     if not isinstance(access, NetworkAccess) or access.radio is None or access.reception is None:
-        return 0.0
-    needed_db = max(access.reception.threshold_db(band_hz) for band_hz in access.radio.bandwidth_bounds_hz)
-    return needed_db if np.isfinite(needed_db) else 0.0
+        return 0.0, LINK_RANGE_DB
+    reception = access.reception
+    if reception.follows_snr:
+        return reception.snr_gap_db, RATE_RANGE_DB
+    needed_db = max(reception.threshold_db(band_hz) for band_hz in access.radio.bandwidth_bounds_hz)
+    return (needed_db if np.isfinite(needed_db) else 0.0), LINK_RANGE_DB

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 LINK_RANGE_DB = 20.0
 """Link margin that is observed as 1."""
+RATE_RANGE_DB = 60.0
+"""The same where the rate follows the SNR: 20 bit/s/Hz, more than any link has."""
+LARGE_BITS = 1e6
+"""Size of an update that is observed as 1/2."""
 FAILURES = tuple(name for name in OUTCOMES if name not in {"delivered", "superseded", "unfinished"})
 """Outcomes of updates that failed on the way, or came too late."""
 
@@ -47,7 +51,8 @@ class View:
         losses: newest training loss of each user, ``[users]``; ``None`` without a learner.
         tower_up: whether the tower of each user is up, ``[users]``.
         farthest_m: largest distance of a user from its tower at the start.
-        needed_db: least SNR that the reception needs.
+        needed_db: least SNR that the reception needs; where the rate follows the SNR, that of 1 bit/s/Hz.
+        range_db: link margin that is observed as 1.
         observed: values that the agent has declared, by name; ``None`` if it sees the present state.
     """
 
@@ -60,6 +65,7 @@ class View:
     tower_up: NDArray[np.bool_]
     farthest_m: float
     needed_db: float
+    range_db: float
     observed: Mapping[str, Any] | None = None
 
 
@@ -89,7 +95,7 @@ def _link_margin(view: View) -> Floats | None:
     if snr_db is None:
         return None
     margin_db = np.nan_to_num(snr_db - view.needed_db, nan=-np.inf)
-    return np.asarray(np.clip(margin_db / LINK_RANGE_DB, -1.0, 1.0))
+    return np.asarray(np.clip(margin_db / view.range_db, -1.0, 1.0))
 
 
 def _energy(view: View) -> Floats | None:
@@ -102,6 +108,13 @@ def _battery(view: View) -> Floats | None:
         return None
     charge_j = np.asarray(view.observed["battery_j"], float)
     return np.where(np.isposinf(charge_j), 1.0, _share_of_largest(np.where(np.isposinf(charge_j), 0.0, charge_j)))
+
+
+def _speed(view: View) -> Floats | None:
+    speed = view.state.speed
+    if speed is None:
+        return None
+    return np.where(np.isposinf(speed), 1.0, _share_of_largest(np.where(np.isposinf(speed), 0.0, speed)))
 
 
 def _share_of_largest(values: Floats) -> Floats:
@@ -138,7 +151,8 @@ USER_FEATURES: Mapping[str, Feature] = {
         "a / (a + users), a = rounds since the last delivery", lambda v: _saturating(v.state.age, len(v.state.age))
     ),
     "link_margin": Feature(
-        "(SNR - SNR that the reception needs) / 20 dB at the tower now, fading included, from -1 to 1",
+        "(SNR - SNR that the reception needs) / 20 dB at the tower now, fading included, from -1 to 1; if the rate "
+        "follows the SNR, (SNR - SNR of 1 bit/s/Hz) / 60 dB",
         _link_margin,
         -1.0,
     ),
@@ -168,6 +182,14 @@ USER_FEATURES: Mapping[str, Feature] = {
     "failed": Feature("1 if its update failed in the last round, or was late", _failed),
     "collided": Feature("c / (c + 1), c = attempts that collided in the last round", partial(_attempts, "collided")),
     "faded": Feature("f / (f + 1), f = attempts that faded in the last round", partial(_attempts, "faded")),
+    "speed": Feature(
+        "training samples per second at full frequency, as a share of the largest",
+        _speed,
+    ),
+    "upload": Feature(
+        "b / (b + 1 Mbit), b = bits of the next update of the user, headers and parity included",
+        lambda v: None if v.state.update_bits is None else _saturating(v.state.update_bits, LARGE_BITS),
+    ),
     "loss": Feature(
         "l / (l + 1), l = mean training loss of the global model at the last evaluation",
         lambda v: None if v.losses is None else _saturating(np.nan_to_num(v.losses)),

@@ -146,6 +146,12 @@ class RoundServiceConfig:
     jitter: TrainingJitter | None = None
 
     @property
+    def speed(self) -> Floats:
+        """Training samples per second of each user, without jitter, ``[users]``; infinite without training time."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.samples / self.compute_s)
+
+    @property
     def segmentation(self) -> Segmentation:
         """Frames of an update."""
         return self.transport.cut(self.update_bits)

@@ -97,7 +97,7 @@ class NetworkObservations:
         """Return the training samples per second, without jitter."""
         service = self._config.service
         assert service is not None
-        return np.asarray(service.samples[users] / service.compute_s[users])
+        return service.speed[users]
 
     def _rates_at(self, tower: Tower, numbers: Users) -> Floats:
         """Return the bits of an update over its airtime, for users in the modes that they would choose now."""

@@ -18,7 +18,7 @@ from netfl.network.periods import after_rounding
 from netfl.network.tower import Tower
 from netfl.network.updates import OutstandingUpdates, Update
 from netfl.streams import RandomField
-from netfl.types import Delivery, Floats, Ints, LearnerReport, Users
+from netfl.types import Delivery, Floats, Ints, LearnerReport, LinkReport, Users
 
 
 class Admission:
@@ -72,10 +72,12 @@ class Arrival(NamedTuple):
 
     Args:
         arrived_s: time at which it arrived, or at which the last round closed without it.
+        link: how it came over the air, until it arrived; ``None`` where nothing asks for it.
     """
 
     update: Update
     arrived_s: float
+    link: LinkReport | None
 
 
 class Server:
@@ -177,7 +179,10 @@ class Server:
         arrived_s = float(self._env.now)
         if self._arrived and after_rounding(self._arrived[-1].arrived_s) >= arrived_s:
             arrived_s = self._arrived[-1].arrived_s  # the same instant
-        self._arrived.append(Arrival(update, arrived_s))
+        link = None
+        if update.link is not None:
+            link = update.link.report()  # now: copies of its packets may still be sent before it is judged
+        self._arrived.append(Arrival(update, arrived_s, link))
         if len(self._arrived) == 1:
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
@@ -301,7 +306,7 @@ class Server:
             self._ties += 1
         for count, arrival in enumerate(arrived):
             if self._is_closed and self._rule.is_continuous:
-                self._hold([arrival.update for arrival in arrived[count:]])  # they make the next version
+                self._hold(arrived[count:])  # they make the next version
                 return
             self._judge(arrival)
 
@@ -309,22 +314,20 @@ class Server:
         """Return *arrival*, of now if it came at this instant: times of one instant may differ by rounding."""
         now_s = float(self._env.now)
         if after_rounding(arrival.arrived_s) >= now_s:
-            return Arrival(arrival.update, now_s)
+            return arrival._replace(arrived_s=now_s)
         return arrival
 
-    def _hold(self, updates: Iterable[Update]) -> None:
-        """Hold *updates* for the next round, to which they come now, at the close of the present one."""
-        self._arrived += [Arrival(update, float(self._env.now)) for update in updates]
+    def _hold(self, arrivals: Iterable[Arrival]) -> None:
+        """Hold updates for the next round, to which they come now, at the close of the present one."""
+        now_s = float(self._env.now)
+        self._arrived += [arrival._replace(arrived_s=now_s) for arrival in arrivals]
 
     def _judge(self, arrival: Arrival) -> None:
         """Count an update, or end it as late; close the round if it is complete."""
-        update, arrived_s = arrival
+        update, arrived_s, link = arrival
         if self._is_closed or self._is_stale(update):
             update.end(self._log, Ending("late", self.name), arrived_s)
             return
-        link = None
-        if update.link is not None:
-            link = update.link.report()
         delivery = Delivery(update.user, update.base, update.sent_s, arrived_s, update.attempts, update.received, link)
         self._received.append((update, delivery))
         self.admission.note_arrival(update.user, arrived_s - self._opened_s[update.base])

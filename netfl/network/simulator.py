@@ -320,6 +320,12 @@ class NetworkSimulator:
         energy_j = None
         if config.energy is not None:
             energy_j = config.energy.by_user_j(now_s)
+        speed = update_bits = None
+        if config.service is not None:
+            speed = config.service.speed
+            update_bits = np.zeros(layout.users)
+            for tower in self._towers.values():
+                update_bits[tower.cell.ids] = tower.update_bits
         return NetworkState(
             time_s=now_s,
             xy_m=xy_m,
@@ -331,6 +337,8 @@ class NetworkSimulator:
             node_up=node_up,
             energy_j=energy_j,
             battery_j=config.outages.charge_j(users, now_s),
+            speed=speed,
+            update_bits=update_bits,
         )
 
     def _server_sink(self) -> Sink:

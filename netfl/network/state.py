@@ -25,6 +25,10 @@ class NetworkState:
         energy_j: energy that each user has spent, ``[users]``; ``None`` without an energy model.
         battery_j: charge of each user's battery, infinite for users without one, ``[users]``; ``None`` if no user has
             one.
+        speed: training samples per second of each user at its full frequency, without jitter, ``[users]``; infinite if
+            its training takes no time; ``None`` without rounds.
+        update_bits: size on the air of the update that each user begins next, headers and parity included, ``[users]``;
+            ``None`` without rounds.
     """
 
     time_s: float
@@ -37,3 +41,5 @@ class NetworkState:
     node_up: Mapping[str, bool]
     energy_j: Floats | None
     battery_j: Floats | None = None
+    speed: Floats | None = None
+    update_bits: Floats | None = None

@@ -22,7 +22,7 @@ from netfl.errors import MachineError, NetflError, __version__
 from netfl.formats import FORMAT
 from netfl.results import digests
 from netfl.results.atomic_write import write_json
-from netfl.results.payload import billing_of, codec_note
+from netfl.results.payload import billing_of, codec_note, recording_note
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario
 from netfl.types import Divergence, RunObserver, RunProgress, RunStart
@@ -72,7 +72,7 @@ class Manifest(RunObserver):
         codecs = ""
         if "flower" not in (facts or {}):  # the messages of an app have their own sizes
             billing = billing_of(scenario)
-            codecs = codec_note(scenario)
+            codecs = " ".join(filter(None, (codec_note(scenario), recording_note(scenario))))
         self._facts: dict[str, Any] = {
             "format": FORMAT,
             "scenario": scenario.name,

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from netfl.learning.codec import NUMBER_BITS, Codec
+from netfl.access.replay import Replay
+from netfl.errors import ScenarioError
+from netfl.learning.codec import NUMBER_BITS
 from netfl.learning.payload import largest_payload, list_payloads, model_payload
-from netfl.registry import kind_of
 from netfl.results.formatting import format_setting, percent
+from netfl.scenario import yaml_document
 from netfl.scenario.scenario import Scenario
 from netfl.types import Payload
 
@@ -75,6 +77,16 @@ def billing_of(scenario: Scenario) -> Billing | None:
     return Billing("largest", payloads, largest_payload(payloads))
 
 
+def cost_notes(scenario: Scenario) -> list[str]:
+    """Return the sentences on costs that are not those of the messages that the learners send."""
+    notes = []
+    if (billing := billing_of(scenario)) is not None:
+        notes.append(billing.note)
+    if note := recording_note(scenario):
+        notes.append(note)
+    return notes
+
+
 def codec_note(scenario: Scenario) -> str:
     """Return a sentence on the codecs of *scenario* and the sizes of its messages; empty without codecs."""
     codecs = scenario.codecs
@@ -83,18 +95,53 @@ def codec_note(scenario: Scenario) -> str:
     whole = model_payload(scenario.learners, scenario.model, scenario.data)
     coded = model_payload(scenario.learners, scenario.model, scenario.data, codecs)
     parts = []
+    settings = scenario.plain()
     if codecs.up is not None:
-        parts.append(_coded_size(f"updates by {_codec_name(codecs.up)}", coded.uplink_bits, whole.uplink_bits))
+        name = _codec_name(settings["codec"])
+        parts.append(_coded_size(f"updates by {name}", coded.uplink_bits, whole.uplink_bits))
     if codecs.down is not None:
-        parts.append(_coded_size(f"versions by {_codec_name(codecs.down)}", coded.downlink_bits, whole.downlink_bits))
+        name = _codec_name(settings["codec_down"])
+        parts.append(_coded_size(f"versions by {name}", coded.downlink_bits, whole.downlink_bits))
     return f"Encoded: {'; '.join(parts)}, in place of {NUMBER_BITS} bits a number."
 
 
-def _codec_name(codec: Codec) -> str:
-    """Return the kind of a codec, with its settings in parentheses."""
-    settings = codec.model_dump(exclude={"kind"}, exclude_none=True)
-    values = ", ".join(f"{name}: {format_setting(value)}" for name, value in settings.items())
-    return f"{kind_of(type(codec))} ({values})" if values else kind_of(type(codec))
+def recording_note(scenario: Scenario) -> str:
+    """Return a sentence on the codecs of a replayed run, where they are not those of *scenario*; else empty.
+
+    A recording without a scenario, such as one of real devices, does not state its codecs.
+    """
+    access = scenario.access
+    if not isinstance(access, Replay) or scenario.model is None or scenario.data is None:
+        return ""
+    path = access.run / "scenario.yaml"
+    if not path.is_file():
+        return ""
+    try:
+        recorded = yaml_document.read(path).data
+    except ScenarioError:  # the tables are enough for a replay
+        return ""
+    settings = scenario.plain()
+    parts = []
+    for key, messages in (("codec", "updates"), ("codec_down", "versions")):
+        here = _codec_name(settings[key]) or "no codec"
+        there = _codec_name(recorded.get(key)) or "no codec"
+        if here != there:
+            parts.append(f"{messages} have {there} there, and {here} here")
+    if not parts:
+        return ""
+    return f"Bits, times and lost parts are those of the recording: {'; '.join(parts)}."
+
+
+def _codec_name(settings: Any) -> str:
+    """Return the kind of a codec with its other *settings* in parentheses; empty for ``none``."""
+    if isinstance(settings, str):
+        settings = {"kind": settings}
+    if not isinstance(settings, Mapping) or settings.get("kind") == "none":
+        return ""
+    values = ", ".join(
+        f"{name}: {format_setting(value)}" for name, value in settings.items() if name != "kind" and value is not None
+    )
+    return f"{settings.get('kind')} ({values})" if values else f"{settings.get('kind')}"
 
 
 def _coded_size(encoded: str, coded_bits: float, whole_bits: float) -> str:

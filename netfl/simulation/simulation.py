@@ -60,6 +60,9 @@ class SimulationState:
         energy_j: energy that each user has spent, ``[users]``; ``None`` also without an energy model.
         battery_j: charge of each user's battery, infinite for users without one, ``[users]``; ``None`` also if no user
             has one.
+        speed: training samples per second of each user at its full frequency, without jitter, ``[users]``; infinite if
+            its training takes no time.
+        update_bits: size on the air of the update that each user begins next, headers and parity included, ``[users]``.
     """
 
     time_s: float
@@ -75,6 +78,8 @@ class SimulationState:
     node_up: Mapping[str, bool] | None = None
     energy_j: Floats | None = None
     battery_j: Floats | None = None
+    speed: Floats | None = None
+    update_bits: Floats | None = None
 
 
 class Simulation:
@@ -262,6 +267,8 @@ class Simulation:
             node_up=of_network.node_up,
             energy_j=of_network.energy_j,
             battery_j=of_network.battery_j,
+            speed=of_network.speed,
+            update_bits=of_network.update_bits,
         )
 
     def observe(self) -> Observed:

@@ -28,7 +28,16 @@ def environment():
 
 def test_only_declared_values_are_features(environment):
     names = {*environment.observation_space.spaces}
-    assert names == {"age", "link_margin", "battery", "check_in", "participation", "delivered", "progress"}
+    assert names == {"age", "link_margin", "battery", "check_in", "participation", "delivered", "upload", "progress"}
+
+
+def test_a_declared_speed_is_a_feature():
+    environment = make(scenario=SCENARIO, overrides={"access.compute.spread": 0.5}, declare={"speed": "present"})
+    seen, _ = environment.reset(seed=1)
+    speed = environment.simulation.users["speed"].to_numpy()
+    np.testing.assert_allclose(seen["speed"], speed / speed.max(), rtol=1e-6)
+    assert len({*speed}) == 5
+    environment.close()
 
 
 def test_features_have_the_declared_age(environment):

@@ -145,6 +145,8 @@ def test_observations_follow_their_formulas():
         "up": state.user_up * np.array([state.node_up[layout.towers[tower]] for tower in layout.tower_of]),
         "distance": layout.distance_m / layout.distance_m.max(),
         "energy": state.energy_j / state.energy_j.max(),
+        "speed": environment.simulation.users["speed"] / environment.simulation.users["speed"].max(),
+        "upload": np.full(6, 8e3 / (8e3 + 1e6)),
         "participation": state.delivered / 8,
         "delivered": (last == "delivered").to_numpy(),
         "failed": last.isin(["late", "discarded", "collided", "faded", "lost", "dropped", "given_up"]).to_numpy(),

@@ -51,6 +51,42 @@ def rates_bps(share, power_db=0.0):
     return band_hz * np.log2(1 + received_w / noise_w)
 
 
+def snr_db():
+    """Return the SNR of each user in the whole band at full power."""
+    return 10 * np.log10(2 ** (rates_bps(np.ones(3)) / BANDWIDTH_HZ) - 1)
+
+
+def test_the_agent_sees_speeds_and_the_size_of_uploads():
+    environment = make_divided()
+    observation, _ = environment.reset(seed=1)
+    np.testing.assert_allclose(observation["speed"], FREQUENCY_HZ / FREQUENCY_HZ.max(), rtol=1e-6)
+    np.testing.assert_allclose(observation["upload"], BITS / (BITS + 1e6), rtol=1e-6)
+    state = environment.simulation.state
+    np.testing.assert_allclose(state.speed, FREQUENCY_HZ / CYCLES)
+    np.testing.assert_allclose(state.update_bits, BITS)
+
+
+def test_uploads_include_headers_and_parity():
+    """12 groups of 8 packets with 2 of parity, of 1,000 bytes each, 8 of which are header."""
+    transport = {"grain": "packet", "mtu": "1 kB", "header": "8 B", "fec": {"data": 8, "total": 10}}
+    environment = make_divided({"access.transport": transport, "access.update_size": f"{12 * 8 * 992} B"})
+    environment.reset(seed=1)
+    [bits] = {*environment.simulation.state.update_bits}
+    _, _, _, _, info = environment.step(environment.action_space.sample())
+    assert bits * len(info["round"].deliveries) == pytest.approx(info["round"].uplink_bits)
+    assert bits == 12 * 10 * 8000
+
+
+@pytest.mark.parametrize("gap_db", [0.0, 6.0])
+def test_a_link_margin_is_the_distance_from_1_bps_per_hz_where_the_rate_follows_the_snr(gap_db):
+    reception = {"kind": "shannon", "gap": f"{gap_db} dB"}
+    environment = make_divided({"access.reception": reception, "access.radio.power": "40 dBm"})
+    observation, _ = environment.reset(seed=1)
+    margins_db = snr_db() + 20 - gap_db  # 20 dB more power
+    assert (margins_db > 20).all(), "beyond the range of receptions that need an SNR"
+    np.testing.assert_allclose(observation["link_margin"], margins_db / 60, rtol=1e-5)
+
+
 def arrivals_s(info):
     """Return the time of each user's delivery after the opening of the round, in the order of the users."""
     deliveries = sorted(info["round"].deliveries, key=lambda delivery: delivery.user)

@@ -11,6 +11,9 @@ SNR_ONLY = {"radio": {"power": "14 dBm", "bandwidth": "125 kHz"}, "channel": RAY
 WAIT = {"kind": "first", "m": 3, "deadline": "60 s"}
 ENERGY = {"transmit": "2 W", "per_training": "5 J"}
 ARQ = {"grain": "packet", "mtu": "30 bytes", "arq": {"timeout": "0.5 s", "retries": 5}}
+TREE = {"kind": "tree", "fanout": [1, 2], "ring": "300 m", "radius": "500 m", "rate": "400 bps", "delay": "0.2137 s"}
+SLOW_ARQ = {"grain": "packet", "mtu": "30 bytes", "arq": {"timeout": "3 s", "retries": 8}}
+"""Packets that wait behind others for longer than the timeout are repeated, though none is lost."""
 CASES = {
     "slotted_aloha": {"mac": {"kind": "slotted_aloha", "probability": 0.4}},
     "pure_aloha": {"mac": {"kind": "pure_aloha", "backoff": "5 s"}},
@@ -36,6 +39,26 @@ CASES = {
     "traffic": {
         "mac": {"kind": "round_robin"},
         "traffic": {"kind": "poisson", "source": "users", "rate": 0.3, "size": {"mean": "20 bytes"}},
+    },
+    "relays": {
+        "mac": {"kind": "slotted_aloha", "probability": 0.4},
+        "topology": TREE,
+        "queue": {"kind": "relay", "weights": [3, 1, 1, 1], "flow_capacity": 1},
+    },
+    "relays that supersede packets": {
+        "mac": {"kind": "round_robin"},
+        "topology": TREE,
+        "queue": {"kind": "relay", "policy": "round_robin", "flow_capacity": 1},
+        "transport": SLOW_ARQ,
+    },
+    "copies that come after a call": {
+        "mac": {"kind": "round_robin"},
+        "topology": TREE,
+        "queue": {"kind": "relay", "policy": "round_robin"},
+        "transport": SLOW_ARQ,
+        "on_new_version": "finish",
+        "round": {"kind": "first", "m": 2, "deadline": "120 s"},
+        "selection": {"kind": "uniform", "m": 4, "observe": {"check_in": {"airtime": "5 s"}}},
     },
     "exempt users": {
         "mac": {"kind": "slotted_aloha", "probability": 0.4},
@@ -66,7 +89,8 @@ def test_links_are_those_of_the_attempts(name):
         airtime_s = attempts["airtime_s"][is_own].sum()
         assert delivery.link.airtime_s == pytest.approx(airtime_s, rel=1e-12)
         assert delivery.link.energy_j == pytest.approx(2.0 * airtime_s, rel=1e-12)
-        last = np.flatnonzero(is_own & (attempts["outcome"] == "received"))[-1]
+        is_received = is_own & (attempts["outcome"] == "received") & (attempts["end_s"] <= delivery.arrived_s)
+        last = np.flatnonzero(is_received)[-1]
         assert delivery.link.snr_db == attempts["snr_db"][last]
         assert delivery.link.mode == attempts["mode"][last]
 

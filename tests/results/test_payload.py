@@ -14,7 +14,7 @@ from netfl.errors import ScenarioError
 from netfl.report.several_runs import write_several
 from netfl.report.sweep import write_sweep
 from netfl.results.export.csv import write_tables
-from netfl.results.payload import billing_kind, billing_note, billing_of
+from netfl.results.payload import billing_kind, billing_note, billing_of, recording_note
 from netfl.sweeps.plan import points_of, tasks_of
 
 BOTH = learners_of(FedAvg="average", SCAFFOLD="scaffold")
@@ -183,3 +183,41 @@ def test_tables_of_a_sweep_say_that_the_largest_is_billed(tmp_path):
     assert netfl.compare(sweep, metric="uplink_bits")["billing"].unique().tolist() == ["largest"]
     page = write_sweep(sweep).read_text(encoding="utf-8")
     assert "all learners are billed the largest payload" in page
+
+
+PLAIN = learners_of(A="average")
+QSGD = {"kind": "qsgd", "bits_per_parameter": 4}
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize(
+    ("codec", "note"),
+    [
+        ("float16", "updates have qsgd (bits_per_parameter: 4) there, and float16 here"),
+        (QSGD, ""),
+        ({"kind": "qsgd", "bits_per_parameter": 8}, "and qsgd (bits_per_parameter: 8) here"),
+        ("none", "and no codec here"),
+        (None, "and no codec here"),
+    ],
+)
+def test_a_replay_with_another_codec_has_the_bits_of_its_recording(tmp_path, codec, note):
+    recorded = netfl.trace(netfl.load(learning(DIRECT, PLAIN, codec=QSGD)), out=tmp_path / "recorded")
+    replayed = learning({"kind": "replay", "run": str(recorded.folder)}, PLAIN, codec=codec)
+    found = recording_note(netfl.load(replayed))
+    assert note in found
+    assert bool(found) == bool(note)
+    run = netfl.trace(netfl.load(replayed), out=tmp_path / "replayed")
+    assert run.rounds["uplink_bits"].equals(recorded.rounds["uplink_bits"])
+    assert found in printed(show_run, run)
+    assert found in run.manifest.get("codecs", "")
+
+
+def test_a_replay_names_codecs_of_versions_and_a_recording_without_scenario_has_no_note(tmp_path):
+    recorded = netfl.trace(netfl.load(learning(DIRECT, PLAIN)), out=tmp_path / "recorded")
+    replayed = learning({"kind": "replay", "run": str(recorded.folder)}, PLAIN, codec_down="bfloat16")
+    assert "recording: versions have no codec there, and bfloat16 here." in recording_note(netfl.load(replayed))
+    (recorded.folder / "scenario.yaml").write_text("users: [", encoding="utf-8")
+    assert not recording_note(netfl.load(replayed))
+    (recorded.folder / "scenario.yaml").unlink()
+    assert not recording_note(netfl.load(replayed))
+    assert not recording_note(netfl.load(learning(DIRECT, PLAIN, codec=QSGD)))

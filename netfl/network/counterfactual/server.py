@@ -22,7 +22,7 @@ class PatientServer(Server):
 
     def _judge(self, arrival: Arrival) -> None:
         if self._is_closed and arrival.update.user in self._exempt_users:
-            self._hold([arrival.update])
+            self._hold([arrival])
         else:
             super()._judge(arrival)
 
