@@ -48,7 +48,7 @@ class UserBands:
         return distinct_hz
 
     def mode_rates_bps(self, ids: Ints, modes: int | Ints) -> float | Floats:
-        """Return the rate of each user's mode in its band, one for all or ``[n]``, as *modes* are."""
+        """Return the rate of each user's mode in its band, one for all or ``[n]``."""
         if self.common_hz is not None:
             rates_bps = self._rates_in(self.common_hz)[modes]
             return rates_bps if isinstance(rates_bps, np.ndarray) else float(rates_bps)
