@@ -251,6 +251,7 @@ class _MapGain(LinkGain):
         self._nearest = model.interpolation == "nearest"
         self._refuses = model.out_of_range == "error"
         self._scale = model.scale()
+        self._file_name = model.file.name
         self._origins_m = np.zeros((len(layout.towers), 2))
         if model.relative:
             numbers = [layout.number(name) for name in layout.towers]
@@ -303,5 +304,5 @@ class _MapGain(LinkGain):
 
     def _refuse(self, user: int, place_m: Floats, time_s: float) -> NoReturn:
         x_m, y_m = place_m
-        problem = f"the user is at ({x_m:g}, {y_m:g}) m, outside of the map; {_REMEDY}"
+        problem = f"the user is at ({x_m:g}, {y_m:g}) m, outside of the map {self._file_name}; {_REMEDY}"
         raise OutsideDataError("channel radio_map", problem, user, time_s)

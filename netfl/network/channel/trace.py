@@ -92,7 +92,12 @@ class Trace(Measured):
         self.check_towers(layout)
         series = self._series(layout)
         return _TraceGain(
-            series, self.scale(), self.interpolation, repeat_s=self.repeat, holds=self.after_end == "hold"
+            series,
+            self.scale(),
+            self.interpolation,
+            repeat_s=self.repeat,
+            holds=self.after_end == "hold",
+            file_name=self.file.name,
         )
 
     def coherence_in(self, layout: Layout) -> float:
@@ -230,11 +235,20 @@ class _TraceGain(LinkGain):
         interpolation: rule between two lines.
         repeat_s: period of the series; ``None`` without repetition.
         holds: whether the last value holds after its time.
+        file_name: name of the file, for messages.
     """
 
     def __init__(
-        self, series: _Series, scale: GainScale, interpolation: Interpolation, *, repeat_s: float | None, holds: bool
+        self,
+        series: _Series,
+        scale: GainScale,
+        interpolation: Interpolation,
+        *,
+        repeat_s: float | None,
+        holds: bool,
+        file_name: str,
     ) -> None:
+        self._file_name = file_name
         self._hold_s = series.step_s
         if repeat_s is not None:
             series = series.wrapped(repeat_s)
@@ -315,7 +329,8 @@ class _TraceGain(LinkGain):
         return self._scale.gain_db(value)
 
     def _refuse(self, user: int, time_s: float) -> NoReturn:
-        problem = "the trace of the user has ended; measure longer, set after_end: hold, or give repeat, the period"
+        problem = f"{self._file_name} has no values of the user after {self._last_s[user]:g} s"
+        problem += "; measure longer, set after_end: hold, or give repeat, the period"
         raise OutsideDataError("channel trace", problem, user, time_s)
 
 

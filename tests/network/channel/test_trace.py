@@ -306,9 +306,8 @@ class TestRuns:
         assert len(texts) == is_warned
 
     def test_run_stops_where_the_trace_ends(self, tmp_path):
-        with pytest.raises(
-            ModelError, match=r"channel trace, user \d, at 6.* s of simulated time: the trace of the user"
-        ):
+        problem = r"channel trace, user \d, at 6.* s of simulated time: \S+\.csv has no values of the user after 5 s"
+        with pytest.raises(ModelError, match=problem):
             netfl.trace(self.rounds(tmp_path), tmp_path / "run")
 
     def test_shared_air_needs_traces_to_all_towers(self, tmp_path):
