@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 from support.error_messages import assert_messages
 
 from netfl import load
@@ -132,7 +132,7 @@ def test_misplaced_key_is_found_in_the_models(key, section, place):
     assert place_remedy(section + key, Scenario, data=NETWORK_DATA) == f"write it as {place}"
 
 
-BAND = yaml.safe_load(NETWORK) | {"learners": {"a": {"aggregation": "average"}}, "partition": "iid"}
+BAND = YAML(typ="safe").load(NETWORK) | {"learners": {"a": {"aggregation": "average"}}, "partition": "iid"}
 BAND["access"] |= {
     "mac": {"kind": "fdma"},
     "reception": {"kind": "shannon"},

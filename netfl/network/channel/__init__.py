@@ -237,7 +237,7 @@ class BlockGain(LinkGain):
             return self._draw_db(users, np.array(number, np.uint64))
         block = periods_of(time_s, self._coherence_s).astype(np.uint64)
         if len(users) == 1 and block.size == 1:
-            return self._single(users, int(block))
+            return self._single(users, block.item())
         return self._draw_db(users, block)
 
     def peak_db(self, users: Ints) -> Floats:

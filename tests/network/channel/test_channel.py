@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.small_network import make
+from support.tiny_scenarios import OF_FILES, example_settings
 
 from netfl.errors import ScenarioError
 from netfl.network.channel import Channel, distance_gain
+from netfl.network.channel._fading import with_carrier
 from netfl.network.channel.constant import Constant
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
@@ -16,6 +18,7 @@ from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.radios import Radio
 from netfl.network.topology.star import Star
+from netfl.registry import base_of, find_model, list_kinds
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -196,3 +199,20 @@ class TestAmplifiedLinks:
     @pytest.mark.parametrize("gain", [0, -60])
     def test_fading_above_0_db_is_not_reported(self, gain):
         assert self.warnings([{"kind": "constant", "gain": gain}, {"kind": "rayleigh", "coherence": "1 s"}]) == []
+
+
+@pytest.mark.parametrize("kind", list_kinds(base_of("network/channel")))
+def test_one_link_has_one_gain_for_a_time_and_for_an_array_of_it(kind):
+    family = "network/channel"
+    settings = example_settings(family, kind) | OF_FILES.get((family, kind), {})
+    del settings["kind"]
+    channel = find_model(base_of(family), kind).model_validate(settings)
+    (carried,) = with_carrier([channel])
+    links = carried.fitted(14.0, -117.0, 125e3).open(star(40.0, 60.0, 80.0), STREAMS)
+    for user in (0, 1):
+        link = np.array([user])
+        alone = links.gain_db(link, 3.0)
+        assert alone.shape == (1,)
+        assert np.array_equal(links.gain_db(link, np.array(3.0)), alone)
+        assert np.array_equal(links.gain_db(link, np.array([3.0])), alone)
+        assert np.array_equal(links.gain_db(np.array([user, user]), np.array([3.0, 3.0])), np.repeat(alone, 2))
