@@ -110,7 +110,10 @@ class RoundAllocator:
         return selected[self._share[selected] > 0.0]
 
     def _competitors(self, tower: Tower, selected: Users) -> Iterator[Users]:
-        """Yield users that share the band of *tower*, by their numbers in its cell; those with none to share it, alone."""
+        """Yield the users that share the band of *tower*, and each user that is exempt from contention, alone.
+
+        Users have their numbers in the cell of *tower*.
+        """
         ids = tower.cell.ids
         is_selected = np.isin(ids, selected)
         sharing = np.flatnonzero(is_selected & ~self._is_isolated[ids])

@@ -67,9 +67,9 @@ class Exemptions(Spec):
     contention: UserNumbers = ()
     """Users with a medium of their own: same tower and MAC, but without interference from and to others, and without
     waiting for others in a schedule.  The slots, turns and fixed shares of the band of the others stay.  With ``fdma``
-    an exempt user has the whole band, and a band that the backlog divides is divided among the others; an ``allocation``
-    decides on an exempt user as if it were alone, and on the others without it.  It has no effect where shares are
-    given."""
+    an exempt user has the whole band, and a band that the backlog divides is divided among the others.  An
+    ``allocation`` decides on an exempt user as if it were alone, and on the others without it.  It has no effect where
+    shares are given."""
     fading: UserNumbers = ()
     """Users whose signal always suffices, in the fastest mode.  Interference from and to others stays: the signal is
     compared with that of others, and no longer with noise."""

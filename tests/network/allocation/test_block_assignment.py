@@ -459,7 +459,7 @@ def test_a_frame_keeps_its_block_and_others_wait_for_it():
 def test_a_user_exempt_from_contention_has_a_block_of_its_own():
     """User 0 has the fewest examples, and no block as one of four; the others are assigned as without it."""
     exempt = {"contention": 0}
-    rounds, log = play(4, 3, **PARTS, allocation="block_assignment", exempt=exempt)
+    _, log = play(4, 3, **PARTS, allocation="block_assignment", exempt=exempt)
     assert log.spendings["begun"].tolist() == [3, 0, 3, 3]
     snr_db = {int(user): value for part in log.attempts for user, value in
               zip(part["user"], part["snr_db"], strict=True)}  # fmt: skip
