@@ -142,8 +142,8 @@ def _held_rates(spec: NetworkSpec, context: AccessContext, layout: Layout) -> It
     yield (
         f"held rates: a frame is on the air for {airtime_s:.3g} s (median of the users, in the largest share of the "
         f"band), {airtime_s / coherence_s:.3g} times the coherence time of {coherence_s:.3g} s "
-        f"(access.channel.{index}, {fading_kind}), at the rate that it sets at its start: from a deep fade it takes very "
-        "long, from a high SNR it is lost; send smaller frames (access.transport), give all senders one rate "
+        f"(access.channel.{index}, {fading_kind}), at the rate that it sets at its start: from a deep fade it takes "
+        "very long, from a high SNR it is lost; send smaller frames (access.transport), give all senders one rate "
         "(access.reception.rate of shannon), or state a longer coherence time if users move slowly"
     )
 
