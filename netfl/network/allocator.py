@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -68,6 +68,7 @@ class RoundAllocator:
         self._frequency = np.ones(users)
         self._outside = np.zeros(users)
         self._block = np.full(users, -1)
+        self._is_isolated = config.exemptions.among("contention", np.arange(users))
         self._rounds = 0
         self._interference_dbm = None
         if config.mac is not None:
@@ -89,8 +90,7 @@ class RoundAllocator:
         self._share[:] = 0.0
         self._block[:] = -1
         for tower in self._towers:
-            users = np.flatnonzero(np.isin(tower.cell.ids, selected))
-            if users.size:
+            for users in self._competitors(tower, selected):
                 self._decide(tower, users)
 
         # they take effect
@@ -100,11 +100,27 @@ class RoundAllocator:
         set_frequency(self._frequency.copy(), self._config, self._towers)
         for tower in self._towers:
             for cell in tower.cells:
-                controls = {**cell.controls, "share": self._share[cell.ids]}
+                share = self._share[cell.ids]
+                if cell is tower.cell:
+                    share[self._is_isolated[cell.ids]] = 0.0  # they have their shares in cells of their own
+                controls = {**cell.controls, "share": share}
                 if self._interference_dbm is not None:
                     controls["block"] = self._block[cell.ids].astype(float)
                 cell.set_controls(controls)
         return selected[self._share[selected] > 0.0]
+
+    def _competitors(self, tower: Tower, selected: Users) -> Iterator[Users]:
+        """Yield the users that share the band of *tower*, and each user that is exempt from contention, alone.
+
+        Users have their numbers in the cell of *tower*.
+        """
+        ids = tower.cell.ids
+        is_selected = np.isin(ids, selected)
+        sharing = np.flatnonzero(is_selected & ~self._is_isolated[ids])
+        if sharing.size:
+            yield sharing
+        for user in np.flatnonzero(is_selected & self._is_isolated[ids]).tolist():
+            yield np.array([user])
 
     def _decide(self, tower: Tower, users: Users) -> None:
         """Decide on *users*, by their numbers in the cell of *tower*."""

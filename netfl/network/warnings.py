@@ -49,6 +49,7 @@ def network_warnings(
     yield from _values_of_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
+    yield from _held_rates(spec, context, layout)
     yield from _unfit_paces(spec, layout)
     yield from _costly_uses(spec, context)
     yield from _files_outside(spec, context, deadline_s)
@@ -119,6 +120,31 @@ def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
         "the fade at its start, so a long frame fades as often as a short one; send smaller frames (access.transport), "
         "use a reception that follows the fading (shannon, modulation), or state a longer coherence time if users move "
         "slowly"
+    )
+
+
+def _held_rates(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Frames that outlast the coherence time, at rates that hold from their start."""
+    if spec.radio is None or spec.reception is None or not spec.channel:
+        return
+    if not spec.reception.follows_snr or spec.reception.averages_fading:
+        return
+    usual = least_times(spec, context, at_best=False)
+    if usual is None:
+        return
+    coherences_s = [channel.coherence_in(layout) for channel in with_carrier(spec.channel)]
+    coherence_s = min(coherences_s)
+    airtime_s = float(np.median(usual.airtime_s))
+    if airtime_s <= COHERENCE_FACTOR * coherence_s:
+        return
+    index = coherences_s.index(coherence_s)
+    fading_kind = kind_of(type(spec.channel[index]))
+    yield (
+        f"held rates: a frame is on the air for {airtime_s:.3g} s (median of the users, in the largest share of the "
+        f"band), {airtime_s / coherence_s:.3g} times the coherence time of {coherence_s:.3g} s "
+        f"(access.channel.{index}, {fading_kind}), at the rate that it sets at its start: from a deep fade it takes "
+        "very long, from a high SNR it is lost; send smaller frames (access.transport), give all senders one rate "
+        "(access.reception.rate of shannon), or state a longer coherence time if users move slowly"
     )
 
 

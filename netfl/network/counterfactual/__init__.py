@@ -9,7 +9,8 @@ in place of the usual ones, which treat these users differently:
 - ``selection``: `admission.InclusiveAdmission` around the selection.
 - ``compute``: the training time of the fastest user for that of the exempt ones (`netfl.network.build`).
 - ``airtime``: one short frame for each update (`population.cuts_of_users`, at each tower).
-- ``contention``: a cell for each exempt user beside that of the others (`cells.isolate_users`, at each tower).
+- ``contention``: a cell for each exempt user beside that of the others (`cells.isolate_users`, at each tower), and a
+  decision of its own by the allocation (`netfl.network.allocator`).
 - ``fading``: `medium.UnfadedMedium` for `FadingMedium`.
 - ``backhaul``: the sink of the server at the tower, for that of its port (`Exemptions.divert`, in the simulator).
 - ``downlink``: `downlink.DirectDownlink` around the downlink.
@@ -66,8 +67,9 @@ class Exemptions(Spec):
     contention: UserNumbers = ()
     """Users with a medium of their own: same tower and MAC, but without interference from and to others, and without
     waiting for others in a schedule.  The slots, turns and fixed shares of the band of the others stay.  With ``fdma``
-    an exempt user has the whole band, and a band that the backlog divides is divided among the others; it has no effect
-    where shares are given, allocated or blocks."""
+    an exempt user has the whole band, and a band that the backlog divides is divided among the others.  An
+    ``allocation`` decides on an exempt user as if it were alone, and on the others without it.  It has no effect where
+    shares are given."""
     fading: UserNumbers = ()
     """Users whose signal always suffices, in the fastest mode.  Interference from and to others stays: the signal is
     compared with that of others, and no longer with noise."""

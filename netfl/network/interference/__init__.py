@@ -54,7 +54,8 @@ class OverlappingFrames:
         mode: mode of the reception in which they are sent.
         start_s: time at which they begin to arrive at their tower.
         end_s: time at which they have arrived, less what counts as rounding.
-        snr: power of each at the tower of the judged frames, at its start, over the noise, ``[m]``.
+        snr: power of each at the tower of the judged frames, at its start, over the noise in its own band, ``[m]``;
+            `DisturbedFrames.interference` converts it to the bands of the judged frames.
     """
 
     users: Ints

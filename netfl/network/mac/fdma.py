@@ -127,7 +127,7 @@ class Fdma(Mac):
 
     @property
     def has_contention(self) -> bool:
-        return self.division != "given" and not self.is_allocated
+        return self.division != "given"
 
     @property
     def control_ranges(self) -> dict[str, tuple[float, float]]:

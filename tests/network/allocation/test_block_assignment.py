@@ -454,3 +454,14 @@ def test_a_frame_keeps_its_block_and_others_wait_for_it():
     assert len(on_block) >= 2
     for first, second in itertools.combinations(on_block, 2):
         assert first[2] != second[2] or second[0] >= first[1] - 1e-9
+
+
+def test_a_user_exempt_from_contention_has_a_block_of_its_own():
+    """User 0 has the fewest examples, and no block as one of four; the others are assigned as without it."""
+    exempt = {"contention": 0}
+    _, log = play(4, 3, **PARTS, allocation="block_assignment", exempt=exempt)
+    assert log.spendings["begun"].tolist() == [3, 0, 3, 3]
+    snr_db = {int(user): value for part in log.attempts for user, value in
+              zip(part["user"], part["snr_db"], strict=True)}  # fmt: skip
+    best_block = [network_sinr(0, 0), network_sinr(2, 1), network_sinr(3, 0)]
+    assert [10 ** (snr_db[user] / 10) for user in (0, 2, 3)] == pytest.approx(best_block, rel=1e-6)

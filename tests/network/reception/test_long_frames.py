@@ -237,6 +237,25 @@ def test_warning_uses_airtime_of_lorawan(version, factor, airtime_s):
         assert len([*access.warnings(setting)]) == is_expected
 
 
+@pytest.mark.parametrize(
+    ("reception", "mac", "coherence", "is_expected"),
+    [
+        ({"kind": "shannon"}, "round_robin", "10 ms", True),
+        ({"kind": "shannon"}, {"kind": "fdma"}, "100 ms", True),
+        ({"kind": "waterfall", "threshold": "0 dB"}, "round_robin", "10 ms", True),
+        ({"kind": "shannon"}, "round_robin", "10 s", False),
+        ({"kind": "shannon", "rate": "1 Mbps"}, "round_robin", "10 ms", False),
+        ({"kind": "waterfall", "threshold": "0 dB", "fading": "rayleigh"}, "round_robin", "10 ms", False),
+    ],
+)
+def test_warning_of_rates_that_hold_for_many_coherence_times(reception, mac, coherence, is_expected):
+    """A frame from a deep fade keeps its rate, and can be on the air for hours."""
+    channel = [{"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"}]
+    channel.append({"kind": "rayleigh", "coherence": coherence})
+    access, setting, _ = make(4, 1, channel=channel, mac=mac, reception=reception, update_size="200 kB")
+    assert ["held rates" in warning for warning in access.warnings(setting)] == [True] * is_expected
+
+
 @pytest.mark.slow
 def test_check_run_and_report_show_warning(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
