@@ -285,22 +285,22 @@ FINDINGS = (
         title="Where does a gain of CVaR remain?",
         question=(
             "We looked for a network in which a gain remains when all step sizes are tuned. On development seeds, "
-            "four replicas each, we tried eleven settings in a cell with fading, whose farthest user is delivered in "
-            "one or two of a hundred rounds: digits with a linear model and with three to six hidden units, "
+            "four replicas each, we tried eleven settings in a cell with fading, whose farthest user is delivered "
+            "in one or two of a hundred rounds: digits with a linear model and with three to six hidden units, "
             "Synthetic(1, 1), Adult, and Fashion-MNIST with shirts as the rare class. A gain seemed to remain where "
-            "the model cannot fit all classes at once. The clearest was that of shirts with a linear model: 5.7 % of "
-            "them right with FedAvg and 11.2 % with CVaR of α = γ = 0.1, for 0.8 points on all classes. Here that "
-            "setting runs on fresh seeds, and on a second data set that was not tried before: CIFAR-10, whose rare "
-            "class is the cats. The margin of accuracy on all classes is two points. In these two, the step sizes "
-            "were chosen, and the last tenth judged, by three to six evaluations, and some of them fell right after "
-            "an update of the rare user, which made the rare accuracy of all learners jump. We therefore repeated "
-            "both on other seeds with five times as many evaluations, and with the same hypotheses."
+            "the model cannot fit all classes at once. The clearest was that of shirts with a linear model: 5.7 % "
+            "of them right with FedAvg and 11.2 % with CVaR of α = γ = 0.1, for 0.8 points on all classes. Here "
+            "that setting runs on fresh seeds, and on a second data set that was not tried before: CIFAR-10, whose "
+            "rare class is the cats. The margin of accuracy on all classes is two points. In these two, the step "
+            "sizes were chosen, and the last tenth judged, by three to six evaluations, and some of them fell right "
+            "after an update of the rare user, which made the rare accuracy of all learners jump. We therefore "
+            "repeated both on other seeds with five times as many evaluations, and with the same hypotheses."
         ),
         blocks={
             "Fashion-MNIST, shirts": "",
             "CIFAR-10, cats": "cifar",
-            "shirts, five times the evaluations": "often",
-            "cats, five times the evaluations": "cifar_often",
+            "shirts, evaluated often": "often",
+            "cats, evaluated often": "cifar_often",
         },
         points=("1 user",),
         axis="users with the rare class",
@@ -310,8 +310,8 @@ FINDINGS = (
             for block in (
                 "Fashion-MNIST, shirts",
                 "CIFAR-10, cats",
-                "shirts, five times the evaluations",
-                "cats, five times the evaluations",
+                "shirts, evaluated often",
+                "cats, evaluated often",
             )
             for hypothesis in (
                 Hypothesis(
@@ -327,7 +327,17 @@ FINDINGS = (
                 ),
             )
         ],
-        core_hours=1.5,
+        core_hours=1.4,
+        answer=(
+            "Here. A linear model cannot fit all classes at once, and the weights of CVaR decide which it fits. All "
+            "eight hypotheses hold. With many evaluations tuned CVaR of α = γ = 0.1 has twice as many shirts right "
+            "as tuned FedAvg, more in each of ten replicas, and loses nothing on all classes. The gain is small all "
+            "the same: five points, from 4.5 % to 9.4 %. Of the cats it is less than a point, and in practice "
+            "neither learner knows them. That CVaR is nine points better on all classes of CIFAR-10 is no "
+            "comparison of the best that each can do: steps were chosen by the rare accuracy, of which FedAvg has "
+            "almost none at any step. Where the model fits all classes, as on digits, no gain was found "
+            "([above](#when-is-cvar-more-than-a-step-size))."
+        ),
     ),
     Finding(
         name="absence",
@@ -675,22 +685,38 @@ def draw_lines(finding: Finding) -> Figure:
 
 
 def draw_blocks(finding: Finding) -> Figure:
-    """Draw the rare accuracy of each learner over the blocks that were run, for a finding with a single point."""
+    """Draw the rare accuracy over the blocks that were run, for a finding with a single point.
+
+    The left panel has the learners, the right one the differences of each from the first, paired by replica.
+    """
     blocks = [block for block in finding.blocks if block in set(finding.results["block"])]
-    figure = style.PlotFigure(figsize=(5.6, 3.4), layout="constrained")
-    ax = figure.subplots()
+    (point,) = finding.points
+    figure = style.PlotFigure(figsize=(10.2, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    reference, *_ = finding.learners
     for number, (learner, look) in enumerate(style.line_styles(finding.learners).items()):
-        found = [interval(finding.values(Series(block, finding.points[0], learner))) for block in blocks]
-        means = [100.0 * each.mean for each in found]
-        halves = [100.0 * each.half for each in found]
+        values = [finding.values(Series(block, point, learner)) for block in blocks]
+        differences = [
+            own - finding.values(Series(block, point, reference)) for own, block in zip(values, blocks, strict=True)
+        ]
         places = np.arange(len(blocks)) + 0.1 * (number - (len(finding.learners) - 1) / 2)  # side by side
-        ax.errorbar(places, means, halves, label=learner, marker="o", markersize=5, capsize=3,
-                    **look | {"linestyle": "none"})  # fmt: skip
-    ax.set_xticks(range(len(blocks)), blocks)
-    ax.set_xlim(-0.5, len(blocks) - 0.5)
-    ax.set_ylim(0.0, 100.0)
-    ax.set_ylabel("rare accuracy (%)")
-    figure.legend(loc="outside upper center", ncol=len(finding.learners))
+        for ax, shown in ((left, values), (right, differences)):
+            if ax is right and learner == reference:
+                continue
+            found = [interval(each) for each in shown]
+            means = [100.0 * each.mean for each in found]
+            halves = [100.0 * each.half for each in found]
+            ax.errorbar(places, means, halves, label=learner, marker="o", markersize=5, capsize=3,
+                        **look | {"linestyle": "none"})  # fmt: skip
+    for ax in (left, right):
+        ax.set_xticks(range(len(blocks)), [textwrap.fill(block, 16) for block in blocks])
+        ax.set_xlim(-0.5, len(blocks) - 0.5)
+    left.set_ylim(bottom=0.0)
+    left.set_ylabel("rare accuracy (%)")
+    right.axhline(0.0, color=style.GREY, linewidth=0.8)
+    right.set_ylabel(f"minus {reference} (points)")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncol=len(finding.learners))
     return figure
 
 
