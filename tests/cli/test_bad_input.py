@@ -9,9 +9,7 @@ import pytest
 from support.error_messages import assert_messages
 from support.exported_runs import call
 
-CELL = """
-name: cell
-users: 4
+STAR = """users: 4
 rounds: 2
 access:
   kind: network
@@ -21,12 +19,18 @@ access:
   channel:
     - {kind: log_distance, exponent: 3.5, frequency: 868 MHz}
   reception: {kind: shannon, gap: 3 dB}
+"""
+CELL = (
+    "\nname: cell\n"
+    + STAR
+    + """\
   mac: {kind: fdma}
   compute: {speed: 100, samples: 100}
   broadcast_rate: 1 Mbps
   update_size: 50 kB
   selection: {kind: uniform, m: 2}
 """
+)
 DRIVE = CELL.replace("{kind: log_distance, exponent: 3.5, frequency: 868 MHz}", "{kind: trace, file: drive.csv}")
 DRIVE = DRIVE.replace("gap: 3 dB", "rate: 1 Mbps")
 TRAFFIC = """
@@ -44,18 +48,10 @@ access:
   mac: {kind: slotted_aloha, probability: 0.1}
   traffic: {kind: poisson, rate: 0.5, size: {distribution: fixed, mean: 1 kB}}
 """
-LEARNING = """
-name: parts
-users: 4
-rounds: 2
-access:
-  kind: network
-  round: {kind: available, deadline: 10 s}
-  topology: {kind: star, distance: 300 m}
-  radio: {power: 23 dBm, bandwidth: 1 MHz, noise_figure: 5 dB}
-  channel:
-    - {kind: log_distance, exponent: 3.5, frequency: 868 MHz}
-  reception: {kind: shannon, gap: 3 dB}
+LEARNING = (
+    "\nname: parts\n"
+    + STAR
+    + """\
   mac: {kind: round_robin}
   compute: {speed: 100}
   broadcast_rate: 1 Mbps
@@ -66,6 +62,7 @@ model: logistic
 learners:
   FedAvg: {objective: erm, aggregation: average_received, lr: 0.1, batch_size: full, local_steps: 1}
 """
+)
 POLICY = '''
 from typing import ClassVar
 from netfl.access.selection import Selection, Selector
