@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import current_thread, main_thread
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +48,8 @@ LIMIT_S = 10.0
 """Processor time after which the set-up of the network or an open round is cut."""
 _AGAIN_S = 1.0
 """Processor time after the limit at which a dry run is cut that went on."""
+_SOON_S = 0.001
+"""Processor time after which the timer expires again if the interrupted function must not raise."""
 SAMPLE_S = 1.0
 """Processor time of rounds, learning included, that is enough to extrapolate from."""
 _MAX_ROUNDS = 1000
@@ -182,7 +185,7 @@ class _TimeLimit:
         if not self._has_timer:
             yield
             return
-        former_handler = signal.signal(signal.SIGPROF, lambda *_: self._expire())
+        former_handler = signal.signal(signal.SIGPROF, lambda _, frame: self._expire(frame))
         signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
         try:
             yield
@@ -202,10 +205,21 @@ class _TimeLimit:
         if left_s:
             signal.setitimer(signal.ITIMER_PROF, left_s)
 
-    def _expire(self) -> None:
-        # Python drops what is raised in the callback of a weak reference
-        signal.setitimer(signal.ITIMER_PROF, _AGAIN_S)
+    def _expire(self, frame: FrameType | None) -> None:
+        if _is_in_finalizer(frame):
+            signal.setitimer(signal.ITIMER_PROF, _SOON_S)
+            return
+        signal.setitimer(signal.ITIMER_PROF, _AGAIN_S)  # code outside Python may drop the error too
         raise _CutError
+
+
+def _is_in_finalizer(frame: FrameType | None) -> bool:
+    """True within the finalizer of an object or the callback of a weak reference: Python drops what these raise."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in ("weakref", "_weakrefset"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _Stopwatch(RunObserver):

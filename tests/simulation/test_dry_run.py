@@ -187,6 +187,25 @@ class TestDryRun:
         assert result.cut is not None
         assert result.cut.round == 1
 
+    def test_limit_waits_for_the_end_of_a_finalizer(self, capsys):
+        """Python drops an error that is raised in a finalizer, with a message on the terminal."""
+
+        class Finalized:
+            is_final = False
+
+            def __del__(self):
+                _compute(0.05)
+                Finalized.is_final = True
+
+        limit = dry_run._TimeLimit()
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(dry_run._CutError), limit.running():
+            patch.setattr(dry_run, "_AGAIN_S", 60.0)
+            signal.setitimer(signal.ITIMER_PROF, 0.01)
+            Finalized()
+            assert Finalized.is_final
+            _compute(1.0)
+        assert capsys.readouterr().err == ""
+
     def test_set_up_of_a_large_network_is_cut(self, monkeypatch, tmp_path):
         monkeypatch.setattr(dry_run, "LIMIT_S", 0.1)
         former_handler = signal.getsignal(signal.SIGPROF)
