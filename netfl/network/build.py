@@ -94,17 +94,23 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
     except ScenarioError as error:
         faults += error.faults  # reported together with those of the other parts
     faults += _layout_faults(spec, layout)
-    node_state = NodeState(outages, layout.nodes)
 
-    # rounds, the air, and the energy of both
+    # rounds, and the energy of users, which batteries pay
     budget = None
     if spec.radio is not None:
         budget = open_budget(spec, context, layout)
     service = None
     if context.duration_s is None:
-        service = _service(spec, context, budget)
+        service = open_service(spec, context, budget)
+    energy = open_energy(spec, context, service, budget)
+    if energy is not None:
+        users = np.arange(layout.users)
+        outages.draw_from(energy)
+        energy.count_idle_by(lambda now_s: outages.idle_j(users, now_s))
+
+    # the air
+    node_state = NodeState(outages, layout.nodes)
     medium = _medium(spec, context, budget, node_state)
-    energy = _energy_meter(spec, context, service, budget)
     if medium is not None:
         medium.energy = energy
         frame_bits = largest_frame_bits(spec, context)
@@ -233,9 +239,10 @@ def _theory_values(spec: NetworkSpec, layout: Layout, streams: Streams) -> Mappi
     return dict(spec.theory.predict(case))
 
 
-def _energy_meter(
+def open_energy(
     spec: NetworkSpec, context: AccessContext, service: RoundServiceConfig | None, budget: LinkBudget | None
 ) -> EnergyMeter | None:
+    """Return the meter of what users spend; ``None`` if it is not counted."""
     if spec.energy is None:
         return None
     devices = device_names(spec, context)
@@ -277,7 +284,12 @@ def _medium(
     return None  # no user sends
 
 
-def _service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget | None) -> RoundServiceConfig:
+def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget | None) -> RoundServiceConfig:
+    """Return the settings of rounds.
+
+    Raises:
+        ValueError: the network has no rounds.
+    """
     if spec.compute is None or spec.round is None:
         raise ValueError("rounds need compute and a rule")
     update_bits = design_payload(spec, context).uplink_bits

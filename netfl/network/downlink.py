@@ -18,6 +18,7 @@ from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.event_log import EventLog
 from netfl.network.message import BroadcastCopy
 from netfl.network.queue import Buffer, FifoBuffer
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
 from netfl.network.updates import OutstandingUpdates
@@ -367,14 +368,28 @@ class LossyDownlink:
         cell = sending.sender.tower.cell
         ids = cell.ids[users]
         if medium.energy is not None:
-            is_listening = medium.connection.listening(ids, now_s, is_tower_up=sending.is_tower_up)
-            medium.energy.receive(ids[is_listening], sending.airtime_s)
+            self._spend(cell, users, sending)
         end_s = now_s + sending.airtime_s
         boost_db = self._boost_of(ids)
         signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, boost_db, sending.rate_bps)
         is_received = medium.downlink_received(ids, signal, is_sent=sending.is_sent)
         end = partial(self._end_reception, sending, users, is_received)
         call_after(self._env, sending.airtime_s, lambda _: self._env.at_end(Stage.VERSIONS, end))
+
+    def _spend(self, cell: Cell, users: Users, sending: _Sending) -> None:
+        """Let those of *users* that listen pay for receiving a copy."""
+        now_s = self._env.now
+        medium = self._medium
+        assert medium.energy is not None
+        is_listening = medium.connection.listening(cell.ids[users], now_s, is_tower_up=sending.is_tower_up)
+        listeners = users[is_listening]
+        ids = cell.ids[listeners]
+        paid_s: float | Floats = sending.airtime_s
+        shares = medium.connection.receive(ids, now_s, sending.airtime_s)
+        if shares is not None:
+            paid_s = sending.airtime_s * shares
+            cell.check_power(listeners, now_s)
+        medium.energy.receive(ids, paid_s)
 
     def _end_reception(self, sending: _Sending, users: Users, is_received: Bools) -> None:
         """Deliver a copy; after the last of its users, send it again to the others, if any sendings are left."""

@@ -1,11 +1,11 @@
 """Energy that users spend on trainings, on sending and receiving, and while idle: it is counted here.
 
-It is taken from batteries in `netfl.network.outage.battery`.
+A battery (`netfl.network.outage.battery`) is drained by what is counted here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -68,13 +68,14 @@ class EnergyCosts(Spec):
 
 
 class Energy(EnergyCosts):
-    """Energy accounting of users, without batteries.
+    """Energy of users: what they spend is counted, and drains their batteries, if they have any (``outages: battery``).
 
     A training costs per_training + x · samples · (per_sample + κ c f²), where x is the completed share of the training:
     1, unless the user abandoned it or the run ended.  The last term is that of a processor with the frequency f and c
     cycles for each sample (``capacitance`` κ; T. D. Burd and R. W. Brodersen, J. VLSI Signal Process. 13, 1996).  Every
     attempt costs transmit · airtime, whatever its outcome; every version that is sent to a user costs
-    receive · bits / rate; a time T costs idle · T.  Costs that are not given are 0.
+    receive · bits / rate; a time T costs idle · T, as long as no battery has switched the user off.  Costs that are not
+    given are 0.
     """
 
     devices: Mapping[str, EnergyCosts] = Field(default_factory=dict)
@@ -86,6 +87,19 @@ class Energy(EnergyCosts):
         reason = "without access.round: no user trains, and no version is sent"
         for key, costs in self.each():
             yield from no_effect(costs, _ROUNDS, reason, prefix=key)
+
+    @property
+    def has_costs(self) -> bool:
+        """True if anything costs energy."""
+        return any(
+            costs.per_training
+            or costs.per_sample
+            or costs.capacitance
+            or costs.has_sending_power
+            or costs.receive
+            or costs.idle
+            for _, costs in self.each()
+        )
 
     def each(self) -> Iterator[tuple[str, EnergyCosts]]:
         """Yield the costs of all users and of each class, with the prefix of their keys."""
@@ -139,8 +153,8 @@ class EnergyMeter:
     """Energy of users since the start of the run, or since `restart`.
 
     The meter counts trainings, attempts and receptions, and computes their energy at the end.  A training counts by its
-    completed share; a use that a battery could not pay, by the share of its energy that the battery had.  Users have
-    their numbers in the network.
+    completed share; a use that a battery could not pay, by the share of its energy that the battery had.  What it
+    counts of a user with a battery is what drains the battery.  Users have their numbers in the network.
 
     Args:
         samples: training samples of one update, ``[users]``.
@@ -162,12 +176,13 @@ class EnergyMeter:
         self._from_s = np.zeros(len(samples))
         self._until_s = np.zeros(len(samples))
         self._cycle_factor = np.ones(len(samples))  # energy of a cycle in the last training over that at full frequency
+        self._battery_idle_j: Callable[[float], Floats | None] = lambda _: None
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
         """Start all counts over."""
         users = len(self._samples)
-        self._since_s = now_s
+        self._idle_before_j = self._idle_j(now_s)
         self._begun = np.zeros(users)  # trainings
         self._trained = np.zeros(users)  # trainings by their completed shares, without those under way
         self._computed = np.zeros(users)  # the same, weighted by the energy of their cycles
@@ -175,6 +190,26 @@ class EnergyMeter:
         self._sending_s = np.zeros(users)
         self._receiving_s = np.zeros(users)
         self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
+
+    def count_idle_by(self, battery_idle_j: Callable[[float], Floats | None]) -> None:
+        """Count the idle energy of users with a battery by that battery, as these are not always on.
+
+        Args:
+            battery_idle_j: energy that each user has taken from its battery by a time for being on, ``[users]``; NaN
+                for users without a battery, and ``None`` if no user has one.
+        """
+        self._battery_idle_j = battery_idle_j
+
+    @property
+    def idle_w(self) -> Floats:
+        """Power of each user that is on, ``[users]``."""
+        return self._rates.idle_w
+
+    @property
+    def has_uses(self) -> bool:
+        """True if anything that users do costs energy, beside being on."""
+        uses = self._rates._replace(idle_w=np.zeros(1))
+        return any(cost.any() for cost in uses)
 
     @property
     def transmit_w(self) -> Floats:
@@ -191,15 +226,21 @@ class EnergyMeter:
         """Energy of one training of each user that no frequency changes, ``[users]``."""
         return self._rates.training_j + self._rates.sample_j * self._samples
 
+    def starting_j(self, ids: Ids) -> Floats:
+        """Return the energy of a training of each user at its start, ``[n]``."""
+        return self._rates.training_j[ids]
+
+    def computing_j(self, ids: Ids) -> Floats:
+        """Return the energy of a training that begins now from its start to its end, ``[n]``."""
+        sample_j = self._rates.sample_j[ids] + self._rates.cycles_j[ids] * self._square_of_frequency(ids)
+        return np.asarray(sample_j * self._samples[ids])
+
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
         self._begun[ids] += 1
         self._from_s[ids] = from_s
         self._until_s[ids] = until_s
-        factor = self.frequency_factor
-        if not isinstance(factor, float):
-            factor = factor[ids]
-        self._cycle_factor[ids] = np.square(factor)
+        self._cycle_factor[ids] = self._square_of_frequency(ids)
 
     def stop(self, ids: Ids, at_s: ArrayLike) -> None:
         """End the last trainings of users, if they have not ended before."""
@@ -214,10 +255,8 @@ class EnergyMeter:
         self._from_s[ids] = until_s
 
     def fail(self, ids: Ids, share: Floats) -> None:
-        """End the last trainings of users at their start, when a battery had only a *share* of their energy."""
+        """End the last trainings of users at their start, of whose energy a battery had only a *share*."""
         self._unpaid[ids] += 1.0 - share
-        self._trained[ids] += share
-        self._computed[ids] += share * self._cycle_factor[ids]
         self._from_s[ids] = self._until_s[ids]
 
     def send(self, ids: Ids, airtime_s: float | Floats) -> None:
@@ -246,13 +285,13 @@ class EnergyMeter:
             self._radiated_s = self._sending_s.copy()
         self.power_factor = db_to_linear(offset_db)
 
-    def receive(self, ids: Ids, airtime_s: float) -> None:
-        """Count a version that is sent to each user."""
+    def receive(self, ids: Ids, airtime_s: float | Floats) -> None:
+        """Count a version that is sent to each user, with the airtime that its battery paid for."""
         self._receiving_s[ids] += airtime_s
 
-    def receive_broadcast(self, ids: Ids) -> None:
-        """Count a version that is sent to each user on an ideal downlink."""
-        self.receive(ids, self.broadcast_s)
+    def receiving_j(self, ids: Ids, airtime_s: float) -> Floats:
+        """Return the energy of a version that is sent to each user, ``[n]``."""
+        return np.asarray(self._rates.receive_w[ids] * airtime_s)
 
     def total_j(self, now_s: float) -> float:
         """Return the energy of all users by now; a training under way counts by its completed share."""
@@ -263,6 +302,20 @@ class EnergyMeter:
     def by_user_j(self, now_s: float) -> Floats:
         """Return the energy of each user by now, ``[users]``, as in `total_j`."""
         return np.asarray(np.sum([*self._spent(now_s).values(), self._under_way_j(now_s)], axis=0))
+
+    def _square_of_frequency(self, ids: Ids) -> Floats | float:
+        factor = self.frequency_factor
+        if not isinstance(factor, float):
+            factor = factor[ids]
+        return np.square(factor)
+
+    def _idle_j(self, now_s: float) -> Floats:
+        """Return the energy of each user since time 0 for being on, ``[users]``."""
+        idle_j = self._rates.idle_w * now_s
+        battery_j = self._battery_idle_j(now_s)
+        if battery_j is None:
+            return idle_j
+        return np.where(np.isnan(battery_j), idle_j, battery_j)
 
     def _under_way_j(self, now_s: float) -> Floats:
         """Return the energy of the completed share of each user's training under way, ``[users]``."""
@@ -312,5 +365,5 @@ class EnergyMeter:
             "train": per_training_j + rates.sample_j * self._samples * self._trained + cycles_j,
             "send": rates.transmit_w * self._radiated_s,
             "receive": rates.receive_w * self._receiving_s,
-            "idle": rates.idle_w * (now_s - self._since_s),
+            "idle": self._idle_j(now_s) - self._idle_before_j,
         }

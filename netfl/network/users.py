@@ -42,17 +42,21 @@ class TrainingPower:
         """Return whether no battery has switched each user off at its *at_s*, ``[n]``."""
         return self.connection.off_s(ids, at_s, at_s) > at_s
 
-    def pay(self, ids: Users, at_s: Floats) -> Floats:
-        """Take the energy of trainings that begin at *at_s*; return the share that each had, ``[n]``.
+    def pay(self, ids: Users, at_s: Floats, until_s: Floats) -> Floats:
+        """Take the energy of trainings from *at_s* to *until_s*; return the share of its start that each had, ``[n]``.
 
         A user that is switched off has none, and spends none.
         """
         is_on = self.is_on(ids, at_s)
         shares = is_on.astype(float)
-        paid = self.connection.train(ids[is_on], at_s[is_on], self.samples[ids[is_on]])
+        paid = self.connection.train(ids[is_on], at_s[is_on], until_s[is_on], self.samples[ids[is_on]])
         if paid is not None:  # else trainings are free
             shares[is_on] = paid
         return shares
+
+    def stop(self, ids: Users, at_s: Floats) -> None:
+        """End trainings at *at_s*, which take no more energy."""
+        self.connection.stop(ids, at_s)
 
     def off_s(self, ids: Users, from_s: Floats, by_s: Floats) -> Floats:
         """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
@@ -311,9 +315,22 @@ class UserPopulation:
 
     def _receive(self, users: Users, at_s: Floats, versions: Ints) -> None:
         self._log.record_reception(at_s, self._ids[users], versions, self._tower)
-        if self._energy is not None:
-            self._energy.receive_broadcast(self._ids[users])
+        self._receive_broadcast(users, at_s)
         self.version[users] = versions
+
+    def _receive_broadcast(self, users: Users, at_s: Floats) -> None:
+        """Let *users* pay for a version on an ideal downlink, which arrives at *at_s*."""
+        energy = self._energy
+        if energy is None or not energy.broadcast_s:
+            return
+        ids = self._ids[users]
+        paid_s: float | Floats = energy.broadcast_s
+        if self._power is not None:
+            shares = self._power.connection.receive(ids, at_s, energy.broadcast_s)
+            if shares is not None:
+                paid_s = energy.broadcast_s * shares
+                self.check_power(users, self._power.env.now)
+        energy.receive(ids, paid_s)
 
     def _begin(self, users: Users, at_s: Floats) -> None:
         """Let *users* begin updates from the versions that they have."""
@@ -333,7 +350,7 @@ class UserPopulation:
     def _pay(self, power: TrainingPower, users: Users, at_s: Floats) -> None:
         """Pay for trainings that begin; those that cannot be paid are lost at once."""
         ids = self._ids[users]
-        shares = power.pay(ids, at_s)
+        shares = power.pay(ids, at_s, self._trained_s[users])
         off_s = power.off_s(ids, at_s, self._trained_s[users])
 
         is_unpaid = shares < 1.0
@@ -373,8 +390,7 @@ class UserPopulation:
         """End the trainings of *users*, which have no energy for them."""
         if not users.size:
             return
-        if self._energy is not None:
-            self._energy.stop(self._ids[users], at_s)
+        self._stop_spending(users, at_s)
         self._trained_s[users] = np.inf
         self._off_s[users] = np.inf
         self._unpaid_s[users] = at_s
@@ -409,9 +425,16 @@ class UserPopulation:
     def _supersede(self, users: Users, at_s: Floats) -> None:
         """End the trainings of *users*, and their updates as far as a newer version ends them."""
         self._record_trained(users, at_s)
-        if self._energy is not None:
-            self._energy.stop(self._ids[users], at_s)
+        self._stop_spending(users, at_s)
         self.queue.supersede(users, at_s)
+
+    def _stop_spending(self, users: Users, at_s: Floats) -> None:
+        """Let the last trainings of *users* cost nothing from *at_s* on, if they have not ended before."""
+        ids = self._ids[users]
+        if self._energy is not None:
+            self._energy.stop(ids, at_s)
+        if self._power is not None:
+            self._power.stop(ids, at_s)
 
     def _record_trained(self, users: Users, until_s: Floats) -> None:
         """Record the trainings of *users* that ended by *until_s* and are not recorded yet."""

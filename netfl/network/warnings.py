@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netfl.network.build import build_layout, compute_streams, open_budget
+from netfl.network.build import build_layout, compute_streams, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
@@ -16,7 +16,7 @@ from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
-from netfl.network.outage import Outage
+from netfl.network.outage import LargestUses, Outage
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.registry import kind_of
@@ -51,7 +51,7 @@ def network_warnings(
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
     yield from _unfit_paces(spec, layout)
-    yield from _costly_uses(spec, context)
+    yield from _costly_uses(spec, context, layout)
     yield from _files_outside(spec, context, deadline_s)
     yield from _short_data(spec, context, layout, deadline_s)
     yield from _repeated_path_loss(spec)
@@ -172,15 +172,40 @@ def _unfit_paces(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
             yield f"access.channel.{index}, {kind_of(type(channel))}: {problem}"
 
 
-def _costly_uses(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
+def _costly_uses(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
     """Uses of a device that an outage always ends."""
-    frame_bits = largest_frame_bits(spec, context)
-    training_samples = None
-    if context.duration_s is None and spec.compute is not None:
-        training_samples = float(spec.compute.work(context.samples).max())
+    if not spec.outages:
+        return
+    uses = _largest_uses(spec, context, layout)
     for index, outage in enumerate(spec.outages):
-        for warning in outage.warnings(frame_bits, training_samples):
+        for warning in outage.warnings(uses):
             yield f"access.outages.{index}, {kind_of(type(outage))}: {warning}"
+
+
+def _largest_uses(spec: NetworkSpec, context: AccessContext, layout: Layout) -> LargestUses:
+    """Return the largest uses of users' devices, and what they cost if that is counted."""
+    frame_bits = largest_frame_bits(spec, context)
+    has_rounds = context.duration_s is None and spec.compute is not None
+    samples = None
+    if has_rounds and spec.compute is not None:
+        samples = float(spec.compute.work(context.samples).max())
+    if spec.energy is None:
+        return LargestUses(frame_bits, samples)
+
+    budget = None if spec.radio is None else open_budget(spec, context, layout)
+    service = open_service(spec, context, budget) if has_rounds else None
+    energy = open_energy(spec, context, service, budget)
+    assert energy is not None
+    users = np.arange(context.users)
+    rate_bps = max(spec.air_rates_bps, default=0.0)
+    frame_j = None
+    if rate_bps > 0.0:  # else rates follow the SNR
+        frame_j = float(energy.sending_j(users, frame_bits / rate_bps).max())
+    if service is None:
+        return LargestUses(frame_bits, samples, frame_j)
+    training_j = energy.starting_j(users) + energy.computing_j(users)
+    dearest = int(training_j.argmax())
+    return LargestUses(frame_bits, samples, frame_j, float(training_j[dearest]), float(service.compute_s[dearest]))
 
 
 def _files_outside(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:

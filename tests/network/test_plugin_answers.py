@@ -33,9 +33,9 @@ class Foliage(Channel):
 class Fuse(Outage):
     """An outage that no frame above 100 bits survives."""
 
-    def warnings(self, frame_bits, training_samples):
-        if frame_bits > 100:
-            yield f"frames of {frame_bits:g} bits blow the fuse, trainings of {training_samples:g} samples do not"
+    def warnings(self, uses):
+        if uses.frame_bits > 100:
+            yield f"frames of {uses.frame_bits:g} bits blow the fuse, trainings of {uses.samples:g} samples do not"
 
     def open(self, layout, streams):
         return Up()

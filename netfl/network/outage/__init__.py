@@ -13,14 +13,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
+from netfl.errors import Fault
+from netfl.network.energy import Energy, EnergyMeter
 from netfl.network.layout import Layout
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class LargestUses:
+    """The largest uses of a device: the quantities of a network that decide what a battery can pay.
+
+    Args:
+        frame_bits: size of the largest frame that users send.
+        samples: training samples of the user that has the most; ``None`` if nobody trains.
+        frame_j: energy of a frame, the largest of all users; ``None`` if it is not counted, or its rate is not known.
+        training_j: energy of a training, the largest of all users; ``None`` if it is not counted.
+        training_s: time of that training.
+    """
+
+    frame_bits: float
+    samples: float | None = None
+    frame_j: float | None = None
+    training_j: float | None = None
+    training_s: float = 0.0
 
 
 class NodeAvailability(ABC):
@@ -36,7 +58,12 @@ class NodeAvailability(ABC):
 
     @property
     def is_metered(self) -> bool:
-        """True if states depend on the activity of users, which `train` and `transmit` then report."""
+        """True if states depend on the activity of users, which `train`, `transmit` and others then report."""
+        return False
+
+    @property
+    def draws_energy(self) -> bool:
+        """True if what users do costs what the network counts, since `draw_from`."""
         return False
 
     @property
@@ -55,23 +82,44 @@ class NodeAvailability(ABC):
         If not `is_exact`, the result may be an earlier instant before which nothing changes.
         """
 
-    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats | None:
-        """Report that each of *users* trains on *samples* examples at *time_s*.
+    def draw_from(self, energy: EnergyMeter) -> None:  # noqa: B027
+        """Let what users do cost what *energy* counts; it is called once, before all else, if energy is counted."""
+
+    def train(self, users: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats | None:
+        """Report that each of *users* trains on *samples* examples from *time_s* to *until_s*.
 
         Returns:
-            The share of its energy that each training had, ``[n]``; below 1 the training fails at once.  ``None`` if
-            all had theirs.
+            The share of the energy that each training needs at its start that it had, ``[n]``; below 1 the training
+            fails at once.  ``None`` if all had theirs.
         """
         return None
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats | None:
-        """Report that each of *users* starts to transmit *bits* at *time_s*; the result is like that of `train`."""
+    def stop(self, users: Ints, time_s: Floats) -> None:  # noqa: B027
+        """Report that the trainings of *users* end at *time_s*, if they have not ended before."""
+
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+        """Report that each of *users* starts to transmit *bits* at *time_s*, for *airtime_s*.
+
+        Returns:
+            The share of its energy that each transmission had, as from `train`.
+        """
+        return None
+
+    def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
+        """Report that a version is sent to each of *users* for *airtime_s*, from *time_s*; the result is as before."""
         return None
 
     def charge_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         """Return the charge of each user's battery at *time_s*, ``[n]``; infinite for users without one.
 
         ``None`` if this outage has no batteries.
+        """
+        return None
+
+    def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
+        """Return the energy that each user has taken from its battery by *time_s* for being on, ``[n]``.
+
+        It is NaN for users without a battery; ``None`` if this outage has no batteries that pay for `draw_from`.
         """
         return None
 
@@ -90,13 +138,12 @@ class Outage(Spec):
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         """Return the states of the nodes of *layout* under this outage."""
 
-    def warnings(self, frame_bits: float, training_samples: float | None) -> Iterator[str]:
-        """Yield warnings about uses of a device that this outage always ends.
+    def energy_faults(self, energy: Energy | None) -> Iterator[Fault]:
+        """Yield contradictions to *energy*, the costs that the network counts; ``None`` if it counts none."""
+        yield from ()
 
-        Args:
-            frame_bits: size of the largest frame that users send.
-            training_samples: training samples of the user that has the most; ``None`` if nobody trains.
-        """
+    def warnings(self, uses: LargestUses) -> Iterator[str]:
+        """Yield warnings about uses of a device that this outage always ends."""
         yield from ()
 
     def has_times_within(self, end_s: float) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network.energy import EnergyMeter
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import AlternatingRenewal
@@ -70,17 +71,35 @@ class CombinedOutages(NodeAvailability):
         return any(timeline.is_metered for timeline in self._timelines)
 
     @property
+    def draws_energy(self) -> bool:
+        return any(timeline.draws_energy for timeline in self._timelines)
+
+    @property
     def powers_devices(self) -> bool:
         return any(timeline.powers_devices for timeline in self._timelines)
 
-    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats | None:
-        return _smallest([timeline.train(users, time_s, samples) for timeline in self._timelines])
+    def draw_from(self, energy: EnergyMeter) -> None:
+        for timeline in self._timelines:
+            timeline.draw_from(energy)
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats | None:
-        return _smallest([timeline.transmit(users, time_s, bits) for timeline in self._timelines])
+    def train(self, users: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats | None:
+        return _smallest([timeline.train(users, time_s, until_s, samples) for timeline in self._timelines])
+
+    def stop(self, users: Ints, time_s: Floats) -> None:
+        for timeline in self._timelines:
+            timeline.stop(users, time_s)
+
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+        return _smallest([timeline.transmit(users, time_s, bits, airtime_s) for timeline in self._timelines])
+
+    def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
+        return _smallest([timeline.receive(users, time_s, airtime_s) for timeline in self._timelines])
 
     def charge_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         return _smallest([timeline.charge_j(users, time_s) for timeline in self._timelines])
+
+    def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
+        return _smallest([timeline.idle_j(users, time_s) for timeline in self._timelines])
 
     def off_s(self, users: Ints, from_s: Floats, by_s: Floats) -> Floats:
         """Return the first instant from *from_s* on and before *by_s* at which each user is switched off, ``[n]``.
@@ -163,8 +182,8 @@ class CombinedOutages(NodeAvailability):
 
 
 def _smallest(shares: Sequence[Floats | None]) -> Floats | None:
-    """Return the smallest value of each user; ``None`` if none is stated."""
+    """Return the smallest value of each user, without NaN; ``None`` if none is stated."""
     stated = [share for share in shares if share is not None]
     if not stated:
         return None
-    return np.asarray(np.min(stated, axis=0))
+    return np.asarray(np.fmin.reduce(stated))

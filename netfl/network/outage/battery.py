@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
+from netfl.errors import Fault
+from netfl.network.energy import Energy, EnergyMeter
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability
+from netfl.network.outage import LargestUses, NodeAvailability
 from netfl.network.outage._daily import draw_shifts_s, recurring_window, surrounding_instants
 from netfl.network.outage._targets import NodeOutage, Nodes, node_rows
 from netfl.network.periods import after_rounding
@@ -22,6 +24,14 @@ from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Probability, Seconds, Watts
 
 DAY_S = 86400.0
+_COUNTED_AS = {
+    "per_training": "per_training",
+    "per_sample": "per_sample",
+    "per_bit": "transmit, the power of sending,",
+    "idle": "idle",
+}
+"""The key of ``energy`` that stands for each cost of a battery."""
+_OWN_COSTS = tuple(_COUNTED_AS)
 _AHEAD = 16
 """Segments of the energy source that are searched for a change at once."""
 _DARK_W = 1e-300
@@ -110,31 +120,31 @@ def _as_range(value: Any) -> Any:
 class Battery(NodeOutage):
     """A user's battery is drained by training, by sending and by being on; empty, it is down until it is recharged.
 
-    The charge c is between 0 and ``capacity``.  Up, dc/dt = P(t) - idle, with P the power of the charger or the sun;
-    at c = ``capacity`` the battery refuses what exceeds the idle power.  A training takes per_training + per_sample ·
-    samples the moment it begins, and a transmission per_bit · bits.
+    The charge c is between 0 and ``capacity``.  Up, dc/dt = P(t) - d, with P the power of the charger or the sun and d
+    that of the user; at c = ``capacity`` the battery refuses what exceeds d.
+
+    What drains it is what ``energy`` of the network counts, joule for joule: the power of being on and, from its start
+    to its end, that of a training are d; ``per_training``, a transmission and a reception are taken the moment they
+    begin.  In a network without ``energy``, the battery has costs of its own: d is ``idle``; a training takes
+    per_training + per_sample · samples the moment it begins, and a transmission per_bit · bits.
 
     - A use that costs at most c, up to rounding, is paid.  If nothing is left, c = 0, the user stays up as long as
-      the supply covers the idle power: with idle = 0, until its next use.
+      the supply covers d: with d = 0, until its next use.
     - A use that costs more takes c, fails at once, and the user goes down.
-    - A user whose idle power takes the last of c goes down.
+    - A user for whom d takes the last of c goes down.
 
     A user that is down is switched off: it drains nothing while dc/dt = P(t) brings c back to restart · capacity, and
     it does not train.  A training during which the user goes down is lost; one that should begin while it is down is
     lost without costs.  Integrals are exact, piece by piece: no time steps.
 
-    Uses must be reported in the order of time, user by user; a late report counts at the user's last use.  States
+    Reports of uses must be made in the order of time, user by user; a late report counts at the user's last use.  States
     after a user's last use assume that it has no further uses; earlier states are final.
 
     Example::
 
-        kind: battery
-        capacity: 15 Wh
-        initial: [0.3, 1]
-        per_sample: 20 mJ
-        per_bit: 1 uJ
-        idle: 30 mW
-        solar: {peak: 1 W, clouds: 0.8}
+        outages:
+          - {kind: battery, capacity: 15 Wh, initial: [0.3, 1], solar: {peak: 1 W, clouds: 0.8}}
+        energy: {per_sample: 20 mJ, transmit: 300 mW, idle: 30 mW}
     """
 
     has_batteries: ClassVar[bool] = True
@@ -148,7 +158,7 @@ class Battery(NodeOutage):
     restart: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Share of the capacity at which a user that ran empty is up again."""
     per_training: Annotated[Joules, Field(ge=0)] = 0.0
-    """Energy of each training."""
+    """Energy of each training; like the three costs that follow, in a network without ``energy``."""
     per_sample: Annotated[Joules, Field(ge=0)] = 0.0
     """Additional energy of each training sample."""
     per_bit: Annotated[Joules, Field(ge=0)] = 0.0
@@ -166,24 +176,54 @@ class Battery(NodeOutage):
             raise ValueError("charger and solar are given together; give only one of them")
         if self.initial[0] > self.initial[1]:
             raise ValueError("initial is [from, to], but from is above to; put the smaller share first")
-        if not (self.per_training or self.per_sample or self.per_bit or self.idle):
-            raise ValueError("nothing drains the battery; give per_training, per_sample, per_bit or idle")
         return self
+
+    def energy_faults(self, energy: Energy | None) -> Iterator[Fault]:
+        own = [key for key in _OWN_COSTS if getattr(self, key)]
+        if energy is None:
+            if not own:
+                remedy = "give access.energy, whose costs the battery pays, or one of " + ", ".join(_OWN_COSTS)
+                yield Fault("", "nothing drains the battery", None, remedy)
+            return
+        for key in own:
+            problem = "the battery pays what access.energy counts, and has no costs of its own beside it"
+            yield Fault(key, problem, getattr(self, key), f"give access.energy.{_COUNTED_AS[key]} instead")
+        if not own and not energy.has_costs:
+            yield Fault("", "nothing drains the battery", None, "give costs in access.energy, such as per_training")
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         return self._open_rows(node_rows(self.nodes, layout), streams)
 
-    def warnings(self, frame_bits: float, training_samples: float | None) -> Iterator[str]:
-        uses = [("a frame", "per_bit", self.per_bit * frame_bits)]
-        if training_samples is not None:
-            training_j = self.per_training + self.per_sample * training_samples
-            uses.append(("a training", "per_training and per_sample", training_j))
-        for use, keys, cost_j in uses:
-            if cost_j > self.capacity * (1.0 + _ROUNDING):
+    def warnings(self, uses: LargestUses) -> Iterator[str]:
+        frame_j = self.per_bit * uses.frame_bits
+        training_j = 0.0
+        if uses.samples is not None:
+            training_j = self.per_training + self.per_sample * uses.samples
+        frame_keys, training_keys = "per_bit", "per_training and per_sample"
+        supplied_j = 0.0
+        if uses.frame_j is not None:
+            frame_j = uses.frame_j
+            frame_keys = "access.energy.transmit"
+        if uses.training_j is not None:
+            training_j = uses.training_j
+            training_keys = "the costs of a training in access.energy"
+            supplied_j = self._peak_w * uses.training_s
+        for use, keys, cost_j, gained_j in (
+            ("a frame", frame_keys, frame_j, 0.0),
+            ("a training", training_keys, training_j, supplied_j),
+        ):
+            if cost_j > (self.capacity + gained_j) * (1.0 + _ROUNDING):
                 yield (
                     f"{use} costs up to {cost_j:.3g} J, more than the capacity of {self.capacity:.3g} J, so it always "
                     f"empties the battery and fails; increase capacity, or lower {keys}"
                 )
+
+    @property
+    def _peak_w(self) -> float:
+        """The largest power of the source."""
+        if self.charger is not None:
+            return self.charger.power
+        return 0.0 if self.solar is None else self.solar.peak
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats
@@ -233,7 +273,7 @@ def _sunlight_law(solar: Solar) -> Law:
 class BatteryLedger(NamedTuple):
     """Energy of batteries since time 0, in joules, ``[n]`` each.
 
-    supplied = charge - initial + paid + failed + idle + refused, up to rounding.
+    supplied = charge - initial + paid + failed + computing + idle + refused, up to rounding.
 
     Args:
         initial: charge at time 0.
@@ -242,6 +282,7 @@ class BatteryLedger(NamedTuple):
         refused: energy from there that full batteries did not take.
         paid: energy of the uses that were paid.
         failed: energy of the uses that failed, as they cost more than was left.
+        computing: energy of trainings from their starts on, as counted by the network.
         idle: energy of being up.
     """
 
@@ -251,6 +292,7 @@ class BatteryLedger(NamedTuple):
     refused: Floats
     paid: Floats
     failed: Floats
+    computing: Floats
     idle: Floats
 
 
@@ -261,6 +303,9 @@ class _Knots:
     Args:
         refused_j: energy refused by the full battery since time 0.
         idle_j: energy of being up since time 0.
+        computing_j: energy of computing since time 0.
+        computing_w: power of a training, in addition to that of being up.
+        computed_s: end of that training.
     """
 
     time_s: Floats
@@ -268,10 +313,27 @@ class _Knots:
     up: Bools
     refused_j: Floats
     idle_j: Floats
+    computing_j: Floats
+    computing_w: Floats
+    computed_s: Floats
 
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
-        return self.time_s, self.charge_j, self.up, self.refused_j, self.idle_j
+        return (
+            self.time_s,
+            self.charge_j,
+            self.up,
+            self.refused_j,
+            self.idle_j,
+            self.computing_j,
+            self.computing_w,
+            self.computed_s,
+        )
+
+    @property
+    def is_computing(self) -> Bools:
+        """Whether a training takes power in the segment after each knot."""
+        return self.computing_w > 0.0
 
     def select(self, rows: Ints | Bools) -> _Knots:
         return _Knots(*(column[rows] for column in self._columns))
@@ -322,6 +384,8 @@ class BatteryState(NodeAvailability):
         self._model = model
         self._supply = supply
         self._restart_j = model.restart * model.capacity
+        self._idle_w = np.full(count, model.idle)
+        self._energy: EnergyMeter | None = None
         self._initial_j = charge_j
         self._paid_j = np.zeros(count)
         self._failed_j = np.zeros(count)
@@ -332,6 +396,9 @@ class BatteryState(NodeAvailability):
             up=charge_j > 0.0,
             refused_j=np.zeros(count),
             idle_j=np.zeros(count),
+            computing_j=np.zeros(count),
+            computing_w=np.zeros(count),
+            computed_s=np.full(count, -np.inf),
         )
         self._kept = self._used.start_chains()
         # the state at time 0, and all changes up to the last use, by battery
@@ -344,7 +411,13 @@ class BatteryState(NodeAvailability):
 
     @property
     def is_metered(self) -> bool:
+        if self._energy is not None:
+            return self._energy.has_uses
         return bool(self._model.per_training or self._model.per_sample or self._model.per_bit)
+
+    @property
+    def draws_energy(self) -> bool:
+        return self._energy is not None
 
     @property
     def powers_devices(self) -> bool:
@@ -380,15 +453,61 @@ class BatteryState(NodeAvailability):
             refused=now.refused_j,
             paid=self._paid_j[rows],
             failed=self._failed_j[rows],
+            computing=now.computing_j,
             idle=now.idle_j,
         )
 
-    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats:
-        cost_j = self._model.per_training + self._model.per_sample * np.asarray(samples, float)
-        return self._use(users, time_s, cost_j)
+    def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
+        if self._energy is None:
+            return None
+        has_battery = self._row[users] >= 0
+        idle_j = np.full(len(users), np.nan)
+        time = np.broadcast_to(np.asarray(time_s, float), len(users))
+        idle_j[has_battery] = self.ledger(users[has_battery], time[has_battery]).idle
+        return idle_j
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats:
+    def draw_from(self, energy: EnergyMeter) -> None:
+        self._energy = energy
+        users = np.flatnonzero(self._row >= 0)
+        self._idle_w[self._row[users]] = energy.idle_w[users]
+
+    def train(self, users: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats:
+        if self._energy is None:
+            cost_j = self._model.per_training + self._model.per_sample * np.asarray(samples, float)
+            return self._use(users, time_s, cost_j)
+        shares = self._use(users, time_s, self._energy.starting_j(users))
+        takes_time = until_s > time_s
+        computing_w = np.zeros(len(users))
+        computing_w[takes_time] = self._energy.computing_j(users[takes_time]) / (until_s - time_s)[takes_time]
+        begins = (shares >= 1.0) & (self._row[users] >= 0)
+        self._compute(self._row[users[begins]], computing_w[begins], until_s[begins])
+        return shares
+
+    def stop(self, users: Ints, time_s: Floats) -> None:
+        rows = self._row[users]
+        has_battery = rows >= 0
+        rows = rows[has_battery]
+        at_s = time_s[has_battery]
+        is_computing = (self._used.computing_w[rows] > 0.0) & (self._used.computed_s[rows] > at_s)
+        rows = rows[is_computing]
+        self._used.assign(rows, self._advance_to(rows, at_s[is_computing]))
+        self._compute(rows, np.zeros(len(rows)), at_s[is_computing])
+
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike, airtime_s: ArrayLike) -> Floats:
+        if self._energy is not None:
+            return self._use(users, time_s, self._energy.sending_j(users, np.asarray(airtime_s, float)))
         return self._use(users, time_s, self._model.per_bit * np.asarray(bits, float))
+
+    def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
+        if self._energy is None:
+            return None
+        return self._use(users, time_s, self._energy.receiving_j(users, airtime_s))
+
+    def _compute(self, rows: Ints, computing_w: Floats, until_s: Floats) -> None:
+        """Let batteries take *computing_w* from their last use until *until_s*; chains start over."""
+        self._used.computing_w[rows] = computing_w
+        self._used.computed_s[rows] = until_s
+        self._kept.assign(rows, self._used.select(rows).start_chains())
 
     def _use(self, users: Ints, time_s: ArrayLike, joules: Floats) -> Floats:
         """Take *joules* from the batteries of distinct *users*; return the share that each had, ``[n]``.
@@ -410,6 +529,7 @@ class BatteryState(NodeAvailability):
         # chains start over from this use
         now.charge_j = now.charge_j - spent_j
         now.up = is_paid
+        now.computing_w = np.where(is_paid, now.computing_w, 0.0)
         self._used.assign(rows, now)
         self._kept.assign(rows, self._used.select(rows).start_chains())
         shares = np.ones(len(has_battery))
@@ -492,9 +612,10 @@ class BatteryState(NodeAvailability):
 
     def _step(self, rows: Ints, state: _Knots) -> _Knots:
         """Return the knots that follow *state*: the end of its segment, or a change within it."""
-        # the end of the segment
-        drain_w = self._drain_w(state)
+        # the end of the segment, of the supply or of a training
+        drain_w = self._drain_w(rows, state)
         end_s = self._supply.until_s(rows, state.time_s, drain_w)
+        end_s = np.where(state.is_computing, np.minimum(end_s, state.computed_s), end_s)
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
         refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
         # where the battery is empty, or charged enough, by then: that instant
@@ -504,28 +625,46 @@ class BatteryState(NodeAvailability):
         up = state.up ^ has_changed
         if changed.size:
             goal_j = np.where(up[changed], self._restart_j, 0.0)
-            from_s = state.time_s[changed]
-            gain = self._supply.gain(rows[changed], from_s, drain_w[changed])
-            end_s[changed] = _time_of_gain_s(gain, from_s, end_s[changed], goal_j - state.charge_j[changed])
+            wanted_j = goal_j - state.charge_j[changed]
+            end_s[changed] = self._time_of_gain_s(rows[changed], state.select(changed), end_s[changed], wanted_j)
             charge_j[changed] = goal_j
             refused_j[changed] = state.refused_j[changed]
-        idle_j = self._idle_j(state, drain_w, end_s)
-        return _Knots(end_s, np.clip(charge_j, 0.0, self._model.capacity), up, refused_j, idle_j)
+        charge_j = np.clip(charge_j, 0.0, self._model.capacity)
+        following = self._spend_until(rows, state, end_s, charge_j, refused_j)
+        following.up = up
+        following.computing_w = np.where(up & (end_s < state.computed_s), state.computing_w, 0.0)
+        return following
+
+    def _time_of_gain_s(self, rows: Ints, state: _Knots, to_s: Floats, wanted_j: Floats) -> Floats:
+        """Return when batteries, in a segment from *state* to *to_s*, have gained *wanted_j*, ``[n]``."""
+        at_s = np.empty(len(rows))
+        is_endless = np.isinf(to_s)
+        for chosen in (is_endless, ~is_endless):
+            if not chosen.any():
+                continue
+            from_s = state.time_s[chosen]
+            drain_w = self._drain_w(rows, state)[chosen]
+            gain = self._supply.gain(rows[chosen], from_s, drain_w)
+            at_s[chosen] = _time_of_gain_s(gain, from_s, to_s[chosen], wanted_j[chosen])
+        return at_s
 
     def _at(self, rows: Ints, state: _Knots, at_s: Floats) -> _Knots:
         """Return the batteries at *at_s*, in the segment after each knot."""
-        drain_w = self._drain_w(state)
+        drain_w = self._drain_w(rows, state)
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(at_s)
         refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
-        idle_j = self._idle_j(state, drain_w, at_s)
-        return _Knots(at_s, np.clip(charge_j, 0.0, self._model.capacity), state.up, refused_j, idle_j)
+        return self._spend_until(rows, state, at_s, np.clip(charge_j, 0.0, self._model.capacity), refused_j)
 
-    def _idle_j(self, state: _Knots, drain_w: Floats, at_s: Floats) -> Floats:
-        """Return the energy of being up since time 0."""
-        is_drained = drain_w > 0.0
-        since_s = np.where(is_drained, state.time_s, 0.0)
-        span_s = np.where(is_drained, at_s - since_s, 0.0)  # 0 W for ever is 0 J
-        return np.asarray(state.idle_j + drain_w * span_s)
+    def _spend_until(self, rows: Ints, state: _Knots, at_s: Floats, charge_j: Floats, refused_j: Floats) -> _Knots:
+        """Return the batteries of *state* at *at_s*, with what being up and computing have taken by then."""
+        return replace(
+            state,
+            time_s=at_s,
+            charge_j=charge_j,
+            refused_j=refused_j,
+            idle_j=state.idle_j + _energy_j(np.where(state.up, self._idle_w[rows], 0.0), state.time_s, at_s),
+            computing_j=state.computing_j + _energy_j(state.computing_w, state.time_s, at_s),
+        )
 
     def _supplied_j(self, rows: Ints, until_s: Floats) -> Floats:
         """Return the energy of the source from time 0 on."""
@@ -539,8 +678,15 @@ class BatteryState(NodeAvailability):
             remaining = remaining[end_s < until_s[remaining]]
         return np.asarray(supplied_j)
 
-    def _drain_w(self, state: _Knots) -> Floats:
-        return np.where(state.up, self._model.idle, 0.0)
+    def _drain_w(self, rows: Ints, state: _Knots) -> Floats:
+        return np.where(state.up, self._idle_w[rows] + state.computing_w, 0.0)
+
+
+def _energy_j(power_w: Floats, from_s: Floats, to_s: Floats) -> Floats:
+    """Return the energy of a constant power, ``[n]``; that of 0 W is 0 J, for ever, too."""
+    takes_any = power_w > 0.0
+    since_s = np.where(takes_any, from_s, 0.0)
+    return np.asarray(power_w * np.where(takes_any, to_s - since_s, 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

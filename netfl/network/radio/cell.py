@@ -105,6 +105,10 @@ class Cell:
             raise ScenarioError([UNLIMITED_AIRTIME.under("reception")])
         return self._medium.longest_s(self._queue.max_bits, self.ids)
 
+    def check_power(self, users: Users, now_s: float) -> None:
+        """Find out again when the batteries of *users* end their trainings, as they have paid for something else."""
+        self._queue.check_power(users, now_s)
+
     @property
     def follows_snr(self) -> bool:
         """True if users have no modes, and each sets its rate by its SNR."""
