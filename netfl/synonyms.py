@@ -94,7 +94,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "retransmissions": ("max_attempts",), "retries": ("max_attempts",), "max_retries": ("max_attempts",),
     "slot_time": ("slot",), "sf": ("spreading_factor",), "spreading": ("spreading_factor",),
     "max_staleness": ("staleness",), "update_bits": ("update_size",), "model_size": ("update_size",),
-    "k": ("data",), "n": ("total",), "parity": ("total",), "transmit": ("per_bit",),
+    "k": ("data",), "n": ("total",), "parity": ("total",),
     "packet_size": ("mtu", "size"), "interval": ("every",), "every": ("time", "rounds"), "buffer_size": ("capacity",),
 }  # fmt: skip
 """Word in lower case, with ``_`` for spaces and dashes → words of scenarios for the same, the likeliest first."""

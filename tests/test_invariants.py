@@ -52,8 +52,8 @@ PARTS = [
     {"queue": {"kind": "relay", "flow_capacity": 1}}, {"queue": {"kind": "drop_tail", "capacity_bytes": "3 kB"}},
     {"topology": {"kind": "tree", "fanout": [2], "ring": "800 m", "radius": "700 m", "rate": "8 kbps", "delay": "1 s"}},
     {"traffic": {"kind": "poisson", "rate": 0.1, "size": {"mean": "100 B"}}},
-    {"outages": [{"kind": "battery", "capacity": "600 J", "per_training": 40.0, "per_bit": "10 mJ", "idle": 1,
-                  "restart": 0.3, "charger": {"power": "3 W"}}]},
+    {"outages": [{"kind": "battery", "capacity": "600 J", "restart": 0.3, "charger": {"power": "3 W"}}],
+     "energy": {"per_training": 30.0, "per_sample": 0.2, "transmit": "50 W", "idle": 1}},
     {"outages": [{"kind": "renewal", "nodes": nodes, "up": EXPONENTIAL, "down": EXPONENTIAL | {"mean": 20},
                   "spares_uploads": nodes == "users"} for nodes in ("users", "towers", "routers")]},
 ]  # fmt: skip

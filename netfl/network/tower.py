@@ -284,7 +284,7 @@ def _build_population(
 
     power = None
     if config.node_state.is_metered or config.node_state.powers_devices:
-        power = TrainingPower(env, medium.connection, service.samples)
+        power = TrainingPower(env, medium.connection)
     behaviour = UserBehaviour(
         on_new_version=service.on_new_version,
         server_waits=service.rule.needs_disconnected,

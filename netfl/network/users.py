@@ -31,12 +31,10 @@ class TrainingPower:
     Args:
         env: the clock.
         connection: connection that knows the batteries.
-        samples: training samples of each user for one update, by its number in the network.
     """
 
     env: Environment
     connection: Connection
-    samples: Floats
 
     def is_on(self, ids: Users, at_s: Floats) -> Bools:
         """Return whether no battery has switched each user off at its *at_s*, ``[n]``."""
@@ -49,7 +47,7 @@ class TrainingPower:
         """
         is_on = self.is_on(ids, at_s)
         shares = is_on.astype(float)
-        paid = self.connection.train(ids[is_on], at_s[is_on], until_s[is_on], self.samples[ids[is_on]])
+        paid = self.connection.train(ids[is_on], at_s[is_on], until_s[is_on])
         if paid is not None:  # else trainings are free
             shares[is_on] = paid
         return shares

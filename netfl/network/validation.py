@@ -91,8 +91,7 @@ def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:
 
 
 def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
-    """Unknown devices, costs of cycles that are not known, costs of sending without a radio or if no user sends, and
-    batteries that nothing drains."""
+    """Batteries that nothing drains, unknown devices, and costs of cycles or of sending that are not known."""
     for index, outage in enumerate(spec.outages):
         yield from (fault.under(f"outages.{index}") for fault in outage.energy_faults(spec.energy))
     if spec.energy is None:

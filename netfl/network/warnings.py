@@ -203,9 +203,17 @@ def _largest_uses(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
         frame_j = float(energy.sending_j(users, frame_bits / rate_bps).max())
     if service is None:
         return LargestUses(frame_bits, samples, frame_j)
-    training_j = energy.starting_j(users) + energy.computing_j(users)
+    start_j = energy.starting_j(users)
+    training_j = start_j + energy.computing_j(users)
     dearest = int(training_j.argmax())
-    return LargestUses(frame_bits, samples, frame_j, float(training_j[dearest]), float(service.compute_s[dearest]))
+    return LargestUses(
+        frame_bits,
+        samples,
+        frame_j,
+        training_j=float(training_j[dearest]),
+        start_j=float(start_j[dearest]),
+        training_s=float(service.compute_s[dearest]),
+    )
 
 
 def _files_outside(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:

@@ -13,7 +13,8 @@ SCENARIO = {
     "name": "x", "seed": 3, "users": 5, "rounds": 4,
     "access": {
         "kind": "network", **PLAIN, "round": {"kind": "first", "m": 2, "deadline": "30 s"},
-        "outages": [{"kind": "battery", "capacity": 9.0, "initial": [0.5, 1.0], "per_training": 0.5, "idle": 0.01}],
+        "outages": [{"kind": "battery", "capacity": 9.0, "initial": [0.5, 1.0]}],
+        "energy": {"per_training": 0.5, "idle": 0.01},
     },
 }  # fmt: skip
 DECLARED = {"check_in": {"airtime": "100 ms"}, "battery_j": "last_delivery", "snr_db": "present"}

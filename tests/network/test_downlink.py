@@ -447,8 +447,6 @@ def test_user_without_energy_does_not_train_again_at_once():
         "kind": "battery",
         "capacity": "5 J",
         "initial": [0.1, 1],
-        "per_sample": "0.3 J",
-        "per_bit": "1 mJ",
         "solar": {"peak": "3 W", "clouds": 0.8},
     }
     for seed in range(80, 83):
@@ -460,6 +458,7 @@ def test_user_without_energy_does_not_train_again_at_once():
             broadcast_rate=None,
             downlink={"mode": "unicast", "max_attempts": 2, "on_missed_version": "train_again"},
             outages=[*outages, battery],
+            energy={"per_sample": "0.3 J", "transmit": "1 W"},
             topology={"kind": "star", "radius": "600 m", "rate": "500 bps"},
             reception={"kind": "mcs", "standard": "lte"},
         )
@@ -473,7 +472,7 @@ def test_user_without_energy_does_not_train_again_at_once():
 def test_battery_that_is_up_again_at_once_ends_one_training_of_an_instant(round_, mode):
     """The charger fills the battery within one instant; version and training would be lost in turn, without end."""
     duration = {"distribution": "fixed", "mean": 0.3}
-    battery = {"kind": "battery", "capacity": "10 J", "per_training": "25 J", "charger": {"power": "1000 GW"}}
+    battery = {"kind": "battery", "capacity": "10 J", "charger": {"power": "1000 GW"}}
     rounds, log = play(
         3,
         4,
@@ -481,6 +480,7 @@ def test_battery_that_is_up_again_at_once_ends_one_training_of_an_instant(round_
         broadcast_rate=None,
         downlink={"mode": mode, "on_missed_version": "train_again"},
         outages=[{"kind": "renewal", "nodes": "links", "up": duration, "down": duration}, battery],
+        energy={"per_training": "25 J"},
     )
     assert len(rounds) == 4
     unpaid = Counter((time_s, user) for kind, time_s, _, user, *_, detail in log.rows if detail == "battery")

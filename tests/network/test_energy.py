@@ -243,19 +243,19 @@ class TestSideEffects:
         assert {name: energy_log.final_values[name] for name in log.final_values} == log.final_values
         assert log.spendings == {}
 
-    def test_battery_with_same_costs_is_drained_equally(self, monkeypatch):
-        """The battery counts whole trainings when they start; its energy per bit is the power over the rate."""
+    @pytest.mark.parametrize("variant", [*VARIANTS, "multicast"])
+    @pytest.mark.quick_first
+    def test_battery_is_drained_by_what_is_counted(self, monkeypatch, variant):
+        """Beside outages, for all classes of devices: abandoned trainings, frames, versions and being on."""
         opened, open_battery = [], Battery.open
         monkeypatch.setattr(Battery, "open", lambda *args: opened.append(open_battery(*args)) or opened[-1])
-        costs = {"per_training": 0.3, "per_sample": 0.02, "idle": 0.004}
-        battery = {"kind": "battery", "capacity": "1 MJ", "per_bit": 0.25 / UP_BPS} | costs
-        energy = costs | {"transmit": 0.25}
-        rounds, log, _ = run_rounds(energy=energy, outages=[battery])
-        spent, end_s = log.spendings, rounds[-1].closed_s
-        drained_j = 1e6 - opened[-1].charge_j(np.arange(USERS), end_s)
-        cut_j = (spent["begun"] - spent["trained"]) * SAMPLES * 0.02
-        assert drained_j == pytest.approx(spent["energy_J"] + cut_j, rel=1e-7)
-        assert cut_j.sum() > 0
+        multicast = {"broadcast_rate": None, "downlink": {"mode": "multicast", "max_attempts": 2}, "outages": OUTAGES}
+        overrides = copy.deepcopy(VARIANTS.get(variant, multicast))
+        outages = [*overrides.pop("outages", []), {"kind": "battery", "capacity": "1 MJ"}]
+        rounds, log, _ = run_rounds(energy=ENERGY, outages=outages, **overrides)
+        drained_j = 1e6 - opened[-1].charge_j(np.arange(USERS), rounds[-1].closed_s)
+        assert drained_j == pytest.approx(log.spendings["energy_J"], rel=1e-7)
+        assert rounds[-1].energy_j == pytest.approx(drained_j.sum(), rel=1e-7)
 
     @pytest.mark.slow
     def test_energy_of_traffic_alone(self):

@@ -17,7 +17,10 @@ from netfl.types import OUTCOMES
 
 ROUND_ROBIN = {"mac": {"kind": "round_robin"}}
 """Users send as soon as they have trained, one after the other."""
-COSTLY = {"kind": "battery", "capacity": 10.0, "restart": 0.5, "per_training": 1000.0, "charger": {"power": 0.2}}
+RATE_BPS = 1000.0
+"""Rate of a frame on the air."""
+COSTLY = {"kind": "battery", "capacity": 10.0, "restart": 0.5, "charger": {"power": 0.2}}
+COSTS = {"per_training": 1000.0}
 """A training costs a hundred times the capacity; from 0 the charger needs 25 s to the restart."""
 
 
@@ -55,7 +58,7 @@ def outcomes(log):
 class TestUnpaidTraining:
     def test_nothing_is_delivered(self, batteries):
         """The first training takes the 10 J, each later one the 5 J at which the user is up again."""
-        rounds, log = play(1, 100, outages=[COSTLY], round={"kind": "first", "m": 1, "deadline": 10.0})
+        rounds, log = play(1, 100, outages=[COSTLY], energy=COSTS, round={"kind": "first", "m": 1, "deadline": 10.0})
         assert not any(result.deliveries for result in rounds)
         assert {kind for kind, *_ in events(log, *OUTCOMES)} == {"lost"}
         lost = [(time_s, detail) for _, time_s, _, _, detail in events(log, "lost")]
@@ -81,7 +84,7 @@ class TestUnpaidTraining:
     @pytest.mark.quick_first
     def test_server_does_not_wait(self, rule, transport):
         """User 0 cannot pay for any training; user 1 has no battery, trains for 1 s and sends for about 1 s."""
-        rounds, log = play(2, 6, outages=[COSTLY | {"nodes": [0]}], round=rule, transport=transport)
+        rounds, log = play(2, 6, outages=[COSTLY | {"nodes": [0]}], energy=COSTS, round=rule, transport=transport)
         assert {delivery.user for result in rounds for delivery in result.deliveries} == {1}
         assert all(detail == "battery" for *_, detail in events(log, "lost"))
         assert {user for _, _, user, *_ in events(log, "lost")} == {0}
@@ -91,7 +94,9 @@ class TestUnpaidTraining:
     @pytest.mark.parametrize("kind", ["first", "available"])
     def test_round_closes_when_training_is_lost(self, kind):
         """Without a deadline a round of the costly user alone ends as the training fails, and the next as it is up."""
-        rounds, _ = play(1, 3, outages=[COSTLY], round={"kind": kind} | ({"m": 1} if kind == "first" else {}))
+        rounds, _ = play(
+            1, 3, outages=[COSTLY], energy=COSTS, round={"kind": kind} | ({"m": 1} if kind == "first" else {})
+        )
         closed_s = [result.closed_s for result in rounds]
         if kind == "first":
             assert closed_s == about([0.0, 25.0, 50.0])
@@ -103,14 +108,15 @@ class TestUnpaidTraining:
     def test_endless_failures_end_run(self, rule, monkeypatch):
         monkeypatch.setattr("netfl.network.config._MIN_FAILED_ATTEMPTS", 100.0)
         with pytest.raises(ModelError, match="0 attempts and 101 trainings in a row have failed"):
-            play(1, 1, outages=[COSTLY], round=rule)
+            play(1, 1, outages=[COSTLY], energy=COSTS, round=rule)
 
     @pytest.mark.parametrize("on_new_version", ["restart", "finish", "ignore"])
     def test_user_trains_again_from_next_version(self, on_new_version):
         """10 J pay one training of 8 J; the second finds 2 J, and the battery is up again 56.25 s later."""
-        battery = {"kind": "battery", "capacity": 10.0, "restart": 0.9, "per_training": 8.0, "charger": {"power": 0.16}}
+        battery = {"kind": "battery", "capacity": 10.0, "restart": 0.9, "charger": {"power": 0.16}}
+        costs = {"per_training": 8.0}
         rule = {"kind": "first", "m": 1, "deadline": 5.0}
-        rounds, log = play(1, 14, outages=[battery], round=rule, on_new_version=on_new_version)
+        rounds, log = play(1, 14, outages=[battery], energy=costs, round=rule, on_new_version=on_new_version)
         delivered = [delivery.arrived_s for result in rounds for delivery in result.deliveries]
         (lost_s,) = [time_s for _, time_s, *_ in events(log, "lost")][:1]
         assert delivered[0] == about(2.0)
@@ -118,42 +124,47 @@ class TestUnpaidTraining:
         assert delivered[1] == about(60.25)  # 9 J are charged in 56.25 s; the newest version waits at the tower
 
     def test_exempt_user_trains_without_energy(self):
-        rounds, _ = play(1, 3, outages=[COSTLY], exempt={"outage": [0]})
+        rounds, _ = play(1, 3, outages=[COSTLY], energy=COSTS, exempt={"outage": [0]})
         assert [len(result.deliveries) for result in rounds] == [1, 1, 1]
 
 
 class TestExactPayment:
     def test_last_energy_pays_for_training(self):
         """100 J are four trainings of 25 J; the fifth finds nothing."""
-        battery = {"kind": "battery", "capacity": 100.0, "per_training": 25.0}
-        rounds, log = play(1, 6, outages=[battery], round={"kind": "first", "m": 1, "deadline": 5.0})
+        battery = {"kind": "battery", "capacity": 100.0}
+        costs = {"per_training": 25.0}
+        rounds, log = play(1, 6, outages=[battery], energy=costs, round={"kind": "first", "m": 1, "deadline": 5.0})
         assert [len(result.deliveries) for result in rounds] == [1, 1, 1, 1, 0, 0]
         assert events(log, "lost") == [("lost", about(8.0), 0, 4.0, "battery")]
         assert [time_s for _, time_s, *_ in events(log, "down")] == about([8.0])
 
     def test_sum_of_decimal_costs_is_exact(self):
         """Ten times 0.1 J are 1 J, though not in binary numbers."""
-        battery = {"kind": "battery", "capacity": 1.0, "per_training": 0.1}
-        rounds, _ = play(1, 12, outages=[battery], round={"kind": "first", "m": 1, "deadline": 5.0})
+        battery = {"kind": "battery", "capacity": 1.0}
+        costs = {"per_training": 0.1}
+        rounds, _ = play(1, 12, outages=[battery], energy=costs, round={"kind": "first", "m": 1, "deadline": 5.0})
         assert sum(len(result.deliveries) for result in rounds) == 10
 
     def test_last_energy_pays_for_transmission(self):
         """1000 bits cost 50 J: 100 J are two updates; the third attempt fails."""
-        battery = {"kind": "battery", "capacity": 100.0, "per_bit": 0.05}
-        rounds, log = play(1, 4, outages=[battery], round={"kind": "first", "m": 1, "deadline": 5.0})
+        battery = {"kind": "battery", "capacity": 100.0}
+        costs = {"transmit": 50.0}
+        rounds, log = play(1, 4, outages=[battery], energy=costs, round={"kind": "first", "m": 1, "deadline": 5.0})
         assert [len(result.deliveries) for result in rounds] == [1, 1, 0, 0]
         assert [(time_s, detail) for _, time_s, _, _, detail in events(log, "failed")] == [(about(6.0), "lost")]
 
     def test_nothing_is_left_for_idle_power(self):
         """The training takes all that is left, so the user goes down, and the training with it."""
-        battery = {"kind": "battery", "capacity": 100.0, "per_training": 100.0, "idle": 1e-3}
-        rounds, log = play(1, 1, outages=[battery], round={"kind": "first", "m": 1, "deadline": 5.0})
+        battery = {"kind": "battery", "capacity": 100.0}
+        costs = {"per_training": 100.0, "idle": 0.001}
+        rounds, log = play(1, 1, outages=[battery], energy=costs, round={"kind": "first", "m": 1, "deadline": 5.0})
         assert not rounds[0].deliveries
         assert events(log, "lost") == [("lost", about(0.0), 0, 0.0, "battery")]
 
     def test_supply_covers_idle_power(self):
-        battery = {"kind": "battery", "capacity": 100.0, "per_training": 100.0, "idle": 1, "charger": {"power": 1}}
-        rounds, _ = play(1, 1, outages=[battery], round={"kind": "first", "m": 1, "deadline": 5.0})
+        battery = {"kind": "battery", "capacity": 100.0, "charger": {"power": 1}}
+        costs = {"per_training": 100.0, "idle": 1.0}
+        rounds, _ = play(1, 1, outages=[battery], energy=costs, round={"kind": "first", "m": 1, "deadline": 5.0})
         assert len(rounds[0].deliveries) == 1
 
 
@@ -161,8 +172,9 @@ class TestUnpaidTransmission:
     @pytest.mark.parametrize("in_progress", ["interrupt", "finish"])
     def test_transmission_takes_what_is_left_and_fails(self, in_progress, batteries):
         """Each attempt of 1000 bits costs 15 J, the battery has 10 J: also an outage that spares uploads loses it."""
-        battery = {"kind": "battery", "capacity": 10.0, "per_bit": 0.015, "in_progress": in_progress}
-        rounds, log = play(1, 2, outages=[battery], round={"kind": "first", "m": 1, "deadline": 5.0})
+        battery = {"kind": "battery", "capacity": 10.0, "in_progress": in_progress}
+        costs = {"transmit": 15.0}
+        rounds, log = play(1, 2, outages=[battery], energy=costs, round={"kind": "first", "m": 1, "deadline": 5.0})
         assert not any(result.deliveries for result in rounds)
         assert [(row[1], row[6]) for row in log.rows if row[0] == "failed"] == [(about(2.0), "lost")]
         ledger = batteries[0].ledger(np.zeros(1, int), 10.0)
@@ -171,19 +183,21 @@ class TestUnpaidTransmission:
     @pytest.mark.parametrize("arq", [None, {"timeout": 1.0, "retries": 2}])
     def test_packets_are_paid_one_by_one(self, arq):
         """An update is four packets of 250 bits at 2.5 J: 25 J are ten packets, two updates and a half."""
-        battery = {"kind": "battery", "capacity": 25.0, "per_bit": 0.01}
+        battery = {"kind": "battery", "capacity": 25.0}
+        costs = {"transmit": 10.0}
         transport = {"grain": "packet", "mtu": 250.0, "header": 0} | ({"arq": arq} if arq else {})
         rule = {"kind": "first", "m": 1, "deadline": 20.0}
-        rounds, log = play(1, 3, outages=[battery], round=rule, transport=transport)
+        rounds, log = play(1, 3, outages=[battery], energy=costs, round=rule, transport=transport)
         assert [len(result.deliveries) for result in rounds] == [1, 1, 0]
         assert len(events(log, "sent")) == 11
 
     def test_unpaid_traffic_is_lost(self):
         """Each packet of 100 bits costs 3 J of 10 J."""
         traffic = {"kind": "constant", "every": 1.0, "size": {"distribution": "fixed", "mean": 100.0}}
-        battery = {"kind": "battery", "capacity": 10.0, "per_bit": 0.03}
+        battery = {"kind": "battery", "capacity": 10.0}
+        costs = {"transmit": 30.0}
         unset = dict.fromkeys(("compute", "broadcast_rate", "update_size", "round"))
-        access, context, log = make(1, 1, **unset, **ROUND_ROBIN, traffic=traffic, outages=[battery])
+        access, context, log = make(1, 1, **unset, **ROUND_ROBIN, traffic=traffic, outages=[battery], energy=costs)
         list(access.rounds(replace(context, duration_s=20.0)))
         assert log.final_values["delivered"] == 3
         assert log.final_values["attempts"] == 4
@@ -192,8 +206,8 @@ class TestUnpaidTransmission:
 class TestTrainingUnderWay:
     def test_idle_power_ends_training(self):
         """10 J at 1 W last 10 s of a training of 30 s; 5 J are charged net of nothing at 0.5 W in 10 s more."""
-        battery = {"kind": "battery", "capacity": 10.0, "restart": 0.5, "idle": 1.0, "charger": {"power": 0.5}}
-        overrides = {"compute": {"speed": 1.0, "samples": 30}, "energy": {"per_sample": 1.0}}
+        battery = {"kind": "battery", "capacity": 10.0, "restart": 0.5, "charger": {"power": 0.5}}
+        overrides = {"compute": {"speed": 1.0, "samples": 30}, "energy": {"idle": 1.0}}
         rounds, log = play(1, 1, outages=[battery], round={"kind": "first", "m": 1, "deadline": 35.0}, **overrides)
         assert not rounds[0].deliveries
         assert events(log, "lost") == [("lost", about(20.0), 0, 0.0, "battery")]  # 10 J at net 0.5 W
@@ -201,17 +215,21 @@ class TestTrainingUnderWay:
 
     def test_training_that_ends_in_time_counts(self):
         """At net 0.5 W, 10 J last for 20 s."""
-        battery = {"kind": "battery", "capacity": 10.0, "restart": 0.5, "idle": 1.0, "charger": {"power": 0.5}}
+        battery = {"kind": "battery", "capacity": 10.0, "restart": 0.5, "charger": {"power": 0.5}}
+        costs = {"idle": 1.0}
         overrides = {"compute": {"speed": 1.0, "samples": 19}}
-        _, log = play(1, 1, outages=[battery], round={"kind": "first", "m": 1, "deadline": 25.0}, **overrides)
+        _, log = play(
+            1, 1, outages=[battery], energy=costs, round={"kind": "first", "m": 1, "deadline": 25.0}, **overrides
+        )
         assert events(log, "trained") == [("trained", about(19.0), 0, 0.0, "")]
 
     def test_other_outages_do_not_end_training(self):
         """A user that is disconnected for a minute continues to compute; only its battery can switch it off."""
         maintenance = {"kind": "maintenance", "windows": [{"nodes": [0], "start": 5.0, "duration": 60.0}]}
-        battery = {"kind": "battery", "capacity": 100.0, "per_training": 10.0}
+        battery = {"kind": "battery", "capacity": 100.0}
+        costs = {"per_training": 10.0}
         overrides = {"compute": {"speed": 1.0, "samples": 12}}
-        rounds, log = play(1, 1, outages=[maintenance, battery], **overrides)
+        rounds, log = play(1, 1, outages=[maintenance, battery], energy=costs, **overrides)
         assert [delivery.arrived_s for delivery in rounds[0].deliveries] == [about(66.0)]
         assert events(log, "trained") == [("trained", about(12.0), 0, 0.0, "")]
 
@@ -223,10 +241,11 @@ class TestTrainingUnderWay:
             "synchronous": True,
             "size": {"distribution": "fixed", "mean": 100.0},
         }
-        battery = {"kind": "battery", "capacity": 100.0, "per_training": 60.0, "per_bit": 0.09}
+        battery = {"kind": "battery", "capacity": 100.0}
+        costs = {"per_training": 60.0, "transmit": 90.0}
         overrides = {"compute": {"speed": 1.0, "samples": 20}, "traffic": traffic, "mac": {"kind": "round_robin"}}
         rule = {"kind": "first", "m": 1, "deadline": 30.0}
-        rounds, log = play(1, 1, outages=[battery], round=rule, **overrides)
+        rounds, log = play(1, 1, outages=[battery], energy=costs, round=rule, **overrides)
         assert not rounds[0].deliveries
         ((_, lost_s, _, _, detail),) = events(log, "lost")
         assert detail == "battery"
@@ -235,20 +254,16 @@ class TestTrainingUnderWay:
 
 class TestMeter:
     def test_meter_counts_what_battery_paid(self, batteries):
-        """With equal costs and no idle power, the meter and the battery count the same joules."""
-        costs = {"per_training": 4.0, "per_sample": 0.5}
-        battery = costs | {
-            "kind": "battery",
-            "capacity": 12.0,
-            "restart": 0.4,
-            "per_bit": 2e-3,
-            "charger": {"power": 0.1},
-        }
-        overrides = {"energy": costs | {"transmit": 2.0}, "compute": {"speed": [1.0, 2.0, 0.7], "samples": 3}}
+        """Uses at once, trainings, and being on are the same joules in both."""
+        costs = {"per_training": 4.0, "per_sample": 0.5, "transmit": 2.0, "idle": 0.02}
+        battery = {"kind": "battery", "capacity": 12.0, "restart": 0.4, "charger": {"power": 0.1}}
+        overrides = {"energy": costs, "compute": {"speed": [1.0, 2.0, 0.7], "samples": 3}}
         rule = {"kind": "first", "deadline": 30.0}
         rounds, log = play(3, 30, outages=[battery], round=rule, **overrides)
         ledger = batteries[0].ledger(np.arange(3), rounds[-1].closed_s)
-        assert log.spendings["energy_J"] == pytest.approx(ledger.paid + ledger.failed)
+        assert log.spendings["energy_J"] == pytest.approx(drained_j(ledger))
+        assert log.spendings["idle_J"] == pytest.approx(ledger.idle)
+        assert (ledger.computing > 0.0).all()
         assert (ledger.failed > 0.0).all()
         assert (ledger.paid > 0.0).all()
 
@@ -268,6 +283,11 @@ RULES = [
 ]
 
 
+def drained_j(ledger):
+    """Return what users have taken from their batteries."""
+    return ledger.paid + ledger.failed + ledger.computing + ledger.idle
+
+
 @st.composite
 def batteries_in_networks(draw):
     battery = {
@@ -275,12 +295,15 @@ def batteries_in_networks(draw):
         "capacity": draw(st.sampled_from([10.0, 40.0])),
         "initial": draw(st.sampled_from([[1.0, 1.0], [0.0, 1.0]])),
         "restart": draw(st.sampled_from([0.05, 0.5, 1.0])),
-        "per_training": draw(st.sampled_from([0.0, 2.0, 7.0, 15.0])),
-        "per_sample": draw(st.sampled_from([0.0, 1.0])),
-        "per_bit": draw(st.sampled_from([1e-4, 4e-3])),
-        "idle": draw(st.sampled_from([0.0, 0.1, 0.5])),
         "in_progress": draw(st.sampled_from(["interrupt", "finish"])),
     } | draw(st.sampled_from(SUPPLIES))
+    costs = {
+        "per_training": draw(st.sampled_from([0.0, 2.0, 7.0, 15.0])),
+        "per_sample": draw(st.sampled_from([0.0, 1.0])),
+        "idle": draw(st.sampled_from([0.0, 0.1, 0.5])),
+    }
+    per_bit = draw(st.sampled_from([1e-4, 4e-3]))
+    costs |= {"transmit": per_bit * RATE_BPS, "receive": draw(st.sampled_from([0.0, 1.0]))}
     renewal = {
         "kind": "renewal",
         "nodes": "users",
@@ -292,7 +315,7 @@ def batteries_in_networks(draw):
         "round": draw(st.sampled_from(RULES)),
         "compute": {"speed": 1.0, "spread": 0.5, "samples": 4, "jitter": draw(st.sampled_from([0.0, 0.5]))},
         "mac": draw(st.sampled_from([{"kind": "tdma"}, {"kind": "round_robin"}])),
-        "energy": {"per_training": 1.0},
+        "energy": costs,
     }
     transports = [None, {"grain": "packet", "mtu": 400.0}, {"grain": "packet", "mtu": 400.0, "arq": {"timeout": 2.0}}]
     overrides["transport"] = draw(st.sampled_from(transports))
@@ -316,23 +339,24 @@ def check_balance(overrides, seed):
             rounds = [*access.rounds(context)]
         except ModelError:  # every battery is empty for good
             return
-    battery, end_s = overrides["outages"][0], rounds[-1].closed_s
+    energy, end_s = overrides["energy"], rounds[-1].closed_s
     ledger = opened[-1].ledger(np.arange(users), end_s)
     stored = ledger.charge - ledger.initial
-    spent = ledger.paid + ledger.failed + ledger.idle
-    assert ledger.supplied == pytest.approx(stored + spent + ledger.refused, abs=1e-6)
+    assert ledger.supplied == pytest.approx(stored + drained_j(ledger) + ledger.refused, abs=1e-6)
     for part in ledger:
         assert (part >= 0.0).all()
+    assert log.spendings["energy_J"] == pytest.approx(drained_j(ledger), abs=1e-6), "what is counted is drained"
     ended = [row for row in log.rows if row[0] in OUTCOMES]
     assert log.spendings["begun"].sum() == len(ended), "every update has one outcome"
-    training_j = battery["per_training"] + 4 * battery["per_sample"]
+    training_j = energy["per_training"] + 4 * energy["per_sample"]
+    per_bit = energy["transmit"] / RATE_BPS
     trained = Counter(row[3] for row in log.rows if row[0] == "trained")
     sent_bits = Counter()
     for row in log.rows:
         if row[0] == "delivered":
             sent_bits[row[3]] += 1000.0
-    needed_j = np.array([trained[user] * training_j + sent_bits[user] * battery["per_bit"] for user in range(users)])
-    assert (needed_j <= ledger.paid + 1e-6).all(), "what was trained and delivered was paid"
+    needed_j = np.array([trained[user] * training_j + sent_bits[user] * per_bit for user in range(users)])
+    assert (needed_j <= ledger.paid + ledger.computing + 1e-6).all(), "what was trained and delivered was paid"
 
 
 @settings(max_examples=2, deadline=None, derandomize=True, database=None)
@@ -361,7 +385,8 @@ def test_training_that_ends_as_the_battery_runs_empty_is_complete(tmp_path, trai
         "update_size": 1000,
         "compute": {"speed": 1.0, "samples": training_s},
         "round": {"kind": "first", "deadline": "10 s"},
-        "outages": [{"kind": "battery", "capacity": capacity_j, "idle": 0.1}],
+        "outages": [{"kind": "battery", "capacity": capacity_j}],
+        "energy": {"idle": 0.1},
     }
     scenario = {"name": "empty", "users": 1, "rounds": 1, "record": ["trained", "lost"], "access": access}
     events = netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False).events
@@ -391,7 +416,8 @@ def test_frame_that_is_paid_as_its_training_ends_does_not_end_the_update(tmp_pat
         "broadcast_rate": 5e5,
         "update_size": 5e4,
         "round": {"kind": "first", "m": 2, "deadline": "5 s"},
-        "outages": [{"kind": "battery", "capacity": "10 J", "per_bit": "5 mJ", "charger": {"power": "3 W"}}],
+        "outages": [{"kind": "battery", "capacity": "10 J", "charger": {"power": "3 W"}}],
+        "energy": {"transmit": "5 kW"},
     }
     scenario = {"name": "paid", "users": 6, "rounds": 12, "record": "all", "access": access}
     events = netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False).events

@@ -222,8 +222,8 @@ def test_the_place_nearest_to_a_wrong_key_is_meant(key, value, remedy):
         ("access.channel", [{"kind": "trace", "path": "gains.csv"}], "access.channel.0.path: … did you mean 'file'?"),
         (
             "access.outages",
-            [{"kind": "battery", "capacity": "1 J", "transmit": 1e-6}],
-            "access.outages.0.transmit: … did you mean 'per_bit'?",
+            [{"kind": "battery", "capacity": "1 J", "per_training": 1}],
+            "access.outages.0.per_training: … write it as access.energy.per_training",
         ),
         ("access.interference", {"kind": "capture", "threshold": 3}, "threshold: … did you mean 'margin'?"),
         ("codec", {"kind": "qsgd", "levels": 4}, "codec.levels: … did you mean 'bits_per_parameter'?"),

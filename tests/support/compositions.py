@@ -98,8 +98,7 @@ FITTED = {
         "adaptive_aloha": {"metric": "age"},
     },
     "network/outage": {
-        "battery": dict.fromkeys(("solar", "per_bit", "per_sample"))
-        | {"capacity": "10 J", "initial": 1, "per_training": "2 J", "idle": "1 W", "charger": {"power": "3 W"}},
+        "battery": {"solar": None, "capacity": "10 J", "initial": 1, "charger": {"power": "3 W"}},
         "disaster": {"corners": [["-1 km", "-1 km"], ["1 km", "1 km"]]},
         "regional": {"center": [0, 0]},
         "inactivity": dict.fromkeys(("weights", "diversity"))
@@ -150,6 +149,14 @@ def slowed(levels: dict[str, dict[str, Any]], family: str) -> dict[str, dict[str
     return {name: shrink(base_of(family), spec, CYCLE_S) for name, spec in levels.items()}
 
 
+_BATTERY_COSTS = {
+    "battery": {"per_training": "2 J", "idle": "1 W"},
+    "battery for frames": {"transmit": "20 W"},
+    "battery too small": {"per_training": "25 J"},
+}
+"""Costs that each battery pays in rounds, unless the energy has a level of its own."""
+
+
 @cache
 def axes() -> dict[str, dict[str, Any]]:
     """Return the levels of every axis by name; the first of each is the level of `BASE`."""
@@ -160,9 +167,8 @@ def axes() -> dict[str, dict[str, Any]]:
     del outages["availability"], outages["calendar"]  # files of days
     daily = {kind: outages.pop(kind) for kind in ("inactivity", "diurnal_rate")}  # they begin days before time 0
     outages |= {
-        "battery per bit": {"kind": "battery", "capacity": "10 J", "per_bit": "5 mJ", "charger": {"power": "3 W"}},
-        "battery too small": {"kind": "battery", "capacity": "10 J", "restart": 0.5, "per_training": "25 J",
-                              "charger": {"power": "20 W"}},
+        "battery for frames": {"kind": "battery", "capacity": "10 J", "charger": {"power": "3 W"}},
+        "battery too small": {"kind": "battery", "capacity": "10 J", "restart": 0.5, "charger": {"power": "20 W"}},
         **{f"renewal of {nodes}": outages["renewal"] | {"nodes": nodes} for nodes in ("towers", "routers", "links")},
         "spared": outages["renewal"] | {"in_progress": "finish"},
     }  # fmt: skip
@@ -254,6 +260,8 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         access["reception"] = value["reception"]
     if value["outage"] is not None:
         access["outages"] = [value["outage"]]
+    if levels.get("outage") in _BATTERY_COSTS and not has["energy"]:
+        access["energy"] = {"idle": "1 W"} if value["round"] is None else _BATTERY_COSTS[levels["outage"]]
     if value["downlink"] is not None:
         access["downlink"] = value["downlink"]
         access.pop("broadcast_rate", None)

@@ -84,10 +84,10 @@ def check_tables(tables, users, count, network, warmup_s=0.0):
         check_delivered_events(events, deliveries)
     if network is not None:
         check_outages(events, network)
-        check_batteries(events, network)
         check_attempts(tables, warmup_s)
         if not energy.empty:
             check_energy(energy, rounds, metrics)
+            check_batteries(energy, network, float(rounds["closed_s"].iloc[-1]))
         if network["round"] is not None:
             check_outcomes(events, energy)
             check_bits(events, rounds)
@@ -255,26 +255,21 @@ def check_outages(events, access):
             assert not (before & during).any(), f"{label} sends while it is down"
 
 
-def check_batteries(events, access):
-    """No user has trained, or delivered updates, for more energy than its battery held and its source supplied.
+def check_batteries(energy, access, end_s):
+    """No user has spent more energy than its battery held and its source supplied.
 
     The supply is an upper bound: a solar panel has its peak power at all times.
     """
-    exemptions = access["exempt"] or {}
-    exempt = {*exemptions.get("outage", ()), *exemptions.get("airtime", ())}  # the latter send hardly any bits
-    frame_bits = (access["update_size"] or 0.0) / (access["transport"] or {}).get("assumed_compression", 1.0)
+    exempt = (access["exempt"] or {}).get("outage", ())
     for battery in (outage for outage in access["outages"] if outage["kind"] == "battery"):
         source = battery["charger"] or battery["solar"] or {}
         supply_w = source.get("power", source.get("peak", 0.0))
         held_j = battery["initial"][1] * battery["capacity"]
-        for kind, cost_j in (("trained", battery["per_training"]), ("delivered", battery["per_bit"] * frame_bits)):
-            uses = events[(events["kind"] == kind) & (events["value"] >= 0) & ~events["user"].isin([*exempt])]
-            if isinstance(battery["nodes"], list):  # each battery is that of its own users
-                uses = uses[uses["user"].isin(battery["nodes"])]
-            uses = uses.sort_values("time_s")
-            spent_j = cost_j * (uses.groupby("user").cumcount() + 1)
-            excess = spent_j > (held_j + supply_w * uses["time_s"]) * (1 + SLACK)
-            assert not excess.any(), f"energy out of nothing: {uses[excess].head()}"
+        owners = energy[~energy["user"].isin([*exempt])]
+        if isinstance(battery["nodes"], list):  # each battery is that of its own users
+            owners = owners[owners["user"].isin(battery["nodes"])]
+        excess = owners["energy_J"] > (held_j + supply_w * end_s) * (1 + SLACK)
+        assert not excess.any(), f"energy out of nothing: {owners[excess].head()}"
 
 
 class Watch:

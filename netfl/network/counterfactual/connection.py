@@ -43,11 +43,11 @@ class UninterruptedConnection(Connection):
     def listening_during(self, ids: Ints, start_s: float, end_s: float, *, is_tower_up: bool) -> Bools:
         return super().listening_during(ids, start_s, end_s, is_tower_up=is_tower_up) | self._is_exempt(ids)
 
-    def train(self, ids: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats | None:
-        return self._waive(ids, super().train(ids, time_s, until_s, samples))
+    def train(self, ids: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
+        return self._waive(ids, super().train(ids, time_s, until_s))
 
-    def spend(self, ids: Ints, time_s: float, bits: float | Floats, airtime_s: float | Floats) -> Floats | None:
-        return self._waive(ids, super().spend(ids, time_s, bits, airtime_s))
+    def spend(self, ids: Ints, time_s: float, airtime_s: float | Floats) -> Floats | None:
+        return self._waive(ids, super().spend(ids, time_s, airtime_s))
 
     def receive(self, ids: Ints, time_s: float | Floats, airtime_s: float) -> Floats | None:
         return self._waive(ids, super().receive(ids, time_s, airtime_s))

@@ -35,6 +35,7 @@ class LargestUses:
         samples: training samples of the user that has the most; ``None`` if nobody trains.
         frame_j: energy of a frame, the largest of all users; ``None`` if it is not counted, or its rate is not known.
         training_j: energy of a training, the largest of all users; ``None`` if it is not counted.
+        start_j: the part of it that is spent at its start.
         training_s: time of that training.
     """
 
@@ -42,6 +43,7 @@ class LargestUses:
     samples: float | None = None
     frame_j: float | None = None
     training_j: float | None = None
+    start_j: float = 0.0
     training_s: float = 0.0
 
 
@@ -59,11 +61,6 @@ class NodeAvailability(ABC):
     @property
     def is_metered(self) -> bool:
         """True if states depend on the activity of users, which `train`, `transmit` and others then report."""
-        return False
-
-    @property
-    def draws_energy(self) -> bool:
-        """True if what users do costs what the network counts, since `draw_from`."""
         return False
 
     @property
@@ -85,8 +82,8 @@ class NodeAvailability(ABC):
     def draw_from(self, energy: EnergyMeter) -> None:  # noqa: B027
         """Let what users do cost what *energy* counts; it is called once, before all else, if energy is counted."""
 
-    def train(self, users: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats | None:
-        """Report that each of *users* trains on *samples* examples from *time_s* to *until_s*.
+    def train(self, users: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
+        """Report that each of *users* trains from *time_s* to *until_s*.
 
         Returns:
             The share of the energy that each training needs at its start that it had, ``[n]``; below 1 the training
@@ -97,8 +94,8 @@ class NodeAvailability(ABC):
     def stop(self, users: Ints, time_s: Floats) -> None:  # noqa: B027
         """Report that the trainings of *users* end at *time_s*, if they have not ended before."""
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
-        """Report that each of *users* starts to transmit *bits* at *time_s*, for *airtime_s*.
+    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+        """Report that each of *users* starts to transmit at *time_s*, for *airtime_s*.
 
         Returns:
             The share of its energy that each transmission had, as from `train`.
@@ -119,7 +116,7 @@ class NodeAvailability(ABC):
     def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         """Return the energy that each user has taken from its battery by *time_s* for being on, ``[n]``.
 
-        It is NaN for users without a battery; ``None`` if this outage has no batteries that pay for `draw_from`.
+        It is NaN for users without a battery; ``None`` if this outage has no batteries.
         """
         return None
 

@@ -71,10 +71,6 @@ class CombinedOutages(NodeAvailability):
         return any(timeline.is_metered for timeline in self._timelines)
 
     @property
-    def draws_energy(self) -> bool:
-        return any(timeline.draws_energy for timeline in self._timelines)
-
-    @property
     def powers_devices(self) -> bool:
         return any(timeline.powers_devices for timeline in self._timelines)
 
@@ -82,15 +78,15 @@ class CombinedOutages(NodeAvailability):
         for timeline in self._timelines:
             timeline.draw_from(energy)
 
-    def train(self, users: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats | None:
-        return _smallest([timeline.train(users, time_s, until_s, samples) for timeline in self._timelines])
+    def train(self, users: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
+        return _smallest([timeline.train(users, time_s, until_s) for timeline in self._timelines])
 
     def stop(self, users: Ints, time_s: Floats) -> None:
         for timeline in self._timelines:
             timeline.stop(users, time_s)
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
-        return _smallest([timeline.transmit(users, time_s, bits, airtime_s) for timeline in self._timelines])
+    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+        return _smallest([timeline.transmit(users, time_s, airtime_s) for timeline in self._timelines])
 
     def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
         return _smallest([timeline.receive(users, time_s, airtime_s) for timeline in self._timelines])

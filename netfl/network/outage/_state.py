@@ -85,7 +85,6 @@ class NodeState(_StateCache):
             self._uninterrupted = _StateCache(outages.interrupting, nodes)
         self.is_always_up = not outages
         self.is_metered = outages.is_metered
-        self._draws_energy = outages.draws_energy
         self.powers_devices = outages.powers_devices
 
     def up(self, nodes: Ints, now_s: float) -> Bools:
@@ -108,32 +107,32 @@ class NodeState(_StateCache):
             return cut_s
         return self._uninterrupted.first_change_s(node, cut_s, by_s)
 
-    def train(self, users: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats | None:
+    def train(self, users: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
         """Let batteries pay for trainings of *users*; as `NodeAvailability.train`."""
         if not self.is_metered:
             return None
-        shares = self._outages.train(users, time_s, until_s, samples)
+        shares = self._outages.train(users, time_s, until_s)
         self._forget_users(users)
         return shares
 
     def stop(self, users: Ints, time_s: Floats) -> None:
         """End the trainings of *users* for their batteries; as `NodeAvailability.stop`."""
-        if not self._draws_energy:
+        if not self.is_metered:
             return
         self._outages.stop(users, time_s)
         self._forget_users(users)
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
         """Let batteries pay for sending from *time_s* on; as `NodeAvailability.transmit`."""
         if not self.is_metered:
             return None
-        shares = self._outages.transmit(users, time_s, bits, airtime_s)
+        shares = self._outages.transmit(users, time_s, airtime_s)
         self._forget_users(users)
         return shares
 
     def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
         """Let batteries pay for receiving from *time_s* on; as `NodeAvailability.receive`."""
-        if not self._draws_energy:
+        if not self.is_metered:
             return None
         shares = self._outages.receive(users, time_s, airtime_s)
         self._forget_users(users)

@@ -24,14 +24,6 @@ from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Probability, Seconds, Watts
 
 DAY_S = 86400.0
-_COUNTED_AS = {
-    "per_training": "per_training",
-    "per_sample": "per_sample",
-    "per_bit": "transmit, the power of sending,",
-    "idle": "idle",
-}
-"""The key of ``energy`` that stands for each cost of a battery."""
-_OWN_COSTS = tuple(_COUNTED_AS)
 _AHEAD = 16
 """Segments of the energy source that are searched for a change at once."""
 _DARK_W = 1e-300
@@ -123,10 +115,9 @@ class Battery(NodeOutage):
     The charge c is between 0 and ``capacity``.  Up, dc/dt = P(t) - d, with P the power of the charger or the sun and d
     that of the user; at c = ``capacity`` the battery refuses what exceeds d.
 
-    What drains it is what ``energy`` of the network counts, joule for joule: the power of being on and, from its start
-    to its end, that of a training are d; ``per_training``, a transmission and a reception are taken the moment they
-    begin.  In a network without ``energy``, the battery has costs of its own: d is ``idle``; a training takes
-    per_training + per_sample · samples the moment it begins, and a transmission per_bit · bits.
+    What drains it is what ``energy`` of the network counts, joule for joule: d is the power of being on and, from the
+    start of a training to its end, that of its samples; per_training, a transmission and a reception are taken the
+    moment they begin.
 
     - A use that costs at most c, up to rounding, is paid.  If nothing is left, c = 0, the user stays up as long as
       the supply covers d: with d = 0, until its next use.
@@ -137,8 +128,8 @@ class Battery(NodeOutage):
     it does not train.  A training during which the user goes down is lost; one that should begin while it is down is
     lost without costs.  Integrals are exact, piece by piece: no time steps.
 
-    Reports of uses must be made in the order of time, user by user; a late report counts at the user's last use.  States
-    after a user's last use assume that it has no further uses; earlier states are final.
+    Uses must be reported in the order of time, user by user; a late report counts at the user's last use.  States after
+    a user's last use assume that it has no further uses; earlier states are final.
 
     Example::
 
@@ -157,14 +148,6 @@ class Battery(NodeOutage):
     """Charge at time 0 as a share of the capacity: one value, or [from, to], over which users are uniform."""
     restart: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Share of the capacity at which a user that ran empty is up again."""
-    per_training: Annotated[Joules, Field(ge=0)] = 0.0
-    """Energy of each training; like the three costs that follow, in a network without ``energy``."""
-    per_sample: Annotated[Joules, Field(ge=0)] = 0.0
-    """Additional energy of each training sample."""
-    per_bit: Annotated[Joules, Field(ge=0)] = 0.0
-    """Energy of each bit sent."""
-    idle: Annotated[Watts, Field(ge=0)] = 0.0
-    """Power that a user takes while it is up."""
     charger: Charger | None = None
     """A charger: its ``power``, and when it is plugged in."""
     solar: Solar | None = None
@@ -179,44 +162,27 @@ class Battery(NodeOutage):
         return self
 
     def energy_faults(self, energy: Energy | None) -> Iterator[Fault]:
-        own = [key for key in _OWN_COSTS if getattr(self, key)]
-        if energy is None:
-            if not own:
-                remedy = "give access.energy, whose costs the battery pays, or one of " + ", ".join(_OWN_COSTS)
-                yield Fault("", "nothing drains the battery", None, remedy)
-            return
-        for key in own:
-            problem = "the battery pays what access.energy counts, and has no costs of its own beside it"
-            yield Fault(key, problem, getattr(self, key), f"give access.energy.{_COUNTED_AS[key]} instead")
-        if not own and not energy.has_costs:
-            yield Fault("", "nothing drains the battery", None, "give costs in access.energy, such as per_training")
+        if energy is None or not energy.has_costs:
+            remedy = "give costs in access.energy, such as per_sample, transmit or idle"
+            yield Fault("", "nothing drains the battery, which pays what access.energy counts", None, remedy)
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         return self._open_rows(node_rows(self.nodes, layout), streams)
 
     def warnings(self, uses: LargestUses) -> Iterator[str]:
-        frame_j = self.per_bit * uses.frame_bits
-        training_j = 0.0
-        if uses.samples is not None:
-            training_j = self.per_training + self.per_sample * uses.samples
-        frame_keys, training_keys = "per_bit", "per_training and per_sample"
-        supplied_j = 0.0
-        if uses.frame_j is not None:
-            frame_j = uses.frame_j
-            frame_keys = "access.energy.transmit"
+        most_j = self.capacity * (1.0 + _ROUNDING)
+        dear = []
+        if uses.frame_j is not None and uses.frame_j > most_j:
+            dear.append(("a frame", uses.frame_j, "transmit"))
         if uses.training_j is not None:
-            training_j = uses.training_j
-            training_keys = "the costs of a training in access.energy"
             supplied_j = self._peak_w * uses.training_s
-        for use, keys, cost_j, gained_j in (
-            ("a frame", frame_keys, frame_j, 0.0),
-            ("a training", training_keys, training_j, supplied_j),
-        ):
-            if cost_j > (self.capacity + gained_j) * (1.0 + _ROUNDING):
-                yield (
-                    f"{use} costs up to {cost_j:.3g} J, more than the capacity of {self.capacity:.3g} J, so it always "
-                    f"empties the battery and fails; increase capacity, or lower {keys}"
-                )
+            if uses.start_j > most_j or uses.training_j > most_j + supplied_j:
+                dear.append(("a training", uses.training_j, "its costs"))
+        for use, cost_j, keys in dear:
+            yield (
+                f"{use} costs up to {cost_j:.3g} J, more than the capacity of {self.capacity:.3g} J, so it always "
+                f"empties the battery and fails; increase capacity, or lower {keys} in access.energy"
+            )
 
     @property
     def _peak_w(self) -> float:
@@ -384,7 +350,7 @@ class BatteryState(NodeAvailability):
         self._model = model
         self._supply = supply
         self._restart_j = model.restart * model.capacity
-        self._idle_w = np.full(count, model.idle)
+        self._idle_w = np.zeros(count)
         self._energy: EnergyMeter | None = None
         self._initial_j = charge_j
         self._paid_j = np.zeros(count)
@@ -411,13 +377,7 @@ class BatteryState(NodeAvailability):
 
     @property
     def is_metered(self) -> bool:
-        if self._energy is not None:
-            return self._energy.has_uses
-        return bool(self._model.per_training or self._model.per_sample or self._model.per_bit)
-
-    @property
-    def draws_energy(self) -> bool:
-        return self._energy is not None
+        return self._energy is not None and self._energy.has_uses
 
     @property
     def powers_devices(self) -> bool:
@@ -457,9 +417,7 @@ class BatteryState(NodeAvailability):
             idle=now.idle_j,
         )
 
-    def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
-        if self._energy is None:
-            return None
+    def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats:
         has_battery = self._row[users] >= 0
         idle_j = np.full(len(users), np.nan)
         time = np.broadcast_to(np.asarray(time_s, float), len(users))
@@ -471,10 +429,9 @@ class BatteryState(NodeAvailability):
         users = np.flatnonzero(self._row >= 0)
         self._idle_w[self._row[users]] = energy.idle_w[users]
 
-    def train(self, users: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats:
+    def train(self, users: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
         if self._energy is None:
-            cost_j = self._model.per_training + self._model.per_sample * np.asarray(samples, float)
-            return self._use(users, time_s, cost_j)
+            return None
         shares = self._use(users, time_s, self._energy.starting_j(users))
         takes_time = until_s > time_s
         computing_w = np.zeros(len(users))
@@ -493,10 +450,10 @@ class BatteryState(NodeAvailability):
         self._used.assign(rows, self._advance_to(rows, at_s[is_computing]))
         self._compute(rows, np.zeros(len(rows)), at_s[is_computing])
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike, airtime_s: ArrayLike) -> Floats:
-        if self._energy is not None:
-            return self._use(users, time_s, self._energy.sending_j(users, np.asarray(airtime_s, float)))
-        return self._use(users, time_s, self._model.per_bit * np.asarray(bits, float))
+    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+        if self._energy is None:
+            return None
+        return self._use(users, time_s, self._energy.sending_j(users, np.asarray(airtime_s, float)))
 
     def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
         if self._energy is None:
@@ -567,15 +524,18 @@ class BatteryState(NodeAvailability):
         up[places] = chain.at(knot).up
         if looks_ahead:
             until_s[places] = self._next_change_s(rows, chain, knot)
-        # before it: by the changes recorded, which are final
+        # before it: by the changes recorded, which are final, and what becomes of the user at that use
         is_past = at_s < self._used.time_s[rows]
         past = zip(places[is_past].tolist(), rows[is_past].tolist(), at_s[is_past].tolist(), strict=True)
         for place, row, past_s in past:
             changes_s = self._past_changes_s.get(row, [])
             count = bisect_right(changes_s, past_s)
-            up[place] = bool(self._began_up[row]) ^ (count % 2 == 1)
+            was_up = bool(self._began_up[row]) ^ (count % 2 == 1)
             if count < len(changes_s):
                 until_s[place] = changes_s[count]
+            elif was_up != up[place]:
+                until_s[place] = self._used.time_s[row]
+            up[place] = was_up
         return up, until_s
 
     def _reach(self, rows: Ints, at_s: Floats) -> tuple[_Knots, Ints]:
@@ -615,12 +575,16 @@ class BatteryState(NodeAvailability):
         # the end of the segment, of the supply or of a training
         drain_w = self._drain_w(rows, state)
         end_s = self._supply.until_s(rows, state.time_s, drain_w)
-        end_s = np.where(state.is_computing, np.minimum(end_s, state.computed_s), end_s)
+        ends_training = state.is_computing & (state.computed_s <= end_s)
+        end_s = np.where(ends_training, state.computed_s, end_s)
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
+        # a training that takes exactly what is left is paid, as other uses are
+        is_just_paid = ends_training & (np.abs(charge_j) <= _ROUNDING * self._model.capacity)
+        charge_j[is_just_paid] = 0.0
         refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
         # where the battery is empty, or charged enough, by then: that instant
         is_past_goal = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j)
-        has_changed = is_past_goal & (charge_j != state.charge_j)
+        has_changed = is_past_goal & (charge_j != state.charge_j) & ~is_just_paid
         changed = np.flatnonzero(has_changed)
         up = state.up ^ has_changed
         if changed.size:

@@ -97,22 +97,22 @@ class Connection:
         is_listening[is_listening] = [self._state.cut_s(user, start_s, end_s) >= end_s for user in listeners]
         return is_listening
 
-    def train(self, ids: Ints, time_s: Floats, until_s: Floats, samples: Floats) -> Floats | None:
+    def train(self, ids: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
         """Take the energy of trainings from the users' batteries; return the share that each had, ``None`` for all."""
         if self._state is None:
             return None
-        return self._state.train(ids, time_s, until_s, samples)
+        return self._state.train(ids, time_s, until_s)
 
     def stop(self, ids: Ints, time_s: Floats) -> None:
         """Let trainings that end at *time_s* take no more energy from the users' batteries."""
         if self._state is not None:
             self._state.stop(ids, time_s)
 
-    def spend(self, ids: Ints, time_s: float, bits: float | Floats, airtime_s: float | Floats) -> Floats | None:
+    def spend(self, ids: Ints, time_s: float, airtime_s: float | Floats) -> Floats | None:
         """Take the energy of sending from the users' batteries; return the share that each had, as `train`."""
         if self._state is None:
             return None
-        return self._state.transmit(ids, time_s, bits, airtime_s)
+        return self._state.transmit(ids, time_s, airtime_s)
 
     def receive(self, ids: Ints, time_s: float | Floats, airtime_s: float) -> Floats | None:
         """Take the energy of receiving a version from the users' batteries; return as `train`."""

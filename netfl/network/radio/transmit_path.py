@@ -188,7 +188,7 @@ class TransmitPath:
         # batteries pay for them, and outages to come interrupt some of them
         interrupted = shares = None
         if not connection.steady:
-            shares = connection.spend(group.ids, start_s, frames.bits, group.airtime_s)
+            shares = connection.spend(group.ids, start_s, group.airtime_s)
             cut_off = connection.interrupted(group.ids, self._tower.number, start_s, sent_s, end_s)
             interrupted = _mark_unpaid(cut_off, shares)
             if shares is not None:  # batteries have paid

@@ -27,7 +27,10 @@ DIRECT = {"kind": "bernoulli", "probability": 0.5}
 NETWORK = {"kind": "network", **PLAIN, "round": {"kind": "first", "m": 2, "deadline": "30 s"}}
 OUTAGES = [{"kind": "renewal", "nodes": "users", "up": {"distribution": "exponential", "mean": "20 s"},
             "down": {"distribution": "exponential", "mean": "10 s"}}]  # fmt: skip
-BATTERY = [{"kind": "battery", "capacity": 9.0, "initial": [0.5, 1.0], "per_training": 0.5, "idle": 0.01}]
+BATTERY = {
+    "outages": [{"kind": "battery", "capacity": 9.0, "initial": [0.5, 1.0]}],
+    "energy": {"per_training": 0.5, "idle": 0.01},
+}
 
 LEARNING = {
     "data": "digits", "partition": "iid", "model": "logistic",
@@ -127,7 +130,7 @@ class TestNetwork:
 
     def test_every_value_of_the_present_is_that_of_the_state(self):
         observe = dict.fromkeys(("snr_db", "battery_j", "distance_m", "backlog", "queues", "energy_j"), "present")
-        access = {**NETWORK, "outages": BATTERY, "energy": {"idle": "1 mW"}}
+        access = {**NETWORK, **BATTERY}
         with netfl.Simulation(scenario_of(access), observe=observe) as simulation:
             for _ in range(3):
                 simulation.step()
@@ -138,7 +141,7 @@ class TestNetwork:
 
     def test_battery_is_known_as_of_the_last_delivery(self):
         """Check a value that is unknown before the first delivery, and changes only for users that were delivered."""
-        scenario = scenario_of({**NETWORK, "outages": BATTERY}, rounds=10)
+        scenario = scenario_of({**NETWORK, **BATTERY}, rounds=10)
         with netfl.Simulation(scenario, observe={"battery_j": "last_delivery"}) as simulation:
             known = simulation.observe().battery_j
             assert np.isnan(known).all()
@@ -255,7 +258,7 @@ class TestNetwork:
         assert [each.deliveries for each in replayed] == [each.deliveries for each in simulated]
 
 
-@pytest.mark.parametrize("access", [DIRECT, {**NETWORK, "outages": BATTERY}])
+@pytest.mark.parametrize("access", [DIRECT, {**NETWORK, **BATTERY}])
 def test_reading_changes_no_round(access):
     """Rounds are those of a run without a reader, whose policy draws among the users that have checked in."""
     selection = {"kind": "uniform", "m": 2, "observe": {"check_in": {"airtime": "10 ms"}}}
@@ -279,7 +282,7 @@ class TestCallerBesideASelection:
             (DIRECT, {"kind": "uniform", "m": 2}, {"check_in": {}}),
             ({**NETWORK, "outages": OUTAGES}, {"kind": "uniform", "m": 3}, {"check_in": {}}),
             (
-                {**NETWORK, "outages": BATTERY},
+                {**NETWORK, **BATTERY},
                 {"kind": "ranked", "by": "battery_j", "m": 2, "observe": {"battery_j": "last_delivery"}},
                 {"battery_j": "present"},
             ),
@@ -378,7 +381,7 @@ class TestDeadline:
 
 class TestErrors:
     def test_policy_that_reads_what_it_did_not_declare(self):
-        scenario = scenario_of({**NETWORK, "outages": BATTERY}, {"kind": "support.observing_selections:Greedy"})
+        scenario = scenario_of({**NETWORK, **BATTERY}, {"kind": "support.observing_selections:Greedy"})
         with pytest.raises(ScenarioError, match=r"access\.selection\.observe\.battery_j: .*declares age") as error:
             simulate(scenario)
         assert len(error.value.faults) == 1

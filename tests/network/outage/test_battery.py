@@ -1,7 +1,6 @@
 """Batteries compared with a stepwise simulation, and with values worked out by hand."""
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -27,24 +26,24 @@ def layout(users=1):
     return Star(radius=10).open(users, STREAMS)
 
 
-def open_battery(users=1, **overrides):
-    return Battery(**overrides).open(layout(users), STREAMS)
-
-
-def train(availability, users, at_s, samples):
-    """Let *users* begin to train at *at_s*, for 1 s."""
-    at_s = np.full(len(users), at_s)
-    return availability.train(users, at_s, at_s + 1.0, samples)
-
-
-def open_drawing(users=1, *, energy, samples=10.0, **overrides):
+def open_metered(users=1, *, energy, samples=10.0, **settings):
     """Return batteries that pay what *energy* counts, and the meter that counts it."""
-    battery = Battery(**overrides).open(layout(users), STREAMS)
+    battery = Battery(**settings).open(layout(users), STREAMS)
     rates = Energy(**energy).rates(np.full(users, ""), 20.0, 1e18)
     meter = EnergyMeter(rates, np.full(users, samples))
     battery.draw_from(meter)
     meter.count_idle_by(lambda now_s: battery.idle_j(np.arange(users), now_s))
     return battery, meter
+
+
+def open_battery(users=1, *, samples=10.0, **settings):
+    """Return batteries, with the costs among *settings* by their keys in `Energy`."""
+    energy = {key: settings.pop(key) for key in [*settings] if key in Energy.model_fields}
+    return open_metered(users, energy=energy, samples=samples, **settings)[0]
+
+
+def at(*times_s):
+    return np.array(times_s, float)
 
 
 class TestByHand:
@@ -59,13 +58,13 @@ class TestByHand:
         assert timeline.charge_j(np.zeros(4, int), [50, 100, 110, 120]) == pytest.approx([50, 0, 10, 20])
 
     def test_uses_drain_battery_immediately(self):
-        timeline = open_battery(capacity=100, per_training=10, per_sample=0.5, per_bit=0.001)
+        timeline = open_battery(capacity=100, per_training=30, transmit=0.001)
         assert timeline.next_change(USER_0, 0.0) == [math.inf]
-        train(timeline, USER_0, 5.0, 40)
+        timeline.train(USER_0, at(5.0), at(5.5))
         assert timeline.charge_j(USER_0, 5.0) == pytest.approx(70)
-        timeline.transmit(USER_0, 6.0, 30_000, 1.0)
+        timeline.transmit(USER_0, 6.0, 30_000)
         assert timeline.charge_j(USER_0, 7.0) == pytest.approx(40)
-        timeline.transmit(USER_0, 8.0, 50_000, 1.0)  # more than is left
+        timeline.transmit(USER_0, 8.0, 50_000)  # more than is left
         assert timeline.charge_j(USER_0, 8.0) == [0.0]
         assert timeline.up(np.zeros(3, int), [0.0, 7.999, 8.0]).tolist() == [True, True, False]
         assert timeline.next_change(np.zeros(2, int), [6.5, 8.0]).tolist() == [8.0, math.inf]
@@ -73,7 +72,7 @@ class TestByHand:
     def test_full_battery_stays_full(self):
         timeline = open_battery(capacity=100, per_training=30, charger={"power": 1})
         assert timeline.charge_j(USER_0, 1e6) == [100.0]
-        train(timeline, USER_0, 1000.0, 0)
+        timeline.train(USER_0, at(1000.0), at(1000.0))
         assert timeline.charge_j(np.zeros(2, int), [1010.0, 1e6]) == pytest.approx([80, 100])
 
     def test_charger_at_night(self):
@@ -99,7 +98,7 @@ class TestByHand:
         assert timeline.next_change(USER_0, 10.0) == [math.inf]
         assert CombinedOutages([timeline]).next_up(USER_0, 20.0) == [math.inf]
 
-    @pytest.mark.parametrize("cost", ["per_training", "per_sample", "per_bit"])
+    @pytest.mark.parametrize("cost", ["per_training", "per_sample", "transmit"])
     def test_each_cost_is_metered(self, cost):
         assert open_battery(capacity=10, **{cost: 1}).is_metered
 
@@ -107,7 +106,7 @@ class TestByHand:
         """This holds at the start, after a use, and when the charger starts."""
         timeline = open_battery(capacity=100, per_training=1, initial=0.015)
         assert timeline.up(USER_0, 0.0)
-        train(timeline, USER_0, 3.0, 0)
+        timeline.train(USER_0, at(3.0), at(3.0))
         assert timeline.charge_j(USER_0, 4.0) == pytest.approx(0.5)
         assert timeline.up(USER_0, 4.0)
         assert open_battery(capacity=100, idle=1, initial=0.005).next_change(USER_0, 0.0) == pytest.approx(0.5)
@@ -142,8 +141,8 @@ class TestByHand:
 
     def test_use_does_not_change_past(self):
         """The battery is empty at 100, 140 and 180 for 20 s each; 10 J at 210 less 5 J last until 215."""
-        timeline = open_battery(capacity=100, idle=2, per_bit=1, charger={"power": 1}, restart=0.2)
-        timeline.transmit(USER_0, 210.0, 5, 1.0)
+        timeline = open_battery(capacity=100, idle=2, transmit=1, charger={"power": 1}, restart=0.2)
+        timeline.transmit(USER_0, 210.0, 5)
         assert timeline.charge_j(USER_0, 210.0) == pytest.approx(5)
         times_s = np.arange(5.0, 210.0, 10.0)
         rows = np.zeros(len(times_s), int)
@@ -154,10 +153,10 @@ class TestByHand:
         assert timeline.next_change(np.zeros(3, int), [205.0, 210.0, 212.0]) == pytest.approx([215.0] * 3)
 
     def test_battery_is_up_for_use_at_restart(self):
-        timeline = open_battery(capacity=100, idle=2, per_bit=1, charger={"power": 1}, restart=0.2)
+        timeline = open_battery(capacity=100, idle=2, transmit=1, charger={"power": 1}, restart=0.2)
         at_s = timeline.next_change(USER_0, 105.0)
         assert at_s == pytest.approx(120)
-        timeline.transmit(USER_0, at_s, 5, 1.0)
+        timeline.transmit(USER_0, at_s, 5)
         assert timeline.up(USER_0, at_s)
         assert timeline.next_change(USER_0, at_s) == pytest.approx(135)
 
@@ -170,17 +169,13 @@ class TestByHand:
         assert not timeline.is_exact
 
 
-def at(*times_s):
-    return np.array(times_s, float)
-
-
 class TestWhatTheNetworkCounts:
     def test_training_takes_power_from_start_to_end(self):
         """4 J at the start; then 10 samples of 2 J in 5 s, beside 1 W of being on and 0.5 W of the charger."""
         costs = {"per_training": 4, "per_sample": 2, "idle": 1}
-        battery, _ = open_drawing(energy=costs, capacity=100, charger={"power": 0.5}, restart=0.2)
+        battery, _ = open_metered(energy=costs, capacity=100, charger={"power": 0.5}, restart=0.2)
         assert battery.is_metered
-        assert battery.train(USER_0, at(10), at(15), at(10)) == [1.0]
+        assert battery.train(USER_0, at(10), at(15)) == [1.0]
         charges_j = battery.charge_j(np.zeros(6, int), at(10, 11, 13, 15, 16, 20))
         before_j = 100 - 10 * 0.5
         expected_j = [before_j - 4 - 4.5 * min(s, 5) - 0.5 * max(s - 5, 0) for s in (0, 1, 3, 5, 6, 10)]
@@ -190,64 +185,75 @@ class TestWhatTheNetworkCounts:
 
     def test_battery_that_runs_empty_in_a_training_ends_it(self):
         """5 J less 1 J at the start, at a net 4 W for 1 s; then 5 J at 1 W, as nothing is computed any more."""
-        battery, _ = open_drawing(
+        battery, _ = open_metered(
             energy={"per_training": 1, "per_sample": 2.5}, capacity=10, initial=0.5, charger={"power": 1}, restart=0.5
         )
-        battery.train(USER_0, at(0), at(5), at(10))
+        battery.train(USER_0, at(0), at(5))
         assert battery.next_change(USER_0, 0.0) == pytest.approx([1.0])
         assert battery.next_change(USER_0, 1.0) == pytest.approx([6.0])
         assert battery.charge_j(USER_0, 8.0) == pytest.approx([7.0])
         assert battery.ledger(USER_0, 8.0).computing == pytest.approx([5.0])
 
+    @pytest.mark.parametrize("steps", [3, 7, 10])
+    def test_training_that_takes_exactly_what_is_left_is_paid(self, steps):
+        """Up to rounding; the user stays on with an empty battery, as nothing drains it."""
+        battery, _ = open_metered(energy={"per_sample": 0.1}, samples=1.0, capacity=0.1 * steps)
+        for step in range(steps):
+            battery.train(USER_0, at(step), at(step + 0.7))
+            assert battery.next_change(USER_0, step) == [math.inf]
+        assert battery.charge_j(USER_0, 99.0) == pytest.approx([0.0], abs=1e-12)
+        battery.train(USER_0, at(99), at(100))
+        assert battery.next_change(USER_0, 98.0) == [99.0]
+
     def test_training_that_ends_early_takes_no_more(self):
-        battery, _ = open_drawing(2, energy={"per_sample": 2}, capacity=100)
+        battery, _ = open_metered(2, energy={"per_sample": 2}, capacity=100)
         users = np.arange(2)
-        battery.train(users, at(0, 0), at(10, 10), at(10, 10))
+        battery.train(users, at(0, 0), at(10, 10))
         battery.stop(users[:1], at(3))
         assert battery.charge_j(users, 20.0) == pytest.approx([94, 80])
         battery.stop(users, at(15, 15))  # both have ended
         assert battery.charge_j(users, 20.0) == pytest.approx([94, 80])
 
     def test_new_training_replaces_the_last(self):
-        battery, _ = open_drawing(energy={"per_sample": 2}, capacity=100)
-        battery.train(USER_0, at(0), at(10), at(10))
-        battery.train(USER_0, at(4), at(6), at(10))
+        battery, _ = open_metered(energy={"per_sample": 2}, capacity=100)
+        battery.train(USER_0, at(0), at(10))
+        battery.train(USER_0, at(4), at(6))
         assert battery.charge_j(USER_0, 30.0) == pytest.approx([100 - 4 * 2 - 20])
 
     def test_frame_that_cannot_be_paid_ends_the_training(self):
-        battery, _ = open_drawing(
+        battery, _ = open_metered(
             energy={"per_sample": 1, "transmit": 5}, capacity=20, charger={"power": 1}, restart=0.5
         )
-        battery.train(USER_0, at(0), at(5), at(10))  # a net 1 W
-        assert battery.transmit(USER_0, 2.0, 1e3, 10.0) == pytest.approx([18 / 50])
+        battery.train(USER_0, at(0), at(5))  # a net 1 W
+        assert battery.transmit(USER_0, 2.0, 10.0) == pytest.approx([18 / 50])
         assert battery.next_change(USER_0, 2.0) == pytest.approx([12.0])
         assert battery.charge_j(USER_0, 15.0) == pytest.approx([13.0])
 
     def test_cost_follows_power_and_frequency(self):
         """Half the frequency takes a quarter of the energy of cycles; 3 dB less power half that of a frame."""
         costs = {"capacitance": 1e-18, "efficiency": 0.5, "receive": 0.25}
-        battery, meter = open_drawing(energy=costs, capacity=100)
-        battery.train(USER_0, at(0), at(1), at(10))
+        battery, meter = open_metered(energy=costs, capacity=100)
+        battery.train(USER_0, at(0), at(1))
         assert battery.charge_j(USER_0, 1.0) == pytest.approx([90])  # κ c f² = 1 J for each sample
         meter.frequency_factor = np.array([0.5])
-        battery.train(USER_0, at(2), at(4), at(10))
+        battery.train(USER_0, at(2), at(4))
         assert battery.charge_j(USER_0, 4.0) == pytest.approx([87.5])
-        battery.transmit(USER_0, 5.0, 1e3, 10.0)  # 20 dBm are 0.1 W
+        battery.transmit(USER_0, 5.0, 10.0)  # 20 dBm are 0.1 W
         assert battery.charge_j(USER_0, 5.0) == pytest.approx([85.5])
         meter.set_power_offset(np.array([10 * math.log10(0.5)]))
-        battery.transmit(USER_0, 6.0, 1e3, 10.0)
+        battery.transmit(USER_0, 6.0, 10.0)
         assert battery.charge_j(USER_0, 6.0) == pytest.approx([84.5])
         battery.receive(USER_0, 7.0, 2.0)
         assert battery.charge_j(USER_0, 7.0) == pytest.approx([84.0])
 
     @pytest.mark.parametrize("cost", ["per_training", "per_sample", "transmit", "receive"])
     def test_each_cost_is_metered(self, cost):
-        assert open_drawing(energy={cost: 1}, capacity=10)[0].is_metered
-        assert not open_drawing(energy={"idle": 1}, capacity=10)[0].is_metered
+        assert open_metered(energy={cost: 1}, capacity=10)[0].is_metered
+        assert not open_metered(energy={"idle": 1}, capacity=10)[0].is_metered
 
     def test_idle_power_is_counted_while_a_user_is_on(self):
         """10 J at a net 1 W are empty after 10 s, and 2 J are charged in 2 s: on for 10 s of 12."""
-        battery, meter = open_drawing(energy={"idle": 2}, capacity=10, charger={"power": 1}, restart=0.2)
+        battery, meter = open_metered(energy={"idle": 2}, capacity=10, charger={"power": 1}, restart=0.2)
         assert battery.next_change(USER_0, 0.0) == [10.0]
         assert meter.by_user_j(12.0) == pytest.approx([20.0])
         assert meter.by_user_j(13.0) == pytest.approx([22.0])
@@ -267,7 +273,7 @@ class TestStepwiseSimulation:
         """The power is a difference quotient of the energy of the supply, summed step by step."""
         users, step, horizon = 4, 5.0, 4 * DAY
         all_users, ticks = np.arange(users), np.arange(int(horizon / step))
-        timeline, capacity = open_battery(users, per_sample=1.0, **overrides), overrides["capacity"]
+        timeline, capacity = open_battery(users, transmit=1.0, **overrides), overrides["capacity"]
         middle = np.repeat((ticks + 0.5) * step, users)
         energy_j = timeline._supply.gain(np.tile(all_users, len(ticks)), middle, np.zeros(len(middle)))(middle + 1e-3)
         power = (energy_j / 1e-3).reshape(-1, users)
@@ -282,7 +288,7 @@ class TestStepwiseSimulation:
             charge = np.maximum(charge, 0.0)
             changes += [(user, tick * step) for user in all_users[was_up != up]]
         for tick, joules in uses.items():
-            train(timeline, all_users, tick * step, joules)
+            timeline.transmit(all_users, tick * step, joules)
         times_s, changed_users, _ = CombinedOutages([timeline]).changes(all_users, 0.0, horizon)
         for user in all_users:
             expected = [time_s for changed_user, time_s in changes if changed_user == user]
@@ -292,14 +298,14 @@ class TestStepwiseSimulation:
 
     @pytest.mark.slow
     def test_results_are_independent_of_earlier_queries(self):
-        queried, fresh = open_battery(4, per_bit=1.0, **SOLAR), open_battery(4, per_bit=1.0, **SOLAR)
+        queried, fresh = open_battery(4, transmit=1.0, **SOLAR), open_battery(4, transmit=1.0, **SOLAR)
         all_users, rng = np.arange(4), np.random.default_rng(5)
         for at_s in np.sort(rng.uniform(0, 6 * DAY, 10)):
             for query_s in rng.uniform(0, 10 * DAY, 4):
                 queried.up(all_users, query_s)
                 queried.next_change(all_users, query_s)
             for timeline in (queried, fresh):
-                timeline.transmit(all_users, at_s, 2000.0, 1.0)
+                timeline.transmit(all_users, at_s, 2000.0)
         for query_s in rng.uniform(0, 10 * DAY, 30):
             assert (queried.up(all_users, query_s) == fresh.up(all_users, query_s)).all()
             assert (queried.next_change(all_users, query_s) == fresh.next_change(all_users, query_s)).all()
@@ -314,9 +320,9 @@ class TestStepwiseSimulation:
         assert (timeline.up(changed_users, np.nextafter(times_s, 0)) != up).all()
 
     def test_use_does_not_change_past_states(self):
-        timeline = open_battery(1, per_bit=1.0, **SOLAR)
+        timeline = open_battery(1, transmit=1.0, **SOLAR)
         states = [timeline.up(USER_0, t)[0] for t in np.arange(0, 3 * DAY, 600.0)]
-        timeline.transmit(USER_0, 3 * DAY, 1e9, 1.0)
+        timeline.transmit(USER_0, 3 * DAY, 1e9)
         assert [timeline.up(USER_0, t)[0] for t in np.arange(0, 3 * DAY, 600.0)] == states
         assert not timeline.up(USER_0, 3 * DAY)[0]
 
@@ -361,10 +367,10 @@ class TestEnergyConservation:
         if seed % 4 > 1:
             overrides["charger"] |= {"opens": rng.uniform(13, 24) * HOUR, "closes": rng.uniform(1, 12) * HOUR}
         share, until_s = rng.uniform(), rng.uniform(1, 3.5) * DAY
-        timeline = open_battery(per_bit=1.0, initial=share, **overrides)
+        timeline = open_battery(transmit=1.0, initial=share, **overrides)
         uses = dict(zip(np.sort(rng.uniform(0, until_s, 20)).tolist(), rng.exponential(300, 20).tolist(), strict=True))
         for at_s, joules in uses.items():
-            timeline.transmit(USER_0, at_s, joules, 1.0)
+            timeline.transmit(USER_0, at_s, joules)
         start = share * overrides["capacity"]
         charge, up, charged, used, wasted = simulate_charge(overrides, start, uses, until_s)
         assert start + charged == pytest.approx(charge + used + wasted)
@@ -374,13 +380,13 @@ class TestEnergyConservation:
 
 class TestNodeState:
     def test_uses_change_node_state(self):
-        timeline = open_battery(2, capacity=100, per_training=40, per_bit=0.001, charger={"power": 1}, restart=0.1)
+        timeline = open_battery(2, capacity=100, per_training=40, transmit=0.001, charger={"power": 1}, restart=0.1)
         presence = NodeState(CombinedOutages([timeline]), 4)
         assert presence.is_metered
         users = np.array([0, 1])
         assert presence.up(users, 1.0).all()
-        train(presence, users[:1], 2.0, np.array([5.0]))
-        presence.transmit(users[:1], 3.0, 70_000, 1.0)  # leaves 61 J
+        presence.train(users[:1], at(2.0), at(2.0))
+        presence.transmit(users[:1], 3.0, 70_000)  # leaves 61 J
         assert presence.node_up_until_s(0, 3.0) <= 3.0
         assert presence.cut_s(0, 3.0, 5.0) <= 3.0
         assert presence.cut_s(1, 3.0, 5.0) >= 5.0
@@ -388,8 +394,8 @@ class TestNodeState:
         assert presence.up(users, 13.1).all()
 
     def test_upload_is_cut_when_battery_is_empty(self):
-        presence = NodeState(CombinedOutages([open_battery(capacity=100, idle=1, per_bit=1)]), 3)
-        presence.transmit(USER_0, 20.0, 60, 1.0)
+        presence = NodeState(CombinedOutages([open_battery(capacity=100, idle=1, transmit=1)]), 3)
+        presence.transmit(USER_0, 20.0, 60)
         assert presence.cut_s(0, 20.0, 25.0) == 40.0
         assert presence.cut_s(0, 20.0) == 40.0
 
@@ -400,13 +406,13 @@ class TestNodeState:
 @pytest.mark.parametrize(
     ("overrides", "problem"),
     [
-        ({"capacity": 10, "idle": 1, "initial": [0.5, 0.2]}, "from is above to"),
-        ({"capacity": 10, "idle": 1, "initial": 1.5}, "less than or equal to 1"),
-        ({"capacity": 10, "idle": 1, "restart": 0}, "greater than 0"),
-        ({"capacity": 10, "idle": 1, "solar": {"peak": 1}, "charger": {"power": 1}}, "only one of"),
-        ({"capacity": 10, "idle": 1, "charger": {"power": 1, "opens": 3}}, "opens and closes"),
-        ({"capacity": 10, "idle": 1, "solar": {"peak": 1, "sunset": "2 h"}}, "sets before it rises"),
-        ({"capacity": "3000 mAh", "idle": 1}, "unknown unit: mAh"),
+        ({"capacity": 10, "initial": [0.5, 0.2]}, "from is above to"),
+        ({"capacity": 10, "initial": 1.5}, "less than or equal to 1"),
+        ({"capacity": 10, "restart": 0}, "greater than 0"),
+        ({"capacity": 10, "solar": {"peak": 1}, "charger": {"power": 1}}, "only one of"),
+        ({"capacity": 10, "charger": {"power": 1, "opens": 3}}, "opens and closes"),
+        ({"capacity": 10, "solar": {"peak": 1, "sunset": "2 h"}}, "sets before it rises"),
+        ({"capacity": "3000 mAh"}, "unknown unit: mAh"),
     ],
 )
 def test_invalid_settings_are_rejected(overrides, problem):
@@ -414,28 +420,19 @@ def test_invalid_settings_are_rejected(overrides, problem):
         Battery(**overrides)
 
 
-@pytest.mark.parametrize(
-    ("battery", "energy", "error"),
-    [
-        (
-            {},
-            None,
-            "nothing drains the battery; give access.energy, whose costs the battery pays, or one of per_training",
-        ),
-        ({}, {"per_sample": 0}, "nothing drains the battery; give costs in access.energy"),
-        ({"per_sample": 2}, {"idle": 1}, "per_sample: .* has no costs of its own .*give access.energy.per_sample"),
-        ({"per_bit": 2}, {"idle": 1}, "per_bit: .*give access.energy.transmit, the power of sending"),
-        ({"idle": 2}, {"idle": 1}, "idle: .*give access.energy.idle instead"),
-    ],
-)
-def test_battery_and_energy_agree_on_the_costs(battery, energy, error):
+@pytest.mark.parametrize("energy", [None, {}, {"per_sample": 0}])
+def test_battery_that_nothing_drains_is_refused(energy):
     costs = None if energy is None else Energy(**energy)
-    (fault,) = Battery(capacity=10, **battery).energy_faults(costs)
-    assert re.search(error, str(fault))
+    (fault,) = Battery(capacity=10).energy_faults(costs)
+    assert str(fault) == (
+        "nothing drains the battery, which pays what access.energy counts; give costs in access.energy, such as "
+        "per_sample, transmit or idle"
+    )
+    assert not [*Battery(capacity=10).energy_faults(Energy(idle=1))]
 
 
 def test_batteries_of_towers_are_rejected():
-    (fault,) = Battery(nodes=[0, "tower:0"], capacity=1, idle=1).faults(ScenarioFacts(users=3, rounds=1))
+    (fault,) = Battery(nodes=[0, "tower:0"], capacity=1).faults(ScenarioFacts(users=3, rounds=1))
     assert (fault.key, fault.problem) == ("nodes", "only users have batteries")
 
 
@@ -457,7 +454,8 @@ def test_users_train_until_batteries_are_empty(tmp_path):
             "compute": {"speed": 100, "samples": 100},
             "broadcast_rate": "50 kbps",
             "update_size": "10 kB",
-            "outages": [{"kind": "battery", "capacity": 100, "per_training": 30}],
+            "outages": [{"kind": "battery", "capacity": 100}],
+            "energy": {"per_training": 30},
         },
     }
     run = netfl.trace(validate(ScenarioDocument(scenario, "drained")), tmp_path / "run")
@@ -473,7 +471,7 @@ def test_use_while_down_delays_restart():
     charged = open_battery(capacity=100, initial=0.0, restart=0.5, per_training=80, charger={"power": 1})
     presence = NodeState(CombinedOutages([charged]), 1)
     assert presence.all_up_from_s(USER_0[None], 0.0) == pytest.approx([50.0])
-    train(presence, USER_0, 20.0, 1)
+    presence.train(USER_0, at(20.0), at(20.0))
     assert presence.all_up_from_s(USER_0[None], 20.0) == pytest.approx([70.0])
 
 
