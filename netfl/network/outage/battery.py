@@ -117,7 +117,7 @@ class Battery(NodeOutage):
 
     What drains it is what ``energy`` of the network counts, joule for joule: d is the power of being on and, from the
     start of a training to its end, that of its samples; per_training, a transmission and a reception are taken the
-    moment they begin.
+    moment they begin.  The costs are given there, such as ``energy: {per_sample: 20 mJ, transmit: 300 mW}``.
 
     - A use that costs at most c, up to rounding, is paid.  If nothing is left, c = 0, the user stays up as long as
       the supply covers d: with d = 0, until its next use.
@@ -133,9 +133,10 @@ class Battery(NodeOutage):
 
     Example::
 
-        outages:
-          - {kind: battery, capacity: 15 Wh, initial: [0.3, 1], solar: {peak: 1 W, clouds: 0.8}}
-        energy: {per_sample: 20 mJ, transmit: 300 mW, idle: 30 mW}
+        kind: battery
+        capacity: 15 Wh
+        initial: [0.3, 1]
+        solar: {peak: 1 W, clouds: 0.8}
     """
 
     has_batteries: ClassVar[bool] = True

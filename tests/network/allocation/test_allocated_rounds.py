@@ -17,6 +17,7 @@ from netfl.network.allocation import Allocation, AllocationRequest, Decision
 from netfl.network.allocation._tradeoff import least_energy_of_sending_j
 from netfl.network.allocation.least_energy import LeastEnergy
 from netfl.network.allocation.least_time import LeastTime
+from netfl.network.outage.battery import Battery
 from netfl.report.run_data import RunData
 from netfl.report.summary_text import run_status
 from netfl.scenario.scenario import validate
@@ -79,6 +80,23 @@ def test_least_energy_meets_its_deadline_at_its_energy(deadline_s):
     equal, equal_log = play(3, 2, **PARTS, allocation="equal")
     assert log.spendings["energy_J"].sum() < equal_log.spendings["energy_J"].sum()
     assert len(equal) == 2
+
+
+def test_allocation_that_saves_energy_saves_the_battery(monkeypatch):
+    """Batteries lose what the decisions cost, so that those of a lower frequency and power last longer."""
+    opened, open_battery = [], Battery.open
+    monkeypatch.setattr(Battery, "open", lambda *args: opened.append(open_battery(*args)) or opened[-1])
+    battery = {"kind": "battery", "capacity": "100 J"}
+    rounds, _ = play(3, 2, **PARTS, outages=[battery], allocation={"kind": "least_energy", "deadline": 10.0})
+    drained_j = 100.0 - opened[-1].charge_j(np.arange(3), rounds[-1].closed_s)
+    decision = LeastEnergy(deadline=10.0).allocate(request())
+    assert drained_j == pytest.approx(2 * energies_j(request(), decision), rel=1e-4)
+    small = battery | {"capacity": float(1.5 * drained_j.max())}
+    counts = []
+    for allocation in ({"kind": "least_energy", "deadline": 10.0}, "equal"):
+        rounds, _ = play(3, 3, **PARTS, outages=[small], allocation=allocation)
+        counts.append(sum(len(round_.deliveries) for round_ in rounds))
+    assert counts[0] > counts[1]
 
 
 @pytest.mark.quick_first
