@@ -60,11 +60,12 @@ _BESIDE_MODELS = {
     ("network/motion", "sumo_fcd"): {
         "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "drive.fcd.xml")}}
     },
+    ("network/outage", "battery"): {"energy": {"per_sample": "20 mJ", "transmit": "300 mW", "idle": "30 mW"}},
     ("network/allocation", "block_assignment"): {
         "mac": {"kind": "fdma", "division": "blocks", "interference": ["-60 dBm", "-50 dBm"]}
     },
 }
-"""Keys of the network that a model needs: users that start where the file has them, and blocks of the band."""
+"""Keys of the network that a model needs: users that start where the file has them, costs, and blocks of the band."""
 _OF_NETWORKS = {"score", "fedcs"}
 """Selections that need airtimes."""
 _BESIDE_AGGREGATIONS = {"average_by_snr": {"access": SECTION}}
