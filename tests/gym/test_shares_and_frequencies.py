@@ -216,7 +216,7 @@ SPEED = {"access.compute": {"speed": 10, "samples": 100}, "access.energy": {"per
     [
         (BLOCKS, {}, r"access\.mac: the band of the MAC is blocks, .* \('fdma'\); use division: allocated"),
         ({}, {"controls": ["probability"]},
-         r"controls: has no effect .* \('probability'\); use share, power, frequency, deadline; probability needs a radio"),
+         r"controls: has no effect .* \('probability'\); use share, power, frequency, deadline; probability needs a"),
         ({"access.mac.division": "equal"}, {"controls": ["share"]},
          r"controls: has no effect .* \('share'\); use power, frequency, deadline; share needs mac: {kind: fdma"),
         (SPEED, {"controls": ["frequency"]},
