@@ -117,21 +117,9 @@ class MachineError(NetflError):
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """Return a hint for a misspelt *word*: the one of *known* that is meant, or all of them; a guess with all of them.
-
-    >>> print(suggest("user", ["users", "rounds"]))
-    did you mean 'users'?
-    >>> print(suggest("cycle", ["cyclic", "markov"]))
-    did you mean 'cyclic'? (known: cyclic, markov)
-    """
-    meant = find_meant(word, known)
-    if meant:
-        return f"did you mean '{meant}'?"
-    all_known = f"known: {', '.join(known) or 'none'}"
-    guesses = get_close_matches(word, known, n=1, cutoff=0.6)
-    if guesses:
-        return f"did you mean '{guesses[0]}'? ({all_known})"
-    return all_known
+    """Return a hint for a misspelt *word*: the one of *known* that is meant, or all of them."""
+    near = find_meant(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=0.6)), "")
+    return f"did you mean '{near}'?" if near else f"known: {', '.join(known) or 'none'}"
 
 
 def find_meant(word: str, known: Sequence[str]) -> str:

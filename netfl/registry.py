@@ -532,7 +532,7 @@ def find_model(base: type[Spec], kind: str) -> type[Spec]:
         )
     known = list_kinds(base)
     if kind not in known:
-        remedy = suggest(kind, known)
+        remedy = _name_remedy(kind, known)
         if not find_meant(kind, known) and (place := _place_of_kind(kind)):
             remedy = place
         elif remedy.startswith("known"):
@@ -865,11 +865,28 @@ def _missing_remedy(model: type[Spec], loc: Sequence[int | str]) -> str:
 
 
 def _word_remedy(word: str, known: Sequence[str]) -> str:
-    """Return the remedy for a *word* that is none of *known*: what it may mean, and all of them."""
+    """Return the remedy for a *word* that is none of *known*: what it may mean, and all of them.
+
+    >>> print(_word_remedy("user", ["users", "rounds"]))
+    did you mean 'users'? (known: users, rounds)
+    """
     remedy = suggest(word, known)
-    if "known: " in remedy:
+    if remedy.startswith("known: "):
         return remedy
     return f"{remedy} (known: {', '.join(known)})"
+
+
+def _name_remedy(name: str, known: Sequence[str]) -> str:
+    """Return the remedy for a *name* that is none of *known*: the one that is meant, or a guess and all of them.
+
+    >>> print(_name_remedy("user", ["users", "rounds"]))
+    did you mean 'users'?
+    >>> print(_name_remedy("cycle", ["cyclic", "markov"]))
+    did you mean 'cyclic'? (known: cyclic, markov)
+    """
+    if find_meant(name, known):
+        return suggest(name, known)
+    return _word_remedy(name, known)
 
 
 def value_words(annotation: Any, metadata: Sequence[Any] = ()) -> Sequence[str]:
@@ -925,7 +942,7 @@ def _for_key(key: str, known: Sequence[str]) -> str:
         return f"write a space after the colon: '{name}: {value}'"
     if key.isdecimal():
         return f"write a decimal point, as in 0.{key}: a comma begins the next key"
-    return suggest(key, known)
+    return _name_remedy(key, known)
 
 
 def _follows(model: type[Spec], error: Any, errors: Sequence[Any]) -> bool:
