@@ -25,8 +25,8 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, get_args, get_origin
+from types import ModuleType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 from pydantic import (
@@ -39,10 +39,11 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
-from netfl.synonyms import meanings
+from netfl.synonyms import meanings, normalised
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -54,6 +55,9 @@ else:
 _Result = TypeVar("_Result")
 _MAX_DIGITS = 4000
 """Largest number of digits of a number in a scenario; Python converts up to 4,300."""
+_COUNT_WORDS = {"n", "num", "number", "of", "the", "count", "total", ""}
+"""Words of a key that say nothing of what it is about, in the singular."""
+_LETTERS = re.compile(r"\w+")
 _MAX_ENTRIES, _MAX_CHARACTERS = 4, 40
 """Number of entries of a list, and of characters of each, that a remedy shows."""
 
@@ -204,18 +208,34 @@ def _number_remedy(value: object, wanted: str = "a number") -> str:
     return f"write {number}"
 
 
-def _list_remedy(value: object) -> str:
-    """Return the list that *value* probably stands for, as the remedy.
+def _length_of(model: type[Spec], loc: Sequence[int | str]) -> int:
+    """Return the number of entries that the list at *loc* in *model* has; 1 if it may have any number."""
+    field = model.model_fields.get(str(loc[0]))
+    if field is None or len(loc) > 1:
+        return 1
+    for part in (field.annotation, *get_args(field.annotation)):
+        if get_origin(part) is tuple and Ellipsis not in get_args(part):
+            return len(get_args(part))
+    return 1
+
+
+def _list_remedy(value: object, length: int = 1) -> str:
+    """Return the list that *value* probably stands for, as the remedy; a number stands for *length* equal ones.
 
     >>> _list_remedy("0,1"), _list_remedy(5), _list_remedy({"kind": "rayleigh", "coherence": 1})
     ('write [0, 1]', 'write [5]', 'write [{kind: rayleigh, …}]')
+    >>> _list_remedy(5, 2), _list_remedy("5 km/h", 2)
+    ('write [5, 5]', 'write [5 km/h, 5 km/h]')
     >>> _list_remedy({"a": 1, "b": 2}), _list_remedy({"a": {"b": 2}}), _list_remedy(None)
     ('write [1, 2]', 'write [{b: 2}]', 'write a list, such as [1, 2]')
     """
     if isinstance(value, str):
-        return f"write [{', '.join(_shown_entry(part.strip()) for part in value.split(','))}]"
+        entries = [_shown_entry(part.strip()) for part in value.split(",")]
+        if len(entries) == 1:
+            entries *= length
+        return f"write [{', '.join(entries)}]"
     if isinstance(value, int | float):
-        return f"write [{_shown_entry(value)}]"
+        return f"write [{', '.join([_shown_entry(value)] * length)}]"
     if isinstance(value, Mapping) and value and "kind" not in value:
         return f"write [{', '.join(_shown_entry(entry) for entry in islice(value.values(), _MAX_ENTRIES))}]"
     if isinstance(value, Mapping) and value:
@@ -512,7 +532,7 @@ def find_model(base: type[Spec], kind: str) -> type[Spec]:
         )
     known = list_kinds(base)
     if kind not in known:
-        remedy = suggest(kind, known)
+        remedy = _name_remedy(kind, known)
         if not find_meant(kind, known) and (place := _place_of_kind(kind)):
             remedy = place
         elif remedy.startswith("known"):
@@ -812,16 +832,16 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     if kind in _REMEDIES:
         remedy = _REMEDIES[kind].format(limit=message.rpartition(" ")[2], **ctx)
     if message == "not a list":
-        remedy = _list_remedy(error["input"])
+        remedy = _list_remedy(error["input"], _length_of(model, loc))
     elif kind == "extra_forbidden":
         kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
         if get_close_matches(str(loc[-1]), [*model.model_fields], cutoff=0.8) or str(loc[-1]).isdecimal():
             kind = "misspelt_key"
-    elif kind == "missing" and (line := re.search(rf"^{loc[0]}: .+", example(model), re.MULTILINE)):
-        remedy = f"{remedy}, such as {line[0]}"
+    elif kind == "missing":
+        remedy = _missing_remedy(model, loc)
     elif kind == "literal_error":
         known = re.findall("'(.*?)'", ctx["expected"])
-        kind, message, remedy = "word", "unknown value", suggest(str(error["input"]), known)
+        kind, message, remedy = "word", "unknown value", _word_remedy(str(error["input"]), known)
     elif kind == "too_short":
         kind, message = "few", "has too few entries"
     elif kind == "too_long":
@@ -829,6 +849,87 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     elif kind == "value_error":
         kind, (message, _, remedy) = "wrong", str(ctx["error"]).partition("; ")
     return InitErrorDetails(type=invalid(message, remedy, kind), loc=loc, input=error["input"])
+
+
+def _missing_remedy(model: type[Spec], loc: Sequence[int | str]) -> str:
+    """Return what a missing key may be, as the remedy: one of its words, or that of the example of *model*."""
+    field = model.model_fields.get(str(loc[0]))
+    if field is not None and len(loc) == 1:
+        is_member = any(isinstance(mark, FamilyMember) for mark in field.metadata)
+        if is_member or get_origin(field.annotation) is Literal:
+            return f"give one of {', '.join(value_words(field.annotation, field.metadata))}"
+    remedy = "give it a value"
+    if line := re.search(rf"^{loc[0]}: .+", example(model), re.MULTILINE):
+        remedy += f", such as {line[0]}"
+    return remedy
+
+
+def _word_remedy(word: str, known: Sequence[str]) -> str:
+    """Return the remedy for a *word* that is none of *known*: what it may mean, and all of them.
+
+    >>> print(_word_remedy("user", ["users", "rounds"]))
+    did you mean 'users'? (known: users, rounds)
+    """
+    remedy = suggest(word, known)
+    if remedy.startswith("known: "):
+        return remedy
+    return f"{remedy} (known: {', '.join(known)})"
+
+
+def _name_remedy(name: str, known: Sequence[str]) -> str:
+    """Return the remedy for a *name* that is none of *known*: the one that is meant, or a guess and all of them.
+
+    >>> print(_name_remedy("user", ["users", "rounds"]))
+    did you mean 'users'?
+    >>> print(_name_remedy("cycle", ["cyclic", "markov"]))
+    did you mean 'cyclic'? (known: cyclic, markov)
+    """
+    if find_meant(name, known):
+        return suggest(name, known)
+    return _word_remedy(name, known)
+
+
+def value_words(annotation: Any, metadata: Sequence[Any] = ()) -> Sequence[str]:
+    """Return the words that a field of a type takes: the kinds of a family, or those of a ``Literal``."""
+    if any(isinstance(mark, FamilyMember) for mark in metadata):
+        return list_kinds(annotation)
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return value_words(parts[0], parts[1:])
+    if origin is Literal:
+        return [part for part in parts if isinstance(part, str)]
+    if origin in {Union, UnionType, tuple}:
+        return [word for part in parts for word in value_words(part)]
+    return []
+
+
+def keys_described_by(model: type[Spec], key: str) -> list[str]:
+    """Return the keys of *model* that have no default, and the words of an unknown *key* in their descriptions.
+
+    >>> from netfl.network.motion import RandomWaypoint
+    >>> keys_described_by(RandomWaypoint, "area"), keys_described_by(RandomWaypoint, "max_speed")
+    (['radius', 'width'], ['speed'])
+    """
+    wanted = {_singular(word) for word in normalised(key).split("_")} - _COUNT_WORDS
+    if not wanted:
+        return []
+    keys = []
+    for name, field in model.model_fields.items():
+        if field.is_required() or field.default is None:
+            described = {_singular(word) for word in _LETTERS.findall(key_meaning(field))}
+            if wanted <= described:
+                keys.append(name)
+    return keys
+
+
+def key_meaning(field: FieldInfo) -> str:
+    """Return the first clause of the description of a key."""
+    text = " ".join((field.description or "").split())
+    return re.split(r"[.;] ", f"{text} ")[0].replace("``", "")
+
+
+def _singular(word: str) -> str:
+    return word.lower().removesuffix("s")
 
 
 def _for_key(key: str, known: Sequence[str]) -> str:
@@ -841,7 +942,7 @@ def _for_key(key: str, known: Sequence[str]) -> str:
         return f"write a space after the colon: '{name}: {value}'"
     if key.isdecimal():
         return f"write a decimal point, as in 0.{key}: a comma begins the next key"
-    return suggest(key, known)
+    return _name_remedy(key, known)
 
 
 def _follows(model: type[Spec], error: Any, errors: Sequence[Any]) -> bool:
@@ -858,5 +959,8 @@ def _follows(model: type[Spec], error: Any, errors: Sequence[Any]) -> bool:
         return any(other["loc"][: len(loc)] == loc != other["loc"] for other in errors)
     if error["type"] == "missing" and len(loc) == 1:
         unknown = [str(other["loc"][0]) for other in errors if other["type"] == "extra_forbidden"]
-        return any(find_meant(key, [*model.model_fields]) == loc[0] for key in unknown)
+        return any(
+            find_meant(key, [*model.model_fields]) == loc[0] or keys_described_by(model, key) == [loc[0]]
+            for key in unknown
+        )
     return False

@@ -118,11 +118,16 @@ def test_model_of_another_family_is_rejected():
 
 @pytest.mark.parametrize(
     ("kind", "suggestion"),
-    [("stationry", "stationary"), ("bernouli", "bernoulli"), ("markow", "markov"), ("cycle", "cyclic"),
+    [("stationry", "stationary"), ("bernouli", "bernoulli"), ("markow", "markov"),
      ("repaly", "replay"), ("netwrok", "network")],
 )  # fmt: skip
 def test_misspelt_kind_gets_a_suggestion(kind, suggestion):
     assert errors_of(ACCESS, kind) == [f"no such access: '{kind}'; did you mean '{suggestion}'?"]
+
+
+def test_a_guess_comes_with_the_list():
+    known = ", ".join(list_kinds(Access))
+    assert errors_of(ACCESS, "cycle") == [f"no such access: 'cycle'; did you mean 'cyclic'? (known: {known})"]
 
 
 @pytest.mark.parametrize("kind", ["xyz", "", "_direct", "__init__", "stationary.py", "../access"])

@@ -10,19 +10,19 @@ from netfl.access import Access, AccessInfo
 from netfl.access.selection import Selection
 from netfl.access.selection.all import All
 from netfl.errors import Fault, suggest
-from netfl.registry import FamilyMember, Spec, no_effect
+from netfl.registry import FamilyMember, Spec, kind_of, no_effect
 from netfl.types import OBSERVATIONS, AccessContext, ObservationAge, ScenarioFacts
 
 _WITHOUT_NETWORK = frozenset({"check_in", "age", "loss", "norm", "samples"})
 """Values that every access has."""
-_REMEDIES = {
-    "battery_j": "add access.outages: [{kind: battery, …}], or leave it out",
-    "energy_j": "add access.energy, or leave it out",
-    "snr_db": "add access.radio and access.channel, or leave it out",
-    "rate_bps": "add access.radio and access.channel, or leave it out",
-    "speed": "add access.compute, or leave it out",
+_PARTS = {
+    "battery_j": "access.outages: [{kind: battery, …}]",
+    "energy_j": "access.energy",
+    "snr_db": "access.radio and access.channel",
+    "rate_bps": "access.radio and access.channel",
+    "speed": "access.compute",
 }
-"""Remedies for values that an access does not have."""
+"""Parts of a network that values need; those that are not named are known of every network."""
 
 
 class WithSelection(Access):
@@ -63,12 +63,23 @@ class WithSelection(Access):
             if name not in OBSERVATIONS:
                 yield Fault(f"{key}.{name}", "no such observation", name, suggest(name, [*OBSERVATIONS]))
             elif name not in self.observable:
-                default = f"use access.kind: network, or one of {', '.join(sorted(self.observable))}"
-                remedy = _REMEDIES.get(name, default)
-                yield Fault(f"{key}.{name}", "this scenario has no such values", None, remedy)
+                yield self._unobservable_fault(name, key)
             elif age == "check_in" and "check_in" not in ages:
                 remedy = f"add 'check_in: {{}}' to {key}, or use another age"
                 yield Fault(f"{key}.{name}", "comes with an answer, but nobody is called", age, remedy)
+
+    def _unobservable_fault(self, name: str, key: str) -> Fault:
+        """Return the error of a value that this access does not have: at the selection, if that reads it by itself."""
+        remedy = f"add {_PARTS.get(name)}"
+        if not self.info.is_networked:
+            remedy = "use access.kind: network"
+            if name in _PARTS:
+                remedy += f", with {_PARTS[name]}"
+        if key == "selection.observe" and name not in self.selection.observe.ages:
+            problem = f"needs {name} of the users, but this scenario has no such values"
+            return Fault("selection", problem, kind_of(type(self.selection)), f"{remedy}, or use another selection")
+        remedy = f"{remedy}, or leave it out, or observe one of {', '.join(sorted(self.observable))}"
+        return Fault(f"{key}.{name}", "this scenario has no such values", None, remedy)
 
     def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield the errors of values that the selection observes, and of the learner that answers it."""

@@ -8,6 +8,7 @@ from netfl.errors import Fault, suggest
 from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
+from netfl.network.config import Downlink
 from netfl.network.energy import Energy
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
@@ -304,39 +305,48 @@ def _band_faults(mac: Mac, radio: Radio) -> Iterator[Fault]:
 
 
 def _radio_faults(spec: NetworkSpec) -> Iterator[Fault]:
-    """Radios of unknown classes, settings without effect, and a downlink whose power or bandwidth is not known."""
+    """Radios of unknown classes, and what does not fit the downlink or its absence."""
     radio = spec.radio
     if radio is None:
         return
-    known_devices = [] if spec.compute is None or spec.compute.devices is None else [*spec.compute.devices]
-    yield from (fault.under("radio") for fault in radio.device_faults(known_devices))
+    known_devices: list[str] = []
+    if spec.compute is not None and spec.compute.devices is not None:
+        known_devices = [*spec.compute.devices]
+    for fault in radio.device_faults(known_devices):
+        yield fault.under("radio")
     if spec.downlink is None:
+        yield from _faults_without_downlink(radio)
+    else:
+        yield from _downlink_radio_faults(radio, spec.downlink)
+
+
+def _faults_without_downlink(radio: Radio) -> Iterator[Fault]:
+    """Powers of towers that send nothing, and noise figures of users that receive nothing."""
+    towers = {"tower": radio.tower}
+    for name, tower in radio.towers.items():
+        towers[f"towers.{name}"] = tower
+    for key, tower in towers.items():
         reason = "without a downlink: towers send nothing over the air"
-        for key, tower in (
-            ("tower", radio.tower),
-            *((f"towers.{name}", tower) for name, tower in radio.towers.items()),
-        ):
-            yield from no_effect(tower, ["power"], reason, prefix=f"radio.{key}.")
-        if "noise_figure" in radio.differing:
-            reason = "without a downlink, on which alone users receive"
-            yield Fault("radio.noise_figure", f"has no effect by user {reason}", None, "give one number")
-        elif radio.tower.noise_figure is not None:
-            yield from no_effect(
-                radio,
-                ["noise_figure"],
-                "beside radio.tower.noise_figure and without a downlink, on which alone users receive",
-                "leave it out, or give the downlink",
-                prefix="radio.",
-            )
-        return
-    if radio.tower.power is not None and spec.downlink.power is not None:
+        yield from no_effect(tower, ["power"], reason, prefix=f"radio.{key}.")
+
+    if "noise_figure" in radio.differing:
+        problem = "has no effect by user without a downlink, on which alone users receive"
+        yield Fault("radio.noise_figure", problem, None, "give one number")
+    elif radio.tower.noise_figure is not None:  # towers receive with this one, and users do not receive
+        reason = "beside radio.tower.noise_figure and without a downlink, on which alone users receive"
+        yield from no_effect(radio, ["noise_figure"], reason, "leave it out, or give the downlink", prefix="radio.")
+
+
+def _downlink_radio_faults(radio: Radio, downlink: Downlink) -> Iterator[Fault]:
+    """A power of towers that is given twice or not at all, and a common signal in bands that differ."""
+    power_is_known = radio.tower.power is not None or downlink.power is not None
+    if radio.tower.power is not None and downlink.power is not None:
         problem = "the power of towers is given twice: downlink.power has it, too"
         yield Fault("radio.tower.power", problem, radio.tower.power, "leave one of them out")
-    has_power = spec.downlink.power is not None or radio.tower.power is not None
-    if "power" in radio.differing and not has_power:
+    if "power" in radio.differing and not power_is_known:
         problem = "missing: without it towers have the power of their users, but these powers differ"
         yield Fault("downlink.power", problem, None, "give the power of towers")
-    if "bandwidth" in radio.differing and spec.downlink.mode == "multicast":
+    if "bandwidth" in radio.differing and downlink.mode == "multicast":
         problem = "one signal is sent to all users of a tower in one band, but their bandwidths differ"
         yield Fault("downlink.mode", problem, "multicast", "take unicast, or give one bandwidth")
 

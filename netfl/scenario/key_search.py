@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,9 +10,11 @@ from itertools import takewhile
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from netfl.registry import FamilyMember, Spec, find_model, list_kinds
+from netfl.errors import find_meant
+from netfl.registry import FamilyMember, Spec, find_model, key_meaning, keys_described_by, list_kinds, value_words
 from netfl.synonyms import meanings
 
 _MOST_PATHS = 3
@@ -26,6 +27,8 @@ _OTHER_KIND_STEPS = 2
 """Added distance of a section of another kind than the written one: as far as the section beside it."""
 _NEW_KIND_STEPS = 1
 """Added distance of a section that is not written, for the choice of its kind."""
+_DESCRIBED_STEPS = 2
+"""Distance of a key that its section lacks, and that has another name, but the wrong one in its description."""
 _MOST_KIND_STEPS = 3
 """Added distance beyond which a section is not meant."""
 _SCALARS = {int: "number", float: "number", bool: "boolean"}
@@ -38,7 +41,7 @@ def place_remedy(key: str, root: type[Spec], value: object = None, data: Mapping
     The nearest place in the tree of sections is meant, counted in steps up and down from the section of the key.  One
     step farther is each of: a synonym, a key that holds values of another form, and a section that is not written and
     needs a kind.  A section of another kind than the written one is two steps farther.  Of places at one distance, the
-    likest name comes first, then a section that is written.
+    likest name comes first, then a key that holds values of this form, then a section that is written.
 
     Args:
         key: the dotted key that its section does not have.
@@ -82,6 +85,9 @@ class _Section:
     """What the scenario has at this place."""
     kind: str | None = None
     """Kind that this model has in its family, if the scenario has no model of this kind here."""
+    assumed: tuple[tuple[str, str], ...] = ()
+    """Dotted paths of this section and those above that the scenario has not with the kind that this place needs, each
+    with this kind."""
     kind_steps: int = 0
     """Added distance for sections on the path that are written with another kind, or not at all."""
 
@@ -90,8 +96,9 @@ class _Section:
 class _Place:
     """A key that may be meant."""
 
-    rank: tuple[int, int, bool]
-    """The distance, the likeness of the word (0 is the word itself), and whether the section is not written."""
+    rank: tuple[int, int, bool, bool]
+    """The distance, the likeness of the word (0 is the word itself), whether the key holds values of another form, and
+    whether the section is not written."""
     section: _Section
     key: str
     word: str | None = None
@@ -112,15 +119,19 @@ def _sections(section: _Section, above: frozenset[type[Spec]] = frozenset()) -> 
             values = tuple(_entries(written, suffix))
             path = (*section.path, f"{name}{suffix}")
             if kind is None:
-                yield from _sections(_Section(path, model, values, kind_steps=section.kind_steps), above)
+                part = _Section(path, model, values, None, section.assumed, section.kind_steps)
+                yield from _sections(part, above)
                 continue
             of_kind = tuple(value for value in values if _kind_written(value) == kind)
-            kind_steps = section.kind_steps
-            if not of_kind:
-                kind_steps += _OTHER_KIND_STEPS if any(map(_kind_written, values)) else _NEW_KIND_STEPS
-            if kind_steps <= _MOST_KIND_STEPS:
-                part = _Section(path, model, of_kind, None if of_kind else kind, kind_steps)
+            if of_kind:
+                part = _Section(path, model, of_kind, None, section.assumed, section.kind_steps)
                 yield from _sections(part, above)
+                continue
+            kind_steps = section.kind_steps
+            kind_steps += _OTHER_KIND_STEPS if any(map(_kind_written, values)) else _NEW_KIND_STEPS
+            if kind_steps <= _MOST_KIND_STEPS:
+                assumed = (*section.assumed, (".".join(path), kind))
+                yield from _sections(_Section(path, model, (), kind, assumed, kind_steps), above)
 
 
 @cache
@@ -166,7 +177,8 @@ def _places(section: _Section, own_path: Sequence[str], words: Sequence[str], va
     """Yield the keys of *section* that have one of *words* as their name, or take one as their value.
 
     Kinds and other words are meant as values only if the key is in the section of the mistake or in the one above it,
-    as in ``mac: {fdma: {}}``.
+    as in ``mac: {fdma: {}}``, and has no number or text of its own.  A key that takes other words than *value* is not
+    meant.  One that the section lacks is, if its description has the words.
     """
     steps = _distance(own_path, section.path)
     distance = steps + section.kind_steps
@@ -174,21 +186,37 @@ def _places(section: _Section, own_path: Sequence[str], words: Sequence[str], va
     for likeness, word in enumerate(words):
         is_synonym = likeness > 0
         field = section.model.model_fields.get(word)
-        if field is not None:
-            misfits = is_synonym + (not _can_hold(field, value))
-            yield _Place((distance + misfits, likeness, is_new), section, word)
-        if section.path == tuple(own_path)[: len(section.path)] and steps <= 1:
+        if field is not None and not _refuses(field, value):
+            is_misfit = not _can_hold(field, value)
+            yield _Place((distance + is_synonym + is_misfit, likeness, is_misfit, is_new), section, word)
+        is_above = section.path == tuple(own_path)[: len(section.path)] and steps <= 1
+        if is_above and (value is None or isinstance(value, bool | Mapping)):
             for name, other in section.model.model_fields.items():
-                if word in _value_words(other.annotation, other.metadata):
-                    rank = (distance + is_synonym + _OTHER_KIND_STEPS, likeness, is_new)
+                if word in value_words(other.annotation, other.metadata):
+                    rank = (distance + is_synonym + _OTHER_KIND_STEPS, likeness, False, is_new)
                     yield _Place(rank, section, name, word)
+    if steps == 0 and any(_lacks_a_key(section.model, written) for written in section.values):
+        for name in keys_described_by(section.model, words[0]):
+            if _can_hold(section.model.model_fields[name], value):
+                yield _Place((distance + _DESCRIBED_STEPS, len(words), False, is_new), section, name)
+
+
+def _lacks_a_key(model: type[Spec], written: Any) -> bool:
+    """Return whether a section as written may lack a key: it is no model, even without the keys that do not exist."""
+    if not isinstance(written, Mapping):
+        return False
+    try:
+        model.model_validate({key: value for key, value in written.items() if key in model.model_fields})
+    except ValidationError:
+        return True
+    return False
 
 
 def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
     """Return the remedy that names *places*, all at one distance."""
     hints: dict[str, None] = {}  # in the order of the scenario, each once
     kinds_by_own_key: dict[str, list[str]] = {}
-    kinds_by_path: dict[str, list[str]] = {}
+    assumed_by_path: dict[str, list[tuple[tuple[str, str], ...]]] = {}
     for place in places:
         section, key = place.section, place.key
         is_own = section.path == tuple(own_path)
@@ -201,11 +229,9 @@ def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
         elif not section.path:
             hints[f"{key} is a key of the scenario itself, beside {own_path[0].partition('.')[0]}"] = None
         else:
-            kinds = kinds_by_path.setdefault(".".join((*section.path, key)), [])
-            if section.kind is not None:
-                kinds.append(section.kind)
-    if kinds_by_path:
-        paths = [_with_kinds(path, kinds) for path, kinds in kinds_by_path.items()]
+            assumed_by_path.setdefault(".".join((*section.path, key)), []).append(section.assumed)
+    if assumed_by_path:
+        paths = [_with_kinds(path, assumed) for path, assumed in assumed_by_path.items()]
         hints[f"write it as {' or '.join(paths[:_MOST_PATHS])}"] = None
     for key, kinds in kinds_by_own_key.items():
         hints[f"{key} is a key of kind: {' or '.join(kinds)}"] = None
@@ -214,16 +240,34 @@ def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
 
 def _own_key(field: FieldInfo, key: str) -> str:
     """Return the hint to a key of the same section under another name, with what it means."""
-    meaning = re.split(r"[.;] ", " ".join((field.description or "").split()) + " ")[0].replace("``", "")
+    meaning = key_meaning(field)
     shown = f" ({meaning})" if 0 < len(meaning) <= _MOST_CHARACTERS else ""
     return f"did you mean '{key}'?{shown}"
 
 
-def _with_kinds(path: str, kinds: Sequence[str]) -> str:
-    """Return a path with the kinds that its section needs, if only a few kinds have the key."""
-    if not 0 < len(kinds) <= _MOST_KINDS:
+def _with_kinds(path: str, assumed: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """Return a path with the kinds that the sections on it need in place of those written, if only a few have the key.
+
+    *assumed* has the sections and their kinds for each model that has the key; none where the scenario has such a
+    model.
+    """
+    if () in assumed:
         return path
-    return f"{path} ({path.rpartition('.')[0]}.kind: {' or '.join(kinds)})"
+    kinds: dict[str, dict[str, None]] = {}  # by section, each kind once
+    for sections in assumed:
+        for section, kind in sections:
+            kinds.setdefault(section, {})[kind] = None
+    needs = [f"{section}.kind: {' or '.join(names)}" for section, names in kinds.items() if len(names) <= _MOST_KINDS]
+    if not needs:
+        return path
+    return f"{path} ({', '.join(needs)})"
+
+
+def _refuses(field: FieldInfo, value: object) -> bool:
+    """Return whether a field takes certain words alone, and *value* is another text."""
+    if get_origin(field.annotation) is not Literal or not isinstance(value, str):
+        return False
+    return find_meant(value, value_words(field.annotation)) == ""
 
 
 def _can_hold(field: FieldInfo, value: object) -> bool:
@@ -260,20 +304,6 @@ def _forms(annotation: Any, metadata: Sequence[Any] = ()) -> set[str]:
     if inspect.isclass(bare) and issubclass(bare, Mapping | Spec):
         return {"mapping"}
     return {_SCALARS.get(bare, "other")}
-
-
-def _value_words(annotation: Any, metadata: Sequence[Any] = ()) -> Sequence[str]:
-    """Return the words that a field of a type takes: the kinds of a family, or those of a ``Literal``."""
-    if any(isinstance(mark, FamilyMember) for mark in metadata):
-        return list_kinds(annotation)
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _value_words(parts[0], parts[1:])
-    if origin is Literal:
-        return [part for part in parts if isinstance(part, str)]
-    if origin in {Union, UnionType, tuple}:
-        return [word for part in parts for word in _value_words(part)]
-    return []
 
 
 def _models(annotation: Any, metadata: Sequence[Any] = ()) -> Iterator[tuple[str, type[Spec], str | None]]:

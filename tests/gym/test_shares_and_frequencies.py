@@ -216,11 +216,11 @@ SPEED = {"access.compute": {"speed": 10, "samples": 100}, "access.energy": {"per
     [
         (BLOCKS, {}, r"access\.mac: the band of the MAC is blocks, .* \('fdma'\); use division: allocated"),
         ({}, {"controls": ["probability"]},
-         r"controls: has no effect .* \('probability'\); use share, power, frequency; probability needs a MAC other"),
+         r"controls: has no effect .* \('probability'\); use share, power, frequency, deadline; probability needs a"),
         ({"access.mac.division": "equal"}, {"controls": ["share"]},
-         r"controls: has no effect .* \('share'\); use power, frequency; share needs mac: {kind: fdma, division: all"),
+         r"controls: has no effect .* \('share'\); use power, frequency, deadline; share needs mac: {kind: fdma"),
         (SPEED, {"controls": ["frequency"]},
-         r"controls: has no effect .* \('frequency'\); use share, power; frequency needs compute\.cycles"),
+         r"controls: has no effect .* \('frequency'\); use share, power, deadline; frequency needs compute\.cycles"),
         ({}, {"controls": ["shares"]}, r"controls: no such setting \('shares'\); use share, power, frequency"),
         ({}, {"frequency_range": (0.0, 1.0)}, "frequency_range: not a least and a larger fraction from 0.001 to 1"),
         ({}, {"frequency_range": (0.5, 1.5)}, "frequency_range: not a least and a larger fraction"),
@@ -238,7 +238,7 @@ def test_network_without_anything_to_set_is_an_error():
         if key not in {"radio", "channel", "reception", "unreachable"}
     }
     access |= {"mac": {"kind": "csma_ca", "rate": "12 Mbps"}, "compute": {"speed": 10, "samples": 100}}
-    access |= {"energy": {"per_training": "1 J"}}
+    access |= {"energy": {"per_training": "1 J"}, "round": {"kind": "first", "m": 1}}
     with pytest.raises(ScenarioError, match=r"access: nothing of this network can be set by an agent; .*power needs a"):
         make("ResourceAllocation", scenario=DIVIDED | {"access": access}, controls=["power"])
 

@@ -216,6 +216,167 @@ def test_the_place_nearest_to_a_wrong_key_is_meant(key, value, remedy):
     assert place_remedy(key, Scenario, value, BAND) == remedy
 
 
+SMALL = YAML(typ="safe").load(NETWORK)
+"""A network with the sections that it needs, and no others."""
+DIRECT = YAML(typ="safe").load(LEARNING)
+"""Learners on an access that is no network."""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "remedy"),
+    [
+        # sections that are not written
+        ("access.radio.efficiency", 0.3, "write it as access.energy.efficiency"),
+        ("access.reception.efficiency", 0.3, "write it as access.energy.efficiency"),
+        ("access.compute.per_training", "1 J", "write it as access.energy.per_training"),
+        ("access.compute.energy", 1, "write it as access.energy"),
+        ("access.mac.mtu", "1 kB", "write it as access.transport.mtu"),
+        ("access.topology.queue", "drop_tail", "write it as access.queue"),
+        ("access.interference.margin", 3, "margin is a key of kind: capture"),
+        # sections that are written
+        ("access.radio.threshold", "3 dB", "write it as access.reception.threshold"),
+        ("access.energy.cycles", 1e7, "write it as access.compute.cycles"),
+        ("access.channel.0.noise_figure", "3 dB", "write it as access.radio.noise_figure"),
+        ("access.max_attempts", 3, "write it as access.mac.max_attempts"),
+        ("access.mac.deadline", "3 s", "write it as access.round.deadline"),
+        ("access.downlink.broadcast_rate", 1e6, "write it as access.broadcast_rate"),
+        ("learners.a.staleness", 2, "write it as access.staleness"),
+        ("learners.a.m", 3, "write it as access.round.m"),
+        ("learners.a.codec", "sign", "codec is a key of the scenario itself, beside learners"),
+        ("access.seed", 3, "seed is a key of the scenario itself, beside access"),
+        ("access.record", "all", "record is a key of the scenario itself, beside access"),
+        # another kind of the same section, whose key holds such a value
+        ("access.round.quorum", 0.5, "quorum is a key of kind: quorum"),
+        ("access.mac.interference", ["1 nW"], "interference is a key of kind: fdma"),
+        ("access.mac.interference", "sinr", "write it as access.interference"),
+        # no key takes such a word, though one has this name
+        ("evaluate.metric", "accuracy", ""),
+        ("evaluate.metric", "hops", "write it as access.routing.metric (access.routing.kind: shortest_path)"),
+    ],
+)
+def test_a_place_may_be_a_section_that_is_not_written(key, value, remedy):
+    assert place_remedy(key, Scenario, value, SMALL) == remedy
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "remedy"),
+    [
+        ("mac", "tdma", "write it as access.mac (access.kind: network)"),
+        ("radio", {"power": 1}, "write it as access.radio (access.kind: network)"),
+        ("topology", {}, "write it as access.topology (access.kind: network)"),
+        ("update_size", 1e4, "write it as access.update_size (access.kind: network)"),
+        ("bandwidth", "1 MHz", "write it as access.radio.bandwidth (access.kind: network)"),
+        ("access.selection.radio", {}, "write it as access.radio (access.kind: network)"),
+        ("rows", 2, "write it as access.topology.rows (access.kind: network, access.topology.kind: grid)"),
+        ("access.mac", "tdma", "mac is a key of kind: network"),
+        ("access.energy", {}, "energy is a key of kind: network"),
+        ("access.observe", {}, "write it as access.selection.observe"),
+        ("access.m", 3, "write it as access.selection.m"),
+        (
+            "access.up",
+            0.9,
+            "write it as access.outages.0.up (access.kind: network, access.outages.0.kind: regional or renewal)",
+        ),
+    ],
+)
+def test_a_place_in_a_network_needs_the_network(key, value, remedy):
+    assert place_remedy(key, Scenario, value, DIRECT) == remedy
+
+
+WALK = {"kind": "random_waypoint", "speed": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("base", "key", "written", "remedy"),
+    [
+        (
+            NETWORK,
+            "access.motion",
+            {**WALK, "area": "1 km"},
+            "area: … did you mean 'radius'? (R, the radius of the area, a disk), or did you mean 'width'?",
+        ),
+        (
+            NETWORK,
+            "access.motion",
+            {"kind": "random_waypoint", "radius": 1, "max_speed": 2},
+            "max_speed: … did you mean 'speed'? ([min, max] of a leg's speed)",
+        ),
+        (
+            LEARNING,
+            "access.selection",
+            {"kind": "power_of_choice", "m": 2, "candidates": 3},
+            "candidates: … did you mean 'd'? (Number of candidates in a round)",
+        ),
+        (
+            LEARNING,
+            "access.selection",
+            {"kind": "power_of_choice", "m": 2, "num_candidates": 3},
+            "num_candidates: … did you mean 'd'? (Number of candidates in a round)",
+        ),
+    ],
+)
+def test_a_description_tells_which_missing_key_is_meant(base, key, written, remedy):
+    with pytest.raises(ScenarioError) as error:
+        load(base, {key: written})
+    assert_messages([str(fault) for fault in error.value.faults], [f"--set {key}=…: {key}.{remedy}"])
+
+
+def test_a_section_that_lacks_nothing_has_no_other_key_for_a_word_of_its_descriptions():
+    data = SMALL | {"access": SMALL["access"] | {"motion": {**WALK, "radius": "1 km"}}}
+    assert "radius" not in place_remedy("access.motion.area", Scenario, "1 km", data)
+
+
+OUTAGE = {"kind": "renewal", "nodes": "users", "down": {"distribution": "exponential", "mean": 1}}
+DISTRIBUTIONS = "exponential, weibull, lognormal, gamma, pareto, uniform, hyperexponential, fixed"
+
+
+@pytest.mark.parametrize(
+    ("base", "key", "written", "message"),
+    [
+        (
+            NETWORK,
+            "access.outages",
+            [{**OUTAGE, "up": {"mean": "1 s"}}],
+            f"0.up.distribution: missing; give one of {DISTRIBUTIONS}",
+        ),
+        (
+            NETWORK,
+            "access.outages",
+            [{**OUTAGE, "up": {"distribution": "normal", "mean": "1 s"}}],
+            f"0.up.distribution: unknown value ('normal'); did you mean 'lognormal'? (known: {DISTRIBUTIONS})",
+        ),
+        (
+            NETWORK,
+            "access.channel",
+            [{"kind": "okumura_hata", "frequency": "868 MHz", "tower_height": 30, "user_height": 2}],
+            "0.area: missing; give one of large_city, small_city, suburban, open",
+        ),
+        (LEARNING, "access.selection", {"kind": "ranked", "m": 2}, "by: missing; give one of battery_j, snr_db, "),
+        (LEARNING, "learners.a", {"objective": "erm"}, "aggregation: missing; give one of … average, "),
+        (NETWORK, "access.motion", {**WALK, "radius": 1, "speed": "1 km/h"}, "speed: … write [1 km/h, 1 km/h]"),
+        (NETWORK, "access.motion", {**WALK, "radius": 1, "speed": 1}, "speed: … write [1, 1]"),
+    ],
+)
+def test_missing_and_wrong_words_come_with_those_that_exist(base, key, written, message):
+    with pytest.raises(ScenarioError) as error:
+        load(base, {key: written})
+    assert_messages([str(error.value.faults[0])], [f"--set {key}=…: {key}.{message}"])
+
+
+@pytest.mark.parametrize(
+    ("by", "remedy"),
+    [
+        ("snr_db", "use access.kind: network, with access.radio and access.channel, or use another selection"),
+        ("distance_m", "use access.kind: network, or use another selection"),
+    ],
+)
+def test_a_remedy_names_parts_that_the_access_can_have(by, remedy):
+    with pytest.raises(ScenarioError) as error:
+        load(LEARNING, {"access.selection": {"kind": "ranked", "by": by, "m": 2}})
+    [message] = [str(fault) for fault in error.value.faults]
+    assert_messages([message], [f"--set access.selection=…: access.selection: needs {by} … ('ranked'); {remedy}"])
+
+
 @pytest.mark.parametrize(
     ("key", "written", "remedy"),
     [

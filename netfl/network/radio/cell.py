@@ -110,6 +110,11 @@ class Cell:
         self._queue.check_power(users, now_s)
 
     @property
+    def max_bits(self) -> float:
+        """Size of the largest frame."""
+        return self._queue.max_bits
+
+    @property
     def follows_snr(self) -> bool:
         """True if users have no modes, and each sets its rate by its SNR."""
         return self._medium.follows_snr
@@ -118,6 +123,28 @@ class Cell:
     def snr_gap_db(self) -> float:
         """SNR that the codes of the reception need above Shannon's limit, in dB."""
         return self._medium.snr_gap_db
+
+    @property
+    def transmissions(self) -> Sequence[Transmission]:
+        """Transmissions on the air."""
+        return tuple(self.transmit_path.transmissions)
+
+    @property
+    def user_metrics(self) -> Mapping[str, Floats]:
+        """Metrics of the users, by name, ``[size]`` each; NaN where unknown, and empty before the first update.
+
+        To read one that the MAC has not declared raises a `netfl.errors.ScenarioError`.
+        """
+        return self._user_metrics
+
+    @user_metrics.setter
+    def user_metrics(self, metrics: Mapping[str, Floats]) -> None:
+        self._user_metrics = _DeclaredMetrics(metrics, self._check_declared)
+
+    @property
+    def changed(self) -> bool:
+        """True if there are `changes`."""
+        return bool(self._changed)
 
     def snr_db(self, users: Users) -> Floats:
         """Return the present SNR of each of *users* at the tower, ``[n]``: what a scheduler measures.
@@ -166,54 +193,19 @@ class Cell:
         self._check_declared("backlog")
         return self._values.backlog_lengths()
 
-    @property
-    def user_metrics(self) -> Mapping[str, Floats]:
-        """Metrics of the users, by name, ``[size]`` each; NaN where unknown, and empty before the first update.
-
-        To read one that the MAC has not declared raises a `netfl.errors.ScenarioError`.
-        """
-        return self._user_metrics
-
-    @user_metrics.setter
-    def user_metrics(self, metrics: Mapping[str, Floats]) -> None:
-        self._user_metrics = _DeclaredMetrics(metrics, self._check_declared)
-
     def backlog(self) -> Users:
         """Return the users that have a frame to send now and are not sending, one frame at a time."""
         self._queue.refresh(self.env.now)
         return np.flatnonzero(self._idle_from_s() <= after_rounding(self.env.now))
 
-    def set_controls(self, controls: Mapping[str, Floats]) -> None:
-        """Set `controls`, and let the MAC look at all users again if any has changed."""
-        is_same = controls.keys() == self.controls.keys() and all(
-            np.array_equal(values, self.controls[name]) for name, values in controls.items()
-        )
-        if is_same:
-            return
-        self.controls = controls
-        self.wake(np.arange(self.size))
-
     def wait_for_backlog(self) -> simpy.Event:
         """Return an event that fires as soon as there is a backlog, at once if there is one."""
         return self.env.process(self._until_backlog())
-
-    @property
-    def max_bits(self) -> float:
-        """Size of the largest frame."""
-        return self._queue.max_bits
 
     def sizes(self, users: Users) -> Sequence[float]:
         """Return the sizes of the next frames of *users*; a single one where all are equal."""
         bits = self._queue.bits(users)
         return (bits,) if isinstance(bits, float) else bits.tolist()
-
-    def drop_disconnected(self, users: list[int]) -> list[int]:
-        """Return those of *users* that can send now, and defer the others until they can."""
-        if self._connection.steady:
-            return users
-        numbers = np.asarray(users, np.int64)
-        is_connected = self._defer_disconnected(numbers, self.env.now)
-        return [int(user) for user in numbers[is_connected]]
 
     def next_slot(self, slot_s: float, after: int = -1) -> int:
         """Return the number of the first slot later than *after* that has not begun.
@@ -243,11 +235,6 @@ class Cell:
         call_at(self.env, time_s, fire)
         return event
 
-    @property
-    def changed(self) -> bool:
-        """True if there are `changes`."""
-        return bool(self._changed)
-
     def changes(self) -> Users:
         """Return the users with a new ``ready_s`` or a failed attempt since the last call; some may occur twice."""
         changed = self._changed
@@ -275,9 +262,13 @@ class Cell:
             call_at(self.env, by_s, expire)
         return event
 
-    def wake(self, users: Users) -> None:
-        """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""
-        self._notify(users[~self.transmit_path.is_sending()[users]])
+    def drop_disconnected(self, users: list[int]) -> list[int]:
+        """Return those of *users* that can send now, and defer the others until they can."""
+        if self._connection.steady:
+            return users
+        numbers = np.asarray(users, np.int64)
+        is_connected = self._defer_disconnected(numbers, self.env.now)
+        return [int(user) for user in numbers[is_connected]]
 
     def attempt(
         self,
@@ -351,40 +342,29 @@ class Cell:
         assert end is not None
         return end
 
+    def wake(self, users: Users) -> None:
+        """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""
+        self._notify(users[~self.transmit_path.is_sending()[users]])
+
+    def set_controls(self, controls: Mapping[str, Floats]) -> None:
+        """Set `controls`, and let the MAC look at all users again if any has changed."""
+        is_same = controls.keys() == self.controls.keys() and all(
+            np.array_equal(values, self.controls[name]) for name, values in controls.items()
+        )
+        if is_same:
+            return
+        self.controls = controls
+        self.wake(np.arange(self.size))
+
     def finish(self, others: Sequence[Transmission] = ()) -> None:
         """End all frames at the end of the run; *others* are the `transmissions` of cells that share the queue."""
         self._queue.finish(self.env.now, [transmission.frames for transmission in (*others, *self.transmissions)])
-
-    @property
-    def transmissions(self) -> Sequence[Transmission]:
-        """Transmissions on the air."""
-        return tuple(self.transmit_path.transmissions)
 
     def _notify(self, users: Users) -> None:
         """Note changed frames of *users*, and wake the MAC."""
         if users.size:
             self._changed.append(users)
             _trigger(self._change)
-
-    def _until_backlog(self) -> Generator[simpy.Event, Any, None]:
-        while not self.backlog().size:
-            self.changes()  # a MAC that waits for work does not ask for changes
-            yield self.wait_for_change(self._idle_from_s().min())
-
-    def _idle_from_s(self) -> Floats:
-        """Time from which each user has a frame to send, ``[size]``; infinity for those that are sending."""
-        return np.where(self.transmit_path.is_sending(), np.inf, self.ready_s)
-
-    def _defer_disconnected(self, users: Users, now: float) -> Bools:
-        """Return whether each of *users* can send now; if any cannot, defer all of the backlog that cannot."""
-        connected = self._connection.connected(self.ids[users], self.tower.number, now)
-        if not connected.all():
-            waiting_users = np.union1d(self.backlog(), users)  # one ready at this instant may be so a step later
-            is_waiting_connected = self._connection.connected(self.ids[waiting_users], self.tower.number, now)
-            away = waiting_users[~is_waiting_connected]
-            self._queue.defer(away, self._connection.connected_from(self.ids[away], self.tower.number, now))
-            self._notify(away)
-        return connected
 
     def _check_declared(self, name: str) -> None:
         """Raise an error if the MAC reads a value of users that it has not declared."""
@@ -399,6 +379,26 @@ class Cell:
         """Return the error of a MAC that violates its contract now."""
         problem = f"at {self.env.now:.6g} s of simulated time: {problem}"
         return ScenarioError([Fault("mac", problem, value, remedy)])
+
+    def _idle_from_s(self) -> Floats:
+        """Time from which each user has a frame to send, ``[size]``; infinity for those that are sending."""
+        return np.where(self.transmit_path.is_sending(), np.inf, self.ready_s)
+
+    def _until_backlog(self) -> Generator[simpy.Event, Any, None]:
+        while not self.backlog().size:
+            self.changes()  # a MAC that waits for work does not ask for changes
+            yield self.wait_for_change(self._idle_from_s().min())
+
+    def _defer_disconnected(self, users: Users, now: float) -> Bools:
+        """Return whether each of *users* can send now; if any cannot, defer all of the backlog that cannot."""
+        connected = self._connection.connected(self.ids[users], self.tower.number, now)
+        if not connected.all():
+            waiting_users = np.union1d(self.backlog(), users)  # one ready at this instant may be so a step later
+            is_waiting_connected = self._connection.connected(self.ids[waiting_users], self.tower.number, now)
+            away = waiting_users[~is_waiting_connected]
+            self._queue.defer(away, self._connection.connected_from(self.ids[away], self.tower.number, now))
+            self._notify(away)
+        return connected
 
 
 class _DeclaredMetrics(Mapping[str, Floats]):
@@ -424,6 +424,13 @@ class _DeclaredMetrics(Mapping[str, Floats]):
         return len(self._metrics)
 
 
+def _select(values: ArrayLike, places: Sequence[int]) -> ArrayLike:
+    """Return the values of those in *places*; one value for all stays one."""
+    if np.ndim(values) == 0:
+        return values
+    return np.asarray(values)[places]
+
+
 def _equal_after_rounding(durations_s: Floats) -> Floats:
     """Return durations of which those that differ by rounding alone are equal, to the largest of them.
 
@@ -441,13 +448,6 @@ def _equal_after_rounding(durations_s: Floats) -> Floats:
     merged_s = np.empty_like(durations_s)
     merged_s[order] = ascending_s[last[np.searchsorted(last, np.arange(len(order)))]]
     return merged_s
-
-
-def _select(values: ArrayLike, places: Sequence[int]) -> ArrayLike:
-    """Return the values of those in *places*; one value for all stays one."""
-    if np.ndim(values) == 0:
-        return values
-    return np.asarray(values)[places]
 
 
 def _trigger(event: simpy.Event) -> None:

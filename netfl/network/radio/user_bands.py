@@ -10,7 +10,7 @@ import numpy as np
 from netfl.network.reception import FadedFrames, Reception
 from netfl.types import Floats, Ints
 
-_InBand = Callable[[float, slice | Ints], Floats | Ints]
+_InBand = Callable[[float, Ints], Floats | Ints]
 """``compute(bandwidth_hz, places)``: a value for each user at *places* of a list, all of the same bandwidth."""
 
 
@@ -28,7 +28,9 @@ class UserBands:
     def __init__(self, reception: Reception, bandwidth_hz: float | Floats) -> None:
         self._reception = reception
         self._bandwidth_hz = bandwidth_hz
-        self.common_hz: float | None = bandwidth_hz if isinstance(bandwidth_hz, float) else None
+        self.common_hz: float | None = None
+        if isinstance(bandwidth_hz, float):
+            self.common_hz = bandwidth_hz
         self._rates_bps: dict[float, Floats] = {}
 
     def bandwidths_hz(self, ids: Ints) -> Floats:
@@ -51,9 +53,16 @@ class UserBands:
         """Return the rate of each user's mode in its band, one for all or ``[n]``."""
         if self.common_hz is not None:
             rates_bps = self._rates_in(self.common_hz)[modes]
-            return rates_bps if isinstance(rates_bps, np.ndarray) else float(rates_bps)
-        each_mode = np.full(len(ids), modes)
-        return self._by_band(ids, lambda band_hz, at: self._rates_in(band_hz)[each_mode[at]])
+            if isinstance(rates_bps, np.ndarray):
+                return rates_bps
+            return float(rates_bps)
+        mode_of = np.full(len(ids), modes)
+
+        def in_band(band_hz: float, places: Ints) -> Floats:
+            rates_bps: Floats = self._rates_in(band_hz)[mode_of[places]]
+            return rates_bps
+
+        return self._by_band(ids, in_band)
 
     def slowest_bps(self, ids: Ints | None = None) -> float:
         """Return the lowest rate of all modes in the bands of *ids*, by default of all users."""
@@ -63,16 +72,22 @@ class UserBands:
         """Return the probability that each user's frame is received at its SNR, ``[n]``."""
         if self.common_hz is not None:
             return self._reception.success(snr_db, self.common_hz, bits, mode)
-        return self._by_band(ids, lambda band_hz, at: self._reception.success(snr_db[at], band_hz, bits, mode))
+
+        def in_band(band_hz: float, places: Ints) -> Floats:
+            return self._reception.success(snr_db[places], band_hz, bits, mode)
+
+        return self._by_band(ids, in_band)
 
     def success_over(self, ids: Ints, frames: FadedFrames) -> Floats:
         """Return the probability that each of *frames* is received, ``[n]``; their bandwidth is that of the users."""
         if self.common_hz is not None:
             return self._reception.success_over(frames)
 
-        def in_band(band_hz: float, at: slice | Ints) -> Floats:
-            rate_bps = None if frames.rate_bps is None else frames.rate_bps[at]
-            part = replace(frames, sinr_db=frames.sinr_db[at], bandwidth_hz=band_hz, rate_bps=rate_bps)
+        def in_band(band_hz: float, places: Ints) -> Floats:
+            rate_bps = frames.rate_bps
+            if rate_bps is not None:
+                rate_bps = rate_bps[places]
+            part = replace(frames, sinr_db=frames.sinr_db[places], bandwidth_hz=band_hz, rate_bps=rate_bps)
             return self._reception.success_over(part)
 
         return self._by_band(ids, in_band)
@@ -81,21 +96,33 @@ class UserBands:
         """Return the mode that each user picks at its SNR, ``[n]``."""
         if self.common_hz is not None:
             return self._reception.choose(snr_db, self.common_hz)
-        return self._by_band(ids, lambda band_hz, at: self._reception.choose(snr_db[at], band_hz)).astype(np.int64)
+
+        def in_band(band_hz: float, places: Ints) -> Ints:
+            return self._reception.choose(snr_db[places], band_hz)
+
+        return self._by_band(ids, in_band).astype(np.int64)
 
     def expected_rates_bps(self, ids: Ints, snr_db: Floats) -> Floats:
         """Return the rate that each user sets by its SNR or, with modes, that of the mode that it picks, ``[n]``."""
-        if self._reception.follows_snr:
-            if self.common_hz is not None:
-                return self._reception.expected_rate_bps(snr_db, self.common_hz)
-            return self._by_band(ids, lambda band_hz, at: self._reception.expected_rate_bps(snr_db[at], band_hz))
-        return np.asarray(self.mode_rates_bps(ids, self.choose(ids, snr_db)))
+        if not self._reception.follows_snr:
+            return np.asarray(self.mode_rates_bps(ids, self.choose(ids, snr_db)))
+        if self.common_hz is not None:
+            return self._reception.expected_rate_bps(snr_db, self.common_hz)
+
+        def in_band(band_hz: float, places: Ints) -> Floats:
+            return self._reception.expected_rate_bps(snr_db[places], band_hz)
+
+        return self._by_band(ids, in_band)
 
     def threshold_db(self, ids: Ints, bits: float) -> float | Floats:
         """Return the SNR at which *bits* are received with a negligible probability, one for all or ``[n]``."""
         if self.common_hz is not None:
             return self._reception.threshold_db(self.common_hz, bits)
-        return self._by_band(ids, lambda band_hz, at: np.asarray(self._reception.threshold_db(band_hz, bits)))
+
+        def in_band(band_hz: float, places: Ints) -> Floats:
+            return np.full(len(places), self._reception.threshold_db(band_hz, bits))
+
+        return self._by_band(ids, in_band)
 
     def _rates_in(self, bandwidth_hz: float) -> Floats:
         """Return the rate of each mode in a band, ``[modes]``."""
@@ -105,9 +132,7 @@ class UserBands:
         return self._rates_bps[bandwidth_hz]
 
     def _by_band(self, ids: Ints, compute: _InBand) -> Floats:
-        """Return *compute* of the users of each bandwidth, ``[n]``."""
-        if self.common_hz is not None:
-            return np.asarray(compute(self.common_hz, slice(None)))
+        """Return *compute* of the users of each bandwidth, ``[n]``; only where they differ."""
         bands_hz = self.bandwidths_hz(ids)
         values = np.empty(len(ids))
         for band_hz in np.unique(bands_hz).tolist():

@@ -412,15 +412,23 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("access", "selection", "message"),
         [
-            (DIRECT, {"kind": "ranked", "by": "battery_j", "m": 2}, r"observe\.battery_j: .*no such values"),
-            (NETWORK, {"kind": "ranked", "by": "battery_j", "m": 2}, r"observe\.battery_j: .*kind: battery"),
-            (NETWORK, {"kind": "ranked", "by": "energy_j", "m": 2}, r"observe\.energy_j: .*access\.energy"),
+            (DIRECT, {"kind": "ranked", "by": "battery_j", "m": 2},
+             r"selection: needs battery_j .*; use access\.kind: network, with access\.outages: .*or use another sel"),
+            (DIRECT, {"kind": "ranked", "by": "snr_db", "m": 2},
+             r"selection: needs snr_db .*; use access\.kind: network, with access\.radio and access\.channel, or use"),
+            (DIRECT, {"kind": "uniform", "m": 2, "observe": {"distance_m": "present"}}, "has no effect"),
+            (NETWORK, {"kind": "ranked", "by": "battery_j", "m": 2},
+             r"selection: needs battery_j.*; add .*kind: battery"),
+            (NETWORK, {"kind": "ranked", "by": "energy_j", "m": 2},
+             r"selection: needs energy_j.*; add access\.energy, or"),
+            (NETWORK, {"kind": "ranked", "by": "energy_j", "m": 2, "observe": {"energy_j": "present"}},
+             r"observe\.energy_j: .*no such values; add access\.energy, or leave it out, or observe one of age, "),
             (NETWORK, {"kind": "uniform", "m": 2, "observe": {"batery_j": "present"}}, r"observe\.batery_j.*battery_j"),
             (NETWORK, {"kind": "uniform", "m": 2, "observe": {"snr_db": "present"}}, r"observe\.snr_db: .*no effect"),
             (NETWORK, {"kind": "ranked", "by": "snr_db", "m": 2, "observe": {"snr_db": "check_in"}}, "nobody is call"),
             (NETWORK, {"kind": "uniform", "m": 2, "observe": {"check_in": {"airtime": "-1 s"}}}, r"check_in\.airtime"),
         ],
-    )
+    )  # fmt: skip
     def test_observation_that_cannot_be_is_one_error(self, access, selection, message):
         with pytest.raises(ScenarioError, match=message) as error:
             scenario_of(access, selection)
