@@ -234,7 +234,7 @@ def build_towers(
         # where it goes: over the air, then to the tower's port
         tower = NodeId(name, config.layout.number(name))
         channel = shared_channel if config.shared_air else SharedChannel()
-        air = AirInterface(tower, medium, channel)
+        air = AirInterface(tower, medium, channel, config.band)
         uplink = sinks[name]
         if ends_at_tower:
             uplink = end_traffic(name, ends_at_tower, uplink, env, log)

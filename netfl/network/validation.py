@@ -289,11 +289,14 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
 
 
 def _band_faults(mac: Mac, radio: Radio) -> Iterator[Fault]:
-    """A MAC that has another bandwidth than the radio, or that divides one band among users of several."""
+    """A MAC that has another bandwidth than the radio, or blocks for radios of several bandwidths."""
     low_hz, high_hz = radio.bandwidth_bounds_hz
-    if mac.divides_band and low_hz < high_hz:
-        problem = "the MAC divides one band among the users of a cell, but their bandwidths differ"
-        yield Fault("radio.bandwidth", problem, None, "give one bandwidth, or take another MAC, such as round_robin")
+    if _has_blocks(mac) and low_hz < high_hz:
+        problem = (
+            "the band of the MAC is blocks, which an allocation assigns to equal radios, but their bandwidths differ"
+        )
+        remedy = "give one bandwidth, or use mac: {kind: fdma, division: allocated}"
+        yield Fault("radio.bandwidth", problem, None, remedy)
     if mac.bandwidth_hz is None or mac.bandwidth_hz == low_hz == high_hz:
         return
     radio_text = f"{high_hz:g} Hz" if low_hz == high_hz else f"from {low_hz:g} to {high_hz:g} Hz"

@@ -74,6 +74,7 @@ class Cell:
         self._values = PresentValues(env, air, queue)
         self._queue = queue
         self._medium = air.medium
+        self._band = air.band
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
         self.quiet = queue.quiet and self._connection.steady
@@ -124,6 +125,32 @@ class Cell:
         self._check_declared("snr_db")
         return self._values.snr_db(users)
 
+    def band_snr_db(self, users: Users) -> Floats:
+        """Return the present SNR that each of *users* would have in the whole band of the cell, ``[n]``.
+
+        `snr_db` is that in the bandwidth of its radio, which may differ from the band.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``snr_db``.
+        """
+        return self._band.snr_db(self.ids[users], self.snr_db(users))
+
+    def max_shares(self, users: Users) -> Floats:
+        """Return the largest share of the band that the radio of each of *users* can use, ``[n]``."""
+        return self._band.limits(self.ids[users])
+
+    def shares_on_air(self) -> Floats:
+        """Return the share of the band that the frame of each user on the air has, ``[size]``; 0 for no frame.
+
+        Frames that end now, up to the rounding of the clock, are not on the air.
+        """
+        shares = np.zeros(self.size)
+        until_s = after_rounding(self.env.now)
+        for transmission, users in self.transmit_path.transmissions.items():
+            if transmission.share is not None and transmission.end_s > until_s:
+                shares[users] = self._band.shares(transmission.ids, transmission.share)
+        return shares
+
     def modes(self, users: Users) -> Ints:
         """Return the mode of the reception in which each of *users* would send now, ``[n]``.
 
@@ -143,6 +170,16 @@ class Cell:
         """
         self._check_declared("rate_bps")
         return self._values.airtimes_s(users, share)
+
+    def band_airtimes_s(self, users: Users) -> Floats:
+        """Return the airtime of the next frame of each of *users* if its mode had the rate of the whole band, ``[n]``.
+
+        It is 1 / s of that in a share s, in the mode that the user would pick in the bandwidth of its radio.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``rate_bps``.
+        """
+        return self._band.airtimes_s(self.ids[users], self.airtimes_s(users))
 
     def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower are up now, ``[n]``.
@@ -303,10 +340,12 @@ class Cell:
                 met, so that rounding does not add up.
             share: fraction of the band that each sender has to itself, one for all or one for each, so that nobody
                 interferes: it has that fraction of the rate of its mode, and of the noise.  The shares of all frames on
-                the air add up to at most 1, and all attempts of the cell have shares.  By default each sender has the
-                whole band, together with the others.
+                the air add up to at most 1, and all attempts of the cell have shares.  None is larger than the radio of
+                the sender can use, `max_shares`.  By default each sender has the whole band, together with the others.
         """
         users = np.asarray(users, np.int64)
+        if share is not None:  # from here on, a fraction of the bandwidth of each radio
+            share = self._band.radio_shares(self.ids[users], share)
         received = np.zeros(len(users), np.bool_)
         now_s = self.env.now
         start_s = begin_s if begin_s > now_s else now_s

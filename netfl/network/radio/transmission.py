@@ -64,8 +64,8 @@ class Transmission:
         interrupted: whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
         begin_s: time at which the senders begin, a propagation delay before *start_s*.
         airtime_s: time for which they send.
-        share: fraction of the band that each sender has to itself, one for all or one for each, ``[n]``; ``None`` for
-            the whole band, which all share.
+        share: fraction of the bandwidth of its radio that each sender has to itself, one for all or one for each,
+            ``[n]``; ``None`` for all of it, which all share.
         power_offset_db: power of each sender above that of its radio, ``[n]``; ``None`` if no user has another power.
         outside: power of the interference from outside of the network in each share, over the noise in the whole band,
             ``[n]``; ``None`` for no such interference.

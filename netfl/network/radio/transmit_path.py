@@ -19,6 +19,7 @@ from netfl.network.layout import NodeId
 from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
+from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import Frames, SharedChannel, Transmission
@@ -33,11 +34,13 @@ class AirInterface:
 
     Args:
         channel: air in which transmissions interfere; cells that share their channels share it.
+        band: band of the cell, which users divide if the MAC gives them shares.
     """
 
     tower: NodeId
     medium: Medium
     channel: SharedChannel
+    band: CellBand = RADIO_BAND
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +55,8 @@ class SenderGroup:
         mode: mode of the reception in which they send.
         delay_s: propagation delay of their signals.
         airtime_s: time for which each of them sends.
-        share: fraction of the band that each has to itself, one for all or ``[n]``; ``None`` for the whole band.
+        share: fraction of the bandwidth of its radio that each has to itself, one for all or ``[n]``; ``None`` for all
+            of it, which all share.
     """
 
     users: Users

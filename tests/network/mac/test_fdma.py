@@ -302,7 +302,7 @@ def test_bounds_of_shares_are_those_of_each_division():
         users, towers, tower_of = 3, ("a", "b"), np.array([0, 0, 1])
 
     def bounds(**keys):
-        shares = Fdma(**keys).share_bounds(TwoCells)
+        shares = Fdma(**keys).share_bounds(TwoCells, np.ones(3))
         return shares.smallest.tolist(), shares.largest.tolist()
 
     assert bounds() == ([0.5, 0.5, 1.0], [0.5, 0.5, 1.0])
