@@ -224,7 +224,9 @@ class RoundAllocator:
                 raise self._error(f"{name} is {values!r}: not a fraction{bound} for each of {users} users")
         total = float(np.sum(decision.share))
         if total > 1.0 + _ROUNDING:
-            raise self._error(f"the shares of the users of {tower} add up to {total:.6g}, more than the band")
+            raise self._error(
+                f"the shares of the users of {tower} add up to {total:.6g}, more than the band that is free"
+            )
         is_wide = np.asarray(decision.share, float) > request.limits + _ROUNDING
         if is_wide.any():
             problem = (
