@@ -213,7 +213,7 @@ def build_towers(
     medium = config.medium
     if medium is None or config.mac is None:
         return towers
-    shared_channel = SharedChannel()
+    shared_channel = SharedChannel(is_shared=True)
     classes = zip(config.traffic, class_names(config.traffic), strict=True)
     ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
     for index, name in enumerate(config.layout.towers):

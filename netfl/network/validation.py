@@ -59,6 +59,9 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
 def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
     """Cells that would share one collision domain, and users that would not sense those of other cells."""
     if not spec.shared_air:
+        if spec.mac is not None:
+            reason = "without shared_air: no other cells interfere"
+            yield from no_effect(spec.mac, spec.mac.shared_air_keys, reason, prefix="mac.")
         return
     if spec.interference.loses_all:
         remedy = "set interference: sinr, or interference: {kind: capture, margin: 6 dB}"
@@ -67,9 +70,6 @@ def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
         remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
         yield Fault("shared_air", problem, True, remedy)
-    if spec.mac is not None and spec.mac.divides_band:
-        problem = "cells divide their bands each for itself; which parts of two cells overlap is not modelled"
-        yield Fault("shared_air", problem, True, "leave it out, so that each cell has a band of its own")
 
 
 def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:

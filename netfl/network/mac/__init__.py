@@ -199,6 +199,11 @@ class Mac(Spec):
         return False
 
     @property
+    def shared_air_keys(self) -> tuple[str, ...]:
+        """Names of its fields that have an effect only if cells share the air."""
+        return ()
+
+    @property
     def has_contention(self) -> bool:
         """False if each user has its share of the band whatever the others of its cell have to send."""
         return True

@@ -63,6 +63,8 @@ class CheckedCell(Cell):
             raise self._error(problem, np.asarray(users).tolist(), "take next_slot and wait_until")
         if options.get("share") is not None:
             self._check_shares(users, options["share"])
+        elif self._mac.divides_band:
+            raise self._error("attempt() is given no share, but the MAC divides the band", None, "give share")
         return super().attempt(users, begin_s=begin_s, **options)
 
     def _check_shares(self, users: Users | Sequence[int], share: ArrayLike) -> None:

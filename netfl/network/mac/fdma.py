@@ -16,6 +16,7 @@ from netfl.network.mac import Mac, ShareBounds
 from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.spectrum import Spectrum
 from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
@@ -94,6 +95,10 @@ class Fdma(Mac):
     ] = None
     """B, the width of the band that the users of each cell divide; ``null`` is the largest bandwidth of a user's radio.
     Blocks divide that of the radio, which all users then have."""
+    placement: Annotated[
+        Literal["random", "ordered"], OnlyWith("division", "equal", "given", "allocated", "need", "water_filling")
+    ] = "random"
+    """Place of each share in the band, with ``shared_air``."""
     interference: Annotated[
         tuple[DecibelMilliwatts, ...] | None, OnlyWith("division", "blocks", needed=True), Field(min_length=1)
     ] = None
@@ -144,6 +149,10 @@ class Fdma(Mac):
     @property
     def band_hz(self) -> float | None:
         return self.band
+
+    @property
+    def shared_air_keys(self) -> tuple[str, ...]:
+        return ("placement",)
 
     @property
     def has_contention(self) -> bool:
@@ -224,11 +233,17 @@ class Fdma(Mac):
         shares = _equal_shares(cell.max_shares(np.arange(cell.size)))
         if self.shares is not None:
             shares = np.array(self.shares)[cell.ids]
+        spectrum = _Placement(cell, self.placement).of(np.arange(cell.size), shares)
         while True:
             cell.changes()  # discard them: the backlog shows all that matters here
             backlog = cell.backlog()
             if backlog.size:
-                cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog]))
+                cell.attempt(
+                    backlog,
+                    limit=self.max_attempts,
+                    share=collapse_if_equal(shares[backlog]),
+                    spectrum=None if spectrum is None else spectrum.select(backlog.tolist()),
+                )
             else:
                 yield cell.wait_for_backlog()
 
@@ -241,6 +256,7 @@ class Fdma(Mac):
         no_blocks = np.full(cell.size, _NO_BLOCK)
         last_shares = np.zeros(cell.size)  # with which each user last began to send
         last_blocks = no_blocks.copy()
+        placement = _Placement(cell, self.placement)
         while True:
             cell.changes()
             shares = _allocated_shares(cell)
@@ -261,10 +277,16 @@ class Fdma(Mac):
                 continue
             last_shares[backlog] = shares[backlog]
             last_blocks[backlog] = blocks[backlog]
-            cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog]))
+            if self.division == "blocks":
+                spectrum = placement.of_blocks(blocks[backlog], shares[backlog])
+            else:
+                spectrum = placement.of(backlog, shares[backlog])
+            share = collapse_if_equal(shares[backlog])
+            cell.attempt(backlog, limit=self.max_attempts, share=share, spectrum=spectrum)
 
     def _serve_backlog(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Divide the band among the users of the backlog, and again when their frames have ended."""
+        placement = _Placement(cell, self.placement)
         while True:
             cell.changes()
             backlog = cell.backlog()
@@ -274,8 +296,9 @@ class Fdma(Mac):
             users = np.array(cell.drop_disconnected(backlog.tolist()), np.int64)
             if not users.size:
                 continue  # the others have left the backlog until they are up
-            share = collapse_if_equal(self._divide(cell, users))
-            yield cell.attempt(users, limit=self.max_attempts, share=share)
+            shares = self._divide(cell, users)
+            spectrum = placement.of(users, shares)
+            yield cell.attempt(users, limit=self.max_attempts, share=collapse_if_equal(shares), spectrum=spectrum)
 
     def _divide(self, cell: Cell, users: Ints) -> Floats:
         """Return the share of each of *users*, ``[n]``."""
@@ -316,6 +339,40 @@ class Fdma(Mac):
 
         statement = f"1 for {users} users that always have something to send"
         return (Law("time between frames, in T / s", statement, normalised_gaps, mean=1.0, variance=0.0),)
+
+
+class _Placement:
+    """Places of the shares of a cell in the band; they matter if cells share the air.
+
+    Args:
+        cell: the cell.
+        rule: ``random`` or ``ordered``.
+    """
+
+    def __init__(self, cell: Cell, rule: Literal["random", "ordered"]) -> None:
+        self._cell = cell
+        self._rule = rule
+        self._draws = cell.streams.field("placement")
+        self._drawn = 0  # times that an order was drawn
+
+    def of(self, users: Ints, shares: Floats) -> Spectrum | None:
+        """Return the places of the *shares* of *users*, ``[n]``, in what is free; ``None`` if they do not matter."""
+        cell = self._cell
+        if not cell.shares_air:
+            return None
+        free = cell.free_spectrum()
+        if self._rule == "ordered":
+            return free.place_in_order(shares)
+        numbers = np.append(cell.ids[users], cell.tower.number)  # that of the tower stands for what is idle
+        keys = self._draws.uniform(numbers, self._drawn)
+        self._drawn += 1
+        return free.place_by_keys(shares, keys)
+
+    def of_blocks(self, blocks: Floats, shares: Floats) -> Spectrum | None:
+        """Return the places of these *blocks*, ``[n]``, which have equal *shares*; ``None`` if they do not matter."""
+        if not self._cell.shares_air:
+            return None
+        return Spectrum.from_edges(blocks * shares, (blocks + 1.0) * shares)
 
 
 def _equal_shares(limits: Floats) -> Floats:

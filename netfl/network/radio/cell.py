@@ -22,6 +22,7 @@ from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
 from netfl.network.radio.present_values import PresentValues
+from netfl.network.radio.spectrum import FreeSpectrum, Spectrum
 from netfl.network.radio.transmission import Transmission
 from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_senders
 from netfl.network.radio.tx_queue import TxQueue
@@ -52,6 +53,7 @@ class Cell:
         transmit_path: frames of the cell on the air, and counts of their outcomes.
         quiet: whether the cell changes only by what its MAC does.
         controls: settings of the users by the caller of the simulation, by name, ``[size]`` each.
+        shares_air: whether frames of other cells interfere.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Cell:
         self._queue = queue
         self._medium = air.medium
         self._band = air.band
+        self.shares_air = air.channel.is_shared
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
         self.quiet = queue.quiet and self._connection.steady
@@ -150,6 +153,11 @@ class Cell:
             if transmission.share is not None and transmission.end_s > until_s:
                 shares[users] = self._band.shares(transmission.ids, transmission.share)
         return shares
+
+    def free_spectrum(self) -> FreeSpectrum:
+        """Return the parts of the band that no frame of the cell has; where cells share the air."""
+        on_air = (transmission.spectrum for transmission in self.transmit_path.transmissions)
+        return FreeSpectrum.beside(spectrum for spectrum in on_air if spectrum is not None)
 
     def modes(self, users: Users) -> Ints:
         """Return the mode of the reception in which each of *users* would send now, ``[n]``.
@@ -322,6 +330,7 @@ class Cell:
         mode: ArrayLike | None = None,
         begin_s: float = 0.0,
         share: float | Floats | None = None,
+        spectrum: Spectrum | None = None,
     ) -> simpy.Event:
         """Let *users* send; return an event that fires at the end with whether each frame was received, ``[n]``.
 
@@ -342,8 +351,12 @@ class Cell:
                 interferes: it has that fraction of the rate of its mode, and of the noise.  The shares of all frames on
                 the air add up to at most 1, and all attempts of the cell have shares.  None is larger than the radio of
                 the sender can use, `max_shares`.  By default each sender has the whole band, together with the others.
+            spectrum: places of the shares in the band, by which frames of other cells interfere if `shares_air`; by
+                default side by side in its lowest free parts, in the order of *users*.
         """
         users = np.asarray(users, np.int64)
+        if share is not None and self.shares_air and spectrum is None:
+            spectrum = self.free_spectrum().place_in_order(np.full(len(users), share))
         if share is not None:  # from here on, a fraction of the bandwidth of each radio
             share = self._band.radio_shares(self.ids[users], share)
         received = np.zeros(len(users), np.bool_)
@@ -366,6 +379,8 @@ class Cell:
                 duration_s = None if duration_s is None else _select(duration_s, places)
                 if isinstance(share, np.ndarray):
                     share = share[places]
+                if spectrum is not None:
+                    spectrum = spectrum.select(places)
 
         # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
@@ -381,7 +396,7 @@ class Cell:
 
         # those alike in all of this are one transmission, which the transmit path puts on the air
         end: simpy.Event | None = None
-        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share):
+        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share, spectrum):
             end = self.transmit_path.send(group, start_s, begin_s or start_s, limit, received)
         assert end is not None
         return end

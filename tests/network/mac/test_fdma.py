@@ -264,8 +264,6 @@ BAD = {
     "need among users": (
         {"mac": {"kind": "fdma", "division": "need", "among": "users"}}, "access.mac", "no meaning", "leave among out"),
     "given among backlog": ({"mac": given(0.1, 0.1, 0.1) | {"among": "backlog"}}, "access.mac", "no meaning", "leave"),
-    "shared air": (
-        TWO_CELLS | {"shared_air": True, "interference": "sinr"}, "access.shared_air", "not modelled", "leave it out"),
     "no bandwidth for a rate": (
         {"radio": None, "channel": None, "reception": "shannon"}, "access.radio", "missing", "give radio"),
     "slots without an airtime": (
