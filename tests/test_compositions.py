@@ -141,6 +141,26 @@ def check_equal(row, *, within=True):
         pytest.fail(explain(row, f"equal users have unequal deliveries, for each seed: {found}"))
 
 
+@pytest.mark.quick_first
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {"mac": "fdma", "radio": "bands", "reception": "shannon capacity"},
+        {"mac": "fdma need", "radio": "bands", "reception": "mcs"},
+        {"mac": "fdma water_filling", "air": "shared", "topology": "two towers", "interference": "sinr"} | FADING,
+        {"mac": "fdma need", "air": "shared", "topology": "two towers", "radio": "bands", "interference": "sinr"},
+        {"mac": "fdma", "air": "shared", "topology": "two towers", "exempt": "fading", "interference": "sinr"},
+        {"mac": "fdma need", "air": "shared", "topology": "two towers", "exempt": "contention"},
+        {"mac": "fdma", "air": "shared", "topology": "two towers", "channel": "underwater", "interference": "sinr"},
+        {"mac": "fdma", "air": "shared", "topology": "two towers", "transport": "arq", "outage": "renewal"},
+    ],
+    ids=lambda levels: "-".join(levels.values()),
+)
+def test_divided_bands_keep_invariants(levels):
+    """Radios of several bandwidths divide a band, and cells that share the air."""
+    check(composed(levels))
+
+
 def composed(levels):
     """Return the row with these levels; skip the test if they have no meaning together."""
     try:

@@ -16,7 +16,7 @@ from netfl.network.mac import Mac, ShareBounds
 from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.spectrum import Spectrum
+from netfl.network.radio.spectrum import WHOLE_BAND, Spectrum
 from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
@@ -233,7 +233,7 @@ class Fdma(Mac):
         shares = _equal_shares(cell.max_shares(np.arange(cell.size)))
         if self.shares is not None:
             shares = np.array(self.shares)[cell.ids]
-        spectrum = _Placement(cell, self.placement).of(np.arange(cell.size), shares)
+        placement = _Placement(cell, self.placement, shares)
         while True:
             cell.changes()  # discard them: the backlog shows all that matters here
             backlog = cell.backlog()
@@ -242,7 +242,7 @@ class Fdma(Mac):
                     backlog,
                     limit=self.max_attempts,
                     share=collapse_if_equal(shares[backlog]),
-                    spectrum=None if spectrum is None else spectrum.select(backlog.tolist()),
+                    spectrum=placement.of(backlog, shares[backlog]),
                 )
             else:
                 yield cell.wait_for_backlog()
@@ -347,11 +347,15 @@ class _Placement:
     Args:
         cell: the cell.
         rule: ``random`` or ``ordered``.
+        lasting_shares: shares of all users that last for the run, ``[size]``; ``None`` if they change.
     """
 
-    def __init__(self, cell: Cell, rule: Literal["random", "ordered"]) -> None:
+    def __init__(self, cell: Cell, rule: Literal["random", "ordered"], lasting_shares: Floats | None = None) -> None:
         self._cell = cell
         self._rule = rule
+        self._lasting: Spectrum | None = None
+        if rule == "ordered" and lasting_shares is not None:
+            self._lasting = WHOLE_BAND.place_in_order(lasting_shares)
         self._draws = cell.streams.field("placement")
         self._drawn = 0  # times that an order was drawn
 
@@ -360,6 +364,8 @@ class _Placement:
         cell = self._cell
         if not cell.shares_air:
             return None
+        if self._lasting is not None:
+            return self._lasting.select(users.tolist())
         free = cell.free_spectrum()
         if self._rule == "ordered":
             return free.place_in_order(shares)

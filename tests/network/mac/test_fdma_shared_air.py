@@ -5,8 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from support import composition_checks as checks
 from support.small_network import SECTION, play
-from test_compositions import outcomes
+from test_compositions import composed, outcomes
 
 from netfl.errors import ScenarioError
 from netfl.network.interference import Interference
@@ -187,6 +188,27 @@ def test_blocks_of_two_cells_meet_by_their_numbers():
         assert power == 0 or np.abs(candidates / power - 1).min() < 1e-4
     powers = [power for _, power in Noted.notes.values()]
     assert np.count_nonzero(powers) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("division", ["equal", "need"])
+def test_users_of_equal_towers_that_share_the_air_are_equal(division):
+    """Places that are drawn favour no user: four towers with two users each, half-way to the centre."""
+    row = composed({"mac": "fdma", "air": "shared", "interference": "sinr", "topology": "two towers"})
+    data = copy.deepcopy(row.data)
+    sites = [[100.0, 0.0], [0.0, 100.0], [-100.0, 0.0], [0.0, -100.0]]
+    places = [[0.5 * x, 0.5 * y] for x, y in sites * 2]
+    placement = {"kind": "listed", "positions": places}
+    data["users"] = 8
+    access = data["access"]
+    access["mac"] = {"kind": "fdma", "division": division}
+    access["topology"] = {"kind": "tree", "fanout": [4], "towers": sites, "placement": placement}
+    access["channel"] = [
+        {"kind": "log_distance", "exponent": 3.5, "frequency": "868 MHz"},
+        {"kind": "rayleigh", "coherence": "1 s"},
+    ]
+    access["round"] = {"kind": "first", "m": 1, "deadline": "5 s"}
+    assert checks.unequal(validate(ScenarioDocument(data, "towers")), within=True) == {}
 
 
 class TestSpectrum:
