@@ -24,6 +24,8 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
     rate and of the noise.  One for all or an array.  A MAC that uses it states `Mac.divides_band` and
     `Mac.share_bounds`.  The radio of a user may be narrower than the band: no share is above
     ``cell.max_shares(users)``.  ``cell.band_snr_db(users)`` is the SNR in the whole band.
+  - ``spectrum``: places of these shares in the band, of `netfl.network.radio.spectrum`, which matter if
+    ``cell.shares_air``; by default side by side in the lowest parts of ``cell.free_spectrum()``.
 
 - Attempts may overlap: without ``yield``, a MAC starts an attempt and does not wait for its end.  Frames on the same
   channel at the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each

@@ -74,6 +74,15 @@ class Fdma(Mac):
       when all of their frames have ended.  A user that has a frame later waits until then, and shares whose frames have
       ended stay idle.  A user that is cut off has no share.
 
+    With ``shared_air``, cells have one band, and the place of each share in it matters.  Frames of two cells interfere
+    in the part of the band that both have: a frame j of the power P_j in a width w_j has the density P_j / w_j, and so
+    the power P_j o_ij / w_j in its overlap o_ij with the share of i.  The SINR of i is that of its whole share.
+    ``placement`` gives the places, beside those of frames that are on the air: ``random``, each frame or division in an
+    order that the tower draws, with the idle rest of the band at a place that it draws, too; ``ordered``, side by side
+    from the lower edge of the band, in the order of the users' numbers.  Where what is free is not in one piece, a
+    frame may have several parts.  Blocks have the places of their numbers.  Rates and divisions do not know the
+    interference of other cells: give the reception a ``margin``, or repeats.
+
     Idle time changes nothing: a division depends on the users that have a frame, and on their present SNR.
     One user has the whole band, as in ``round_robin`` without polls.  To divide the band among the backlog, the tower
     knows at once and without cost the sizes of frames and who is up, and for ``need`` and ``water_filling`` the SNRs.
@@ -98,7 +107,7 @@ class Fdma(Mac):
     placement: Annotated[
         Literal["random", "ordered"], OnlyWith("division", "equal", "given", "allocated", "need", "water_filling")
     ] = "random"
-    """Place of each share in the band, with ``shared_air``."""
+    """Place of each share in the band, with ``shared_air``: drawn, or from the lower edge by the numbers of users."""
     interference: Annotated[
         tuple[DecibelMilliwatts, ...] | None, OnlyWith("division", "blocks", needed=True), Field(min_length=1)
     ] = None

@@ -28,6 +28,8 @@ _MAX_KEPT = 4096
 _CERTAIN = (0.0, 1.0)
 """Probabilities for which nothing is drawn."""
 _COLLIDE = Collide()
+_MIN_WIDTH = 1e-12
+"""Width, as a fraction of the band, below which a frame has no place in it, and so disturbs nobody."""
 
 
 @dataclass(slots=True)
@@ -352,7 +354,8 @@ class FadingMedium(Medium):
         noise = np.full(len(transmission.ids), transmission.share)
         if transmission.outside is not None:
             noise = noise + transmission.outside
-        part = transmission.spectrum.overlap(other.spectrum) / other.spectrum.widths[None, :]
+        widths = np.maximum(other.spectrum.widths, _MIN_WIDTH)
+        part = transmission.spectrum.overlap(other.spectrum) / widths[None, :]
         ratios = self._link_budget.noise_ratios(transmission.ids, other.ids)
         return np.asarray(ratios * part / noise[:, None])
 
