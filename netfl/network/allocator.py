@@ -148,17 +148,26 @@ class RoundAllocator:
             self._outside[ids[has_block]] = request.blocks.outside[has_block, block[has_block]]
 
     def _free_part(self, tower: Tower, users: Users) -> float:
-        """Return the part of the band of *tower* that frames of other users than these leave free.
+        """Return the part of the band of *tower* that *users* divide, beside the frames on the air.
 
-        One of *users* that is still on the air does not count: it needs its share when its frame has ended.  If others
-        leave almost nothing, the whole band is divided, and the frames of the round wait for their ends.
+        Frames of others keep their shares.  One of *users* that is still on the air needs its new share when its frame
+        has ended.  Until then the rest have to fit beside it: they do in equal shares, each of a k-th of the part, if
+        the part is k times what is free for each of them.  Where almost nothing is free, frames of the round wait.
         """
         if self._interference_dbm is not None or self._is_isolated[tower.cell.ids[users]].all():
             return 1.0  # a frame delays its own block alone, and an isolated user shares with nobody
         on_air = tower.cell.shares_on_air()
-        on_air[users] = 0.0
-        free = 1.0 - float(on_air.sum())
-        return free if free >= _MIN_FREE else 1.0
+        late_share = float(on_air[users].sum())
+        free = 1.0 - (float(on_air.sum()) - late_share)
+        if free < _MIN_FREE:
+            return 1.0
+        rest = np.count_nonzero(on_air[users] == 0.0)
+        if rest in {0, len(users)}:  # all of them are late, or none
+            return free
+        fitting = (free - late_share) * len(users) / rest
+        if not _MIN_FREE <= fitting < free - _ROUNDING:
+            return free
+        return fitting
 
     def _request(self, tower: Tower, users: Users, free: float) -> AllocationRequest:
         """Return the request for *users*, by their numbers in the cell of *tower*, of which this part is free."""

@@ -118,7 +118,8 @@ class AllocationRequest:
         transmit_w: power while sending; above 0 if energy is counted, also where sending is free, so that no time or
             power is arbitrary.
         bandwidth_hz: bandwidth that is free, of which the shares are fractions: that of the band, less what frames of
-            former rounds have whose users are not among these.
+            former rounds have whose users are not among these.  It is smaller where some of these users are still on
+            the air, so that the others fit beside them in equal shares.
         blocks: blocks of the band; ``None`` if the band is no blocks.
         max_share: largest share that the radio of each user can use; ``None`` for 1.
     """

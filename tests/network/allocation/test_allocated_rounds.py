@@ -200,6 +200,15 @@ def test_a_late_frame_of_a_selected_user_leaves_its_own_share():
     assert begun == [(0, pytest.approx(0.5))]
 
 
+def test_the_others_fit_beside_a_late_frame_of_a_selected_user():
+    """User 2 has half of the band when the second round opens with all three, who then have a quarter each."""
+    requests, rounds, frames = play_turns([[0, 2], [0, 1, 2], [1]])
+    assert requests[1].bandwidth_hz == pytest.approx(BANDWIDTH_HZ * 3 / 4)
+    opened_s = rounds[1].opened_s
+    begun = [(user, share) for start_s, _, user, share in frames if opened_s <= start_s < opened_s + 1e-3]
+    assert sorted(begun) == [(0, pytest.approx(0.25)), (1, pytest.approx(0.25))]
+
+
 def test_new_shares_wait_where_late_frames_leave_nothing():
     """Users 1 and 2 have the whole band when the second round opens by the deadline of the first."""
     rule = {"kind": "first", "m": 1, "deadline": 0.2}
