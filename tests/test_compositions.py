@@ -79,15 +79,24 @@ def check(row, replica=0):
         has_deadline = access.round.deadline_s is not None and not access.selection.sets_deadline  # that may be minutes
         may_be_endless = row.scenario.duration is None and not has_deadline
         repeats_short_frames = row.levels.get("exempt") == "airtime"  # at once, while they collide with a long one
-        may_be_long = may_be_endless or repeats_short_frames or row.data["access"].get("traffic")
+        may_be_long = (
+            may_be_endless or repeats_short_frames or repeats_at_once(row) or row.data["access"].get("traffic")
+        )
         if is_cut_off or ("LongRunError" in str(error) and may_be_long):
             return
         pytest.fail(explain(row, repr(error)))
     except checks.LongRunError:
-        if row.scenario.duration is None and row.scenario.access.round.deadline_s is not None:
+        has_deadline = row.scenario.duration is None and row.scenario.access.round.deadline_s is not None
+        if has_deadline and not repeats_at_once(row):
             pytest.fail(explain(row, "a few rounds with a deadline have too many events"))
     except Exception as error:
         pytest.fail(explain(row, repr(error)))
+
+
+def repeats_at_once(row):
+    """Return whether all users of a cell repeat their frames at once while they collide with those of other cells."""
+    access = row.scenario.access
+    return access.shared_air and access.mac is not None and access.mac.divides_band
 
 
 def quick_design():
@@ -139,6 +148,26 @@ def check_equal(row, *, within=True):
         pytest.skip(f"a frame does not fit: {error}")
     if found:
         pytest.fail(explain(row, f"equal users have unequal deliveries, for each seed: {found}"))
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {"mac": "fdma", "radio": "bands", "reception": "shannon capacity"},
+        {"mac": "fdma need", "radio": "bands", "reception": "mcs"},
+        {"mac": "fdma water_filling", "air": "shared", "topology": "two towers", "interference": "sinr"} | FADING,
+        {"mac": "fdma need", "air": "shared", "topology": "two towers", "radio": "bands", "interference": "sinr"},
+        {"mac": "fdma", "air": "shared", "topology": "two towers", "exempt": "fading", "interference": "sinr"},
+        {"mac": "fdma need", "air": "shared", "topology": "two towers", "exempt": "contention"},
+        {"mac": "fdma", "air": "shared", "topology": "two towers", "channel": "underwater", "interference": "sinr"},
+        {"mac": "fdma", "air": "shared", "topology": "two towers", "transport": "arq", "outage": "renewal"},
+    ],
+    ids=lambda levels: "-".join(levels.values()),
+)
+def test_divided_bands_keep_invariants(levels):
+    """Radios of several bandwidths divide a band, and cells that share the air."""
+    check(composed(levels))
 
 
 def composed(levels):

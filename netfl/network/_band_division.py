@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from netfl.types import Floats
+from netfl.types import Floats, Ints
 from netfl.units import db_to_linear
 
 _LIMITS_DB = (-100.0, 300.0)
@@ -23,10 +24,12 @@ class BandRequest:
     Args:
         snr_db: SNR of each user in the whole band, ``[n]``, in dB, less the gap of the reception.
         bits: size of the frame of each user, ``[n]``.
+        limits: largest share that the radio of each user can use, ``[n]``; ``None`` for 1.
     """
 
     snr_db: Floats
     bits: Floats
+    limits: Floats | None = None
 
     @property
     def snr(self) -> Floats:
@@ -34,21 +37,70 @@ class BandRequest:
         return db_to_linear(np.clip(self.snr_db, *_LIMITS_DB))
 
 
+def divide_within(limits: Floats, divide: Callable[[Ints, float], Floats]) -> Floats:
+    """Return shares that add up to 1, or to the sum of their *limits* if that is less, ``[n]``.
+
+    A user whose share would exceed its limit has the limit.  What is left over is divided among the others, whose
+    shares increase by it, so that more of them may reach their limits, and so on.
+
+    Args:
+        limits: largest share of each user, ``[n]``.
+        divide: ``divide(users, part)`` returns the shares of these users, by their places, which add up to *part* of
+            the band; the smaller the part, the smaller is each share.
+    """
+    shares = limits.copy()
+    users = np.arange(len(limits))
+    part = 1.0
+    while users.size:
+        divided = divide(users, part)
+        is_limited = divided > limits[users]
+        if not is_limited.any():
+            shares[users] = divided
+            break
+        part -= float(limits[users[is_limited]].sum())
+        users = users[~is_limited]
+    return shares
+
+
+def divide_in_proportion(weights: Floats, limits: Floats) -> Floats:
+    """Return shares in proportion to positive *weights* w_i, up to *limits* l_i: min(l_i, λ w_i), ``[n]``."""
+    return divide_within(limits, lambda users, part: np.asarray(part * weights[users] / weights[users].sum()))
+
+
 def fill_water(request: BandRequest) -> Floats:
-    """Return the shares with the largest sum of rates, s_i = snr_i / Σ snr_j.
+    """Return the shares with the largest sum of rates, s_i = snr_i / Σ snr_j, or min(limit_i, snr_i / μ) with limits.
 
     User i has the power P_i and the gain g_i.  In s_i of a band B its power density at the tower is P_i g_i / (s_i B).
     The sum Σ s_i B log2(1 + snr_i / s_i) is concave in the shares.  It is largest where all densities reach one level,
     as those of water do, and is then the capacity of the multiple-access channel, B log2(1 + Σ snr_i)
     (R. S. Cheng and S. Verdú, IEEE Trans. Inf. Theory 39(3), 1993; Tse and Viswanath, "Fundamentals of Wireless
-    Communication", §6.1.3).
+    Communication", §6.1.3).  With limits, the density of a user at its limit is above the level μ: the condition of
+    Karush, Kuhn and Tucker for the same sum.
     """
-    snr = request.snr
-    return np.asarray(snr / snr.sum())
+    if request.limits is None:
+        snr = request.snr
+        return np.asarray(snr / snr.sum())
+    return divide_in_proportion(request.snr, request.limits)
 
 
 def finish_together(request: BandRequest) -> Floats:
     """Return the shares with which all frames end at the same time, as early as possible.
+
+    With limits, a frame at its limit may end later; the others have what it leaves, and end together.
+    """
+    if request.limits is None:
+        return _finish_together(request)
+
+    def divide(users: Ints, part: float) -> Floats:
+        # in a part of the band, the SNR is that in the whole band over the part
+        snr_db = request.snr_db[users] - 10.0 * math.log10(part)
+        return np.asarray(part * _finish_together(BandRequest(snr_db, request.bits[users])))
+
+    return divide_within(request.limits, divide)
+
+
+def _finish_together(request: BandRequest) -> Floats:
+    """Return the shares of `finish_together` without limits.
 
     The time T is the least one for which Σ s_i = 1, where bits_i = T s_i B log2(1 + snr_i / s_i).  With x = 1 / T, the
     sum of the shares increases with x and is convex, so that Newton's steps from above approach the root from above.

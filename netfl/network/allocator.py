@@ -17,11 +17,14 @@ from netfl.types import Floats, RoundControls, Users
 from netfl.units import db_to_linear
 
 _REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
+_WIDE_REMEDY = "give no user more than request.limits, the largest share that its radio can use"
 _BLOCK_REMEDY = "return request.blocks.decision(block, power) with one block for each user at most, and -1 for none"
 _SMALLEST = {"share": 0.0, "power": MIN_POWER, "frequency": MIN_FREQUENCY}
 """Smallest fraction of each part of a decision."""
 _ROUNDING = 1e-9
 """Amount by which fractions and their sums may exceed 1, as rounding."""
+_MIN_FREE = 0.01
+"""Part of the band that is worth to be divided; of less, new frames wait for those on the air."""
 _MIN_W = 1e-12
 """Power of sending that counts for users whose sending is free."""
 _MIN_SNR_DB = -100.0
@@ -78,8 +81,8 @@ class RoundAllocator:
         """Decide on the users *selected* for a round, cell by cell; return those that have a share.
 
         Raises:
-            ScenarioError: the allocation failed, or did not return fractions that add up to at most the band; the key
-                is ``allocation``.
+            ScenarioError: the allocation failed, or did not return fractions that add up to at most the free band; the
+                key is ``allocation``.
         """
         medium = self._config.medium
         assert medium is not None
@@ -124,17 +127,18 @@ class RoundAllocator:
 
     def _decide(self, tower: Tower, users: Users) -> None:
         """Decide on *users*, by their numbers in the cell of *tower*."""
-        request = self._request(tower, users)
+        free = self._free_part(tower, users)
+        request = self._request(tower, users, free)
         try:
             decision = self._allocation.allocate(request)
         except NetflError:
             raise
         except Exception as error:  # whatever the user's class does
             raise self._error(f"fails: {one_line_of(error, self._allocation)}") from error
-        self._check(decision, tower.name, len(users))
+        self._check(decision, tower.name, request)
 
         ids = tower.cell.ids[users]
-        self._share[ids] = decision.share
+        self._share[ids] = free * np.asarray(decision.share, float)
         self._power[ids] = decision.power
         self._frequency[ids] = decision.frequency
         if request.blocks is not None and decision.block is not None:
@@ -143,15 +147,39 @@ class RoundAllocator:
             has_block = block >= 0
             self._outside[ids[has_block]] = request.blocks.outside[has_block, block[has_block]]
 
-    def _request(self, tower: Tower, users: Users) -> AllocationRequest:
-        """Return the request for *users*, by their numbers in the cell of *tower*."""
+    def _free_part(self, tower: Tower, users: Users) -> float:
+        """Return the part of the band of *tower* that *users* divide, beside the frames on the air.
+
+        Frames of others keep their shares.  One of *users* that is still on the air needs its new share when its frame
+        has ended.  Until then the rest have to fit beside it: they do in equal shares, each of a k-th of the part, if
+        the part is k times what is free for each of them.  Where almost nothing is free, frames of the round wait.
+        """
+        if self._interference_dbm is not None or self._is_isolated[tower.cell.ids[users]].all():
+            return 1.0  # a frame delays its own block alone, and an isolated user shares with nobody
+        on_air = tower.cell.shares_on_air()
+        late_share = float(on_air[users].sum())
+        free = 1.0 - (float(on_air.sum()) - late_share)
+        if free < _MIN_FREE:
+            return 1.0
+        rest = np.count_nonzero(on_air[users] == 0.0)
+        if rest in {0, len(users)}:  # all of them are late, or none
+            return free
+        fitting = (free - late_share) * len(users) / rest
+        if not _MIN_FREE <= fitting < free - _ROUNDING:
+            return free
+        return fitting
+
+    def _request(self, tower: Tower, users: Users, free: float) -> AllocationRequest:
+        """Return the request for *users*, by their numbers in the cell of *tower*, of which this part is free."""
         ids = tower.cell.ids[users]
         service = self._config.service
         assert service is not None
+        band = self._config.band
         known_snr = None
         if "snr_db" in self._allocation.observes:
-            snr_db = tower.present.snr_db(users) - tower.cell.snr_gap_db
-            known_snr = db_to_linear(np.maximum(snr_db, _MIN_SNR_DB))
+            snr_db = band.snr_db(ids, tower.present.snr_db(users)) - tower.cell.snr_gap_db
+            known_snr = db_to_linear(np.maximum(snr_db, _MIN_SNR_DB)) / free
+        max_share = np.minimum(band.limits(ids) / free, 1.0)
         request = AllocationRequest(
             known_snr=known_snr,
             bits=tower.update_bits[users],
@@ -159,7 +187,8 @@ class RoundAllocator:
             train_j=np.zeros(len(users)),
             fixed_j=np.zeros(len(users)),
             transmit_w=np.zeros(len(users)),
-            bandwidth_hz=self._config.bandwidth_hz,
+            bandwidth_hz=free * band.width_hz,
+            max_share=max_share,
         )
         energy = self._config.energy
         if energy is not None:
@@ -187,7 +216,8 @@ class RoundAllocator:
         numbers = self._towers.index(tower) * count + np.arange(count)
         return Blocks(outside, reception, ids, samples, numbers, self._config.allocation_streams, self._rounds)
 
-    def _check(self, decision: Decision, tower: str, users: int) -> None:
+    def _check(self, decision: Decision, tower: str, request: AllocationRequest) -> None:
+        users = request.users
         if not isinstance(decision, Decision):
             raise self._error(f"gives {decision!r}, which is no Decision")
         for name in ("share", "power", "frequency"):
@@ -203,7 +233,15 @@ class RoundAllocator:
                 raise self._error(f"{name} is {values!r}: not a fraction{bound} for each of {users} users")
         total = float(np.sum(decision.share))
         if total > 1.0 + _ROUNDING:
-            raise self._error(f"the shares of the users of {tower} add up to {total:.6g}, more than the band")
+            raise self._error(
+                f"the shares of the users of {tower} add up to {total:.6g}, more than the band that is free"
+            )
+        is_wide = np.asarray(decision.share, float) > request.limits + _ROUNDING
+        if is_wide.any():
+            problem = (
+                f"share is {decision.share!r}: {np.flatnonzero(is_wide).tolist()} of the request have wider shares "
+            )
+            raise self._error(problem + "than their radios", _WIDE_REMEDY)
         if self._interference_dbm is not None:
             self._check_blocks(decision, tower)
 

@@ -16,10 +16,12 @@ from netfl.network.counterfactual.connection import UninterruptedConnection
 from netfl.network.counterfactual.medium import UnfadedMedium
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import Layout
+from netfl.network.mac import Mac
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.parts import NetworkParts
 from netfl.network.probe import Sampler
+from netfl.network.radio.cell_band import CellBand
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.link_budget import LinkBudget
@@ -32,6 +34,9 @@ from netfl.network.theory import TheoryCase
 from netfl.registry import no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats
+
+_ROUNDING = 1e-9
+"""Amount by which a share may exceed the bandwidth of a radio, as rounding, relative to it."""
 
 
 def build_layout(parts: NetworkParts, context: AccessContext) -> Layout:
@@ -72,6 +77,23 @@ def open_budget(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Li
     return LinkBudget(spec.radio, spec.channel, layout, context.streams, device_names(spec, context))
 
 
+def open_band(spec: NetworkSpec, context: AccessContext, layout: Layout) -> CellBand:
+    """Return the band of the cells of a network with a radio."""
+    if spec.radio is None:
+        raise ValueError("a band needs a radio")
+    devices = device_names(spec, context)
+    radios = spec.radio.open(layout.users, layout.towers, devices, context.streams.at("radio"))
+    return _band_of(spec, radios.bandwidth_hz)
+
+
+def _band_of(spec: NetworkSpec, bandwidth_hz: Floats) -> CellBand:
+    """Return the band of cells with radios of *bandwidth_hz*, ``[users]``."""
+    width_hz = None
+    if spec.mac is not None:
+        width_hz = spec.mac.band_hz
+    return CellBand.of_radios(bandwidth_hz, width_hz)
+
+
 def compute_streams(context: AccessContext) -> Streams:
     """Return the streams of devices, speeds and training times."""
     return context.streams.at("compute")
@@ -97,8 +119,10 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
 
     # rounds, and the energy of users, which batteries pay
     budget = None
+    band = CellBand()
     if spec.radio is not None:
         budget = open_budget(spec, context, layout)
+        band = _band_of(spec, budget.radios.bandwidth_hz)
     service = None
     if context.duration_s is None:
         service = open_service(spec, context, budget)
@@ -114,12 +138,13 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
     if medium is not None:
         medium.energy = energy
         frame_bits = largest_frame_bits(spec, context)
-        faults += _reach_faults(spec, medium, layout, frame_bits, service)
+        faults += _reach_faults(spec, medium, layout, band, frame_bits, service)
         faults += _data_faults(spec, context, layout)
         if spec.mac is not None:
             longest_s = medium.longest_s(frame_bits)
             faults += [fault.under("mac") for fault in spec.mac.airtime_faults(longest_s)]
             faults += [fault.under("mac") for fault in spec.mac.layout_faults(layout)]
+            faults += _width_faults(spec.mac, layout, band)
 
     if faults:
         raise ScenarioError(faults)
@@ -137,7 +162,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         service=service,
         exemptions=spec.exempt or NO_EXEMPTIONS,
         allocation=spec.allocation,
-        bandwidth_hz=(spec.radio and spec.radio.common_bandwidth_hz) or np.nan,
+        band=band,
         reception=spec.reception,
         held=context.held if spec.allocation is not None and spec.allocation.needs_sample_counts else None,
         allocation_streams=context.streams.at("allocation"),
@@ -155,6 +180,23 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
             yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
     if spec.shared_air and len(layout.towers) == 1:
         yield from no_effect(spec, ["shared_air"], "with one tower: there are no other cells")
+
+
+def _width_faults(mac: Mac, layout: Layout, band: CellBand) -> Iterator[Fault]:
+    """Yield the error of users that always have shares of the band that are wider than their radios."""
+    limits = band.limits(np.arange(layout.users))
+    bounds = mac.share_bounds(layout, limits)
+    if bounds is None:
+        return
+    wide_users = np.flatnonzero(bounds.smallest > limits * (1.0 + _ROUNDING))
+    if not wide_users.size:
+        return
+    user = int(wide_users[0])
+    share_hz = bounds.smallest[user] * band.width_hz
+    radio_hz = limits[user] * band.width_hz
+    problem = f"shares that are wider than the radio: user {user} has {share_hz:g} Hz, and its radio {radio_hz:g} Hz"
+    remedy = f"give it at most {limits[user]:.6g} of the band, or a radio of a larger bandwidth"
+    yield Fault("mac.shares", problem, wide_users.tolist(), remedy)
 
 
 def _data_faults(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[Fault]:
@@ -177,7 +219,12 @@ def _data_faults(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
 
 
 def _reach_faults(
-    spec: NetworkSpec, medium: Medium, layout: Layout, frame_bits: float, service: RoundServiceConfig | None
+    spec: NetworkSpec,
+    medium: Medium,
+    layout: Layout,
+    band: CellBand,
+    frame_bits: float,
+    service: RoundServiceConfig | None,
 ) -> Iterator[Fault]:
     """Yield the errors of users whose best signal is too weak for a frame, or for a version on the downlink."""
     if not isinstance(medium, FadingMedium) or spec.unreachable == "keep":
@@ -185,7 +232,9 @@ def _reach_faults(
     users = np.arange(layout.users)
     best_snr_db = medium.best_snr_db(users)
     needed_db = medium.threshold_db(users, frame_bits)
-    shares = None if spec.mac is None else spec.mac.share_bounds(layout)
+    shares = None
+    if spec.mac is not None:
+        shares = spec.mac.share_bounds(layout, band.limits(users))
     remedy = (
         "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs; "
         "or set unreachable: keep"
@@ -196,7 +245,7 @@ def _reach_faults(
     uplink_snr_db = best_snr_db
     if shares is not None:
         with np.errstate(divide="ignore"):  # a share may be as small as needed
-            uplink_snr_db = best_snr_db + share_gain_db(shares.smallest)
+            uplink_snr_db = best_snr_db + share_gain_db(band.radio_shares(users, shares.smallest))
     yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
         best_snr_db = best_snr_db + service.boost_db

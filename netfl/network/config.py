@@ -19,6 +19,7 @@ from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.probe import Sampler
 from netfl.network.queue import Queue
+from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.medium import Medium
 from netfl.network.reception import Reception
 from netfl.network.round import RoundPolicy
@@ -79,7 +80,7 @@ class NetworkConfig:
         service: parameters of the rounds; ``None`` for traffic alone.
         expected: metrics predicted by theory, for the record.
         allocation: decisions on the users of each round; ``None`` for none.
-        bandwidth_hz: bandwidth of the users' radio; NaN without one.
+        band: band of each cell, which users divide if the MAC gives them shares.
         reception: reception of the updates; ``None`` without a radio.
         held: training examples of each user, ``[users]``; ``None`` if the allocation does not need them.
         allocation_streams: random streams of the allocation.
@@ -101,7 +102,7 @@ class NetworkConfig:
     energy: EnergyMeter | None = None
     exemptions: Exemptions = NO_EXEMPTIONS
     allocation: Allocation | None = None
-    bandwidth_hz: float = np.nan
+    band: CellBand = RADIO_BAND
     reception: Reception | None = None
     held: Floats | None = None
     allocation_streams: Streams = field(default_factory=lambda: Streams(0))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netfl.network.build import build_layout, compute_streams, open_budget
+from netfl.network.build import build_layout, compute_streams, open_band, open_budget
 from netfl.network.radio.transmission import share_gain_db
 from netfl.network.radio.user_bands import UserBands
 from netfl.network.sizes import update_cut
@@ -85,12 +85,13 @@ def least_times(spec: NetworkSpec, context: AccessContext, *, at_best: bool) -> 
             snr_db = budget.best_snr_db(users)
         else:
             snr_db = budget.mean_snr_db(users, _INSTANTS_S)
-        shares = spec.mac.share_bounds(layout)
+        cell_band = open_band(spec, context, layout)
+        shares = spec.mac.share_bounds(layout, cell_band.limits(users))
         if shares is None:
             airtime_s = cut.max_bits / bands.expected_rates_bps(users, snr_db)
         else:
-            share_snr_db = snr_db + share_gain_db(shares.largest)
-            rates_bps = bands.expected_rates_bps(users, share_snr_db)
-            airtime_s = cut.max_bits / (shares.largest * rates_bps)
+            largest = cell_band.radio_shares(users, shares.largest)
+            rates_bps = bands.expected_rates_bps(users, snr_db + share_gain_db(largest))
+            airtime_s = cut.max_bits / (largest * rates_bps)
     airtime_s, spacing_s = spec.mac.frame_times_s(cut.max_bits, snr_db, airtime_s)
     return LeastTimes(train_s, cut.count, airtime_s, spacing_s)

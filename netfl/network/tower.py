@@ -213,7 +213,7 @@ def build_towers(
     medium = config.medium
     if medium is None or config.mac is None:
         return towers
-    shared_channel = SharedChannel()
+    shared_channel = SharedChannel(is_shared=True)
     classes = zip(config.traffic, class_names(config.traffic), strict=True)
     ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
     for index, name in enumerate(config.layout.towers):
@@ -234,7 +234,7 @@ def build_towers(
         # where it goes: over the air, then to the tower's port
         tower = NodeId(name, config.layout.number(name))
         channel = shared_channel if config.shared_air else SharedChannel()
-        air = AirInterface(tower, medium, channel)
+        air = AirInterface(tower, medium, channel, config.band)
         uplink = sinks[name]
         if ends_at_tower:
             uplink = end_traffic(name, ends_at_tower, uplink, env, log)

@@ -60,6 +60,9 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
 def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
     """Cells that would share one collision domain, and users that would not sense those of other cells."""
     if not spec.shared_air:
+        if spec.mac is not None:
+            reason = "without shared_air: no other cells interfere"
+            yield from no_effect(spec.mac, spec.mac.shared_air_keys, reason, prefix="mac.")
         return
     if spec.interference.loses_all:
         remedy = "set interference: sinr, or interference: {kind: capture, margin: 6 dB}"
@@ -68,9 +71,6 @@ def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
         remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
         yield Fault("shared_air", problem, True, remedy)
-    if spec.mac is not None and spec.mac.divides_band:
-        problem = "cells divide their bands each for itself; which parts of two cells overlap is not modelled"
-        yield Fault("shared_air", problem, True, "leave it out, so that each cell has a band of its own")
 
 
 def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:
@@ -292,11 +292,14 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
 
 
 def _band_faults(mac: Mac, radio: Radio) -> Iterator[Fault]:
-    """A MAC that has another bandwidth than the radio, or that divides one band among users of several."""
+    """A MAC that has another bandwidth than the radio, or blocks for radios of several bandwidths."""
     low_hz, high_hz = radio.bandwidth_bounds_hz
-    if mac.divides_band and low_hz < high_hz:
-        problem = "the MAC divides one band among the users of a cell, but their bandwidths differ"
-        yield Fault("radio.bandwidth", problem, None, "give one bandwidth, or take another MAC, such as round_robin")
+    if _has_blocks(mac) and low_hz < high_hz:
+        problem = (
+            "the band of the MAC is blocks, which an allocation assigns to equal radios, but their bandwidths differ"
+        )
+        remedy = "give one bandwidth, or use mac: {kind: fdma, division: allocated}"
+        yield Fault("radio.bandwidth", problem, None, remedy)
     if mac.bandwidth_hz is None or mac.bandwidth_hz == low_hz == high_hz:
         return
     radio_text = f"{high_hz:g} Hz" if low_hz == high_hz else f"from {low_hz:g} to {high_hz:g} Hz"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netfl.network.build import build_layout, compute_streams, open_budget, open_energy, open_service
+from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
@@ -106,9 +106,11 @@ def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
     airtime_s = frame_bits / slowest_bps
     if spec.mac is not None:
         airtime_s = spec.mac.max_airtime_s(frame_bits, slowest_bps)
-        shares = spec.mac.share_bounds(layout)
+        users = np.arange(layout.users)
+        band = open_band(spec, context, layout)
+        shares = spec.mac.share_bounds(layout, band.limits(users))
         if shares is not None and shares.smallest.min() > 0.0:
-            airtime_s /= float(shares.smallest.min())
+            airtime_s /= float(np.min(band.radio_shares(users, shares.smallest)))
     if airtime_s <= COHERENCE_FACTOR * coherence_s:
         return
     index = coherences_s.index(coherence_s)

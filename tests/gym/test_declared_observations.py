@@ -63,7 +63,9 @@ def test_value_that_is_not_declared_is_an_error():
 
 def test_declared_value_that_does_not_exist_is_an_error():
     with pytest.raises(ScenarioError, match=r"^declare\.energy_j"):
-        make(scenario=SCENARIO, overrides={"access.outages": [], "access.energy": None}, declare={"energy_j": "present"})
+        make(
+            scenario=SCENARIO, overrides={"access.outages": [], "access.energy": None}, declare={"energy_j": "present"}
+        )
     with pytest.raises(
         ScenarioError, match=r"^declare\.battery_j: comes with an answer, .* add 'check_in: \{\}' to declare,"
     ):

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import combinations, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -328,10 +328,14 @@ def _bits_of(transmission):
     return float(np.broadcast_to(transmission.frames.bits, len(transmission.ids)).sum())
 
 
-def _shares_on_air(cell):
-    """Return the fraction of the band that the frames on the air have to themselves."""
-    shared = [each for each in cell.transmissions if each.share is not None]
-    return sum(float(np.broadcast_to(each.share, len(each.ids)).sum()) for each in shared)
+def _check_band(cell):
+    """Check that frames on the air have the band at most once, and no part of it twice."""
+    assert cell.shares_on_air().sum() <= 1 + SLACK, "users have more than the band"
+    placed = [each.spectrum for each in cell.transmissions if each.spectrum is not None]
+    for first, second in combinations(placed, 2):
+        assert not first.overlap(second).any(), "frames of one cell have a part of the band in common"
+    for spectrum in placed:
+        assert not (spectrum.overlap(spectrum) * ~np.eye(spectrum.count, dtype=bool)).any()
 
 
 @contextmanager
@@ -394,7 +398,7 @@ def watched():  # noqa: PLR0915 - one patch after the other
             event = old(cell, *arguments, **options)
             for transmission in set(cell.transmissions) - before:
                 watch.bits[cell.transmit_path]["sent"] += _bits_of(transmission)
-            assert _shares_on_air(cell) <= 1 + SLACK, "users have more than the band"
+            _check_band(cell)
             return event
 
         return attempt

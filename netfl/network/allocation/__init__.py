@@ -1,9 +1,11 @@
 '''Allocation family: the share of the band, the power and the processor frequency of each user in a round.
 
-As a round opens, each tower divides its band among the users that are selected, by `Allocation.allocate`.  It knows the
-size of an update, and the times and energies of users, which they state once.  It knows their SNR at that time if the
-allocation declares ``snr_db`` in `Allocation.observes`.  This costs nothing, of which `netfl check` warns.  Users that
-are given a share have it until another round gives them something else; the others take no part in the round.
+As a round opens, each tower divides its band among the users that are selected, by `Allocation.allocate`.  Where users
+that are not selected are still on the air, it divides what they leave free, `AllocationRequest.bandwidth_hz`, and a
+narrow radio limits the share of its user, `AllocationRequest.limits`.  It knows the size of an update, and the times
+and energies of users, which they state once.  It knows their SNR at that time if the allocation declares ``snr_db`` in
+`Allocation.observes`.  This costs nothing, of which `netfl check` warns.  Users that are given a share have it until
+another round gives them something else; the others take no part in the round.
 
 To write an allocation, add a file to this package, or a class to a package of your own, that derives from `Allocation`.
 A complete one::
@@ -107,16 +109,19 @@ class AllocationRequest:
     """Users of a cell that are selected in a round, with values at full power and full frequency, ``[n]`` each.
 
     Args:
-        known_snr: SNR in the whole band, as a ratio of powers, less the gap of the reception; ``None`` for an
-            allocation that does not observe it.
+        known_snr: SNR in the whole of this bandwidth, as a ratio of powers, less the gap of the reception; ``None`` for
+            an allocation that does not observe it.
         bits: size of the update.
         train_s: mean training time.
         train_j: energy of the processor cycles of the training.
         fixed_j: energy of the training that no frequency changes, ``energy.per_training`` and ``per_sample``.
         transmit_w: power while sending; above 0 if energy is counted, also where sending is free, so that no time or
             power is arbitrary.
-        bandwidth_hz: bandwidth of the radio.
+        bandwidth_hz: bandwidth that is free, of which the shares are fractions: that of the band, less what frames of
+            former rounds have whose users are not among these.  It is smaller where some of these users are still on
+            the air, so that the others fit beside them in equal shares.
         blocks: blocks of the band; ``None`` if the band is no blocks.
+        max_share: largest share that the radio of each user can use; ``None`` for 1.
     """
 
     known_snr: Floats | None
@@ -127,6 +132,14 @@ class AllocationRequest:
     transmit_w: Floats
     bandwidth_hz: float
     blocks: Blocks | None = None
+    max_share: Floats | None = None
+
+    @property
+    def limits(self) -> Floats:
+        """Largest share that the radio of each user can use, ``[n]``, at most 1."""
+        if self.max_share is None:
+            return np.ones(self.users)
+        return self.max_share
 
     @property
     def users(self) -> int:
@@ -135,7 +148,7 @@ class AllocationRequest:
 
     @property
     def snr(self) -> Floats:
-        """SNR of each user in the whole band, as a ratio of powers, less the gap of the reception, ``[n]``.
+        """SNR of each user in all of `bandwidth_hz`, as a ratio of powers, less the gap of the reception, ``[n]``.
 
         Raises:
             ScenarioError: the allocation has not declared ``snr_db``.
@@ -156,16 +169,17 @@ class AllocationRequest:
             fixed_j=self.fixed_j[users],
             transmit_w=self.transmit_w[users],
             bandwidth_hz=self.bandwidth_hz,
+            max_share=self.limits[users],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Resources of each user in a round, as fractions of the band, of its full power and of its full frequency.
+    """Resources of each user in a round, as fractions of the free band, of its full power and of its full frequency.
 
     Args:
-        share: fraction of the band, ``[n]``; they add up to at most 1.  A user without a share takes no part in the
-            round.
+        share: fraction of `AllocationRequest.bandwidth_hz`, ``[n]``; they add up to at most 1, and none is above that
+            of `AllocationRequest.limits`.  A user without a share takes no part in the round.
         power: fraction of the power of the radio, ``[n]``, at least `MIN_POWER`.
         frequency: fraction of the frequency of ``compute``, ``[n]``, at least `MIN_FREQUENCY`.
         block: number of the block of each user, ``[n]``, -1 for none; ``None`` if the band is no blocks.

@@ -147,12 +147,13 @@ def shares_for(request: AllocationRequest, upload_s: Floats, power: Floats) -> F
 def least_energy_shares(tradeoff: Tradeoff, needed_shares: Floats) -> Floats:
     """Return the shares with the least sum of energies, ``[n]``; *needed_shares* are those that each user needs.
 
-    With the multiplier μ of Σ s = 1, each user has the share at which -dE/ds = μ.  -dE/ds decreases with the share, so
-    that a table of it gives the share for any μ, and Σ s decreases with μ.  The tables are made again around the
-    solution until they are narrow.
+    With the multiplier μ of Σ s = 1, each user has the share at which -dE/ds = μ, or the largest that its radio can
+    use.  -dE/ds decreases with the share, so that a table of it gives the share for any μ, and Σ s decreases with μ.
+    The tables are made again around the solution until they are narrow.
     """
+    limits = tradeoff.request.limits
     low = needed_shares.copy()
-    high = np.ones(len(low))
+    high = limits
     users = np.arange(len(low))
     fractions = np.linspace(0.0, 1.0, _GRID)
     share = low
@@ -164,7 +165,8 @@ def least_energy_shares(tradeoff: Tradeoff, needed_shares: Floats) -> Floats:
         place = np.array([np.searchsorted(row, value) for row, value in zip(grid, share, strict=True)])
         low = grid[users, np.maximum(place - 2, 0)]
         high = grid[users, np.minimum(place + 1, _GRID - 1)]
-    return np.asarray(share / share.sum())
+    total = min(1.0, float(limits.sum()))
+    return np.asarray(np.minimum(share / (share.sum() / total), limits))
 
 
 def _solve_table(log_share: Floats, log_slope: Floats) -> Floats:
@@ -245,12 +247,14 @@ def _least_value(compute: Callable[[Floats], Floats], low: Floats, high: Floats)
 
 def least_deadline_s(request: AllocationRequest, budget_j: Floats) -> float:
     """Return the least deadline that all users meet within their budgets; *budget_j* must suffice for some deadline."""
+    limits = request.limits
 
     def excess(log_deadline_s: float) -> float:
-        total = float(shares_within_budget(request, math.exp(log_deadline_s), budget_j).sum())
-        return min(total, 2.0) - 1.0
+        needed = shares_within_budget(request, math.exp(log_deadline_s), budget_j)
+        demand = max(float(needed.sum()), float((needed / limits).max()))
+        return min(demand, 2.0) - 1.0
 
-    fastest_s = request.train_s + fastest_upload_s(request, np.ones(request.users))
+    fastest_s = request.train_s + fastest_upload_s(request, limits)
     low = math.log(float(fastest_s.max()))
     high = low
     for _ in range(_MAX_DOUBLINGS):

@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from netfl.network._band_division import divide_in_proportion
 from netfl.network.allocation import Allocation, AllocationRequest, Decision, full_power
 from netfl.network.allocation._tradeoff import (
     Tradeoff,
@@ -21,12 +22,12 @@ from netfl.units import Joules
 class LeastTime(Allocation):
     """Shares, powers and frequencies with which all users deliver as early as possible, each within its budget.
 
-    Minimise T subject to c_i / φ_i + t_i ≤ T, f_i + e_i φ_i² + ρ_i w_i t_i ≤ budget, t_i s_i B log2(1 + ρ_i γ_i /
-    s_i) ≥ b_i, Σ s_i ≤ 1, and fractions φ and ρ of at most 1: e_i is the energy of the cycles of a training of c_i
-    s at full frequency, f_i its energy at any frequency, and w_i the power of sending at full power.  T is found by
-    bisection: for each T, the smallest share of every user follows from the upload time that leaves the most energy
-    where it is needed, and T is feasible if these shares fit into the band.  Energy while idle and while receiving
-    is not counted.
+    Minimise T subject to c_i / φ_i + t_i ≤ T, f_i + e_i φ_i² + ρ_i w_i t_i ≤ budget, t_i s_i B log2(1 + ρ_i γ_i / s_i)
+    ≥ b_i, Σ s_i ≤ 1, shares that the radios can use, and fractions φ and ρ of at most 1: e_i is the energy of the
+    cycles of a training of c_i s at full frequency, f_i its energy at any frequency, and w_i the power of sending at
+    full power.  T is found by bisection: for each T, the smallest share of every user follows from the upload time that
+    leaves the most energy where it is needed, and T is feasible if these shares fit into the band.  Energy while idle
+    and while receiving is not counted.
 
     A user whose budget less f is below w b ln 2 / (B γ), the limit for long uploads at low power, has no share and
     takes no part in the round.
@@ -64,7 +65,8 @@ class LeastTime(Allocation):
         budget_j = budget_j[possible_users]
         deadline_s = least_deadline_s(part, budget_j)
         share = shares_within_budget(part, deadline_s, budget_j)
-        decision.assign(possible_users, Tradeoff(part, deadline_s).decide(share / share.sum()))
+        share = divide_in_proportion(share, part.limits)
+        decision.assign(possible_users, Tradeoff(part, deadline_s).decide(share))
         return decision
 
     def laws(self) -> tuple[Law, ...]:

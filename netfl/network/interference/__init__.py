@@ -34,7 +34,7 @@ the sum of these at the worst moment (`DisturbedFrames.interference`), and the r
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,6 +43,9 @@ import numpy as np
 from netfl.registry import Spec, exported_models
 from netfl.types import Floats, Ints, Law
 from netfl.units import db_to_linear
+
+_Span = tuple[float, float, Floats]
+"""Start and end of another transmission, and its power in the band of each judged frame, ``[n]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class OverlappingFrames:
         end_s: time at which they have arrived, less what counts as rounding.
         snr: power of each at the tower of the judged frames, at its start, over the noise in its own band, ``[m]``;
             `DisturbedFrames.interference` converts it to the bands of the judged frames.
+        in_share: where the judged frames have shares of a band that cells divide, the interference of each in each
+            share over its noise, for an SNR of 1, ``[n, m]``; ``None`` without shares.
     """
 
     users: Ints
@@ -63,6 +68,7 @@ class OverlappingFrames:
     start_s: float
     end_s: float
     snr: Floats
+    in_share: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,8 @@ class DisturbedFrames:
 
     def interference(self, mode: int | None = None) -> Floats:
         """Return the power of all others, or of those in *mode*, at each sender's worst moment, ``[n]``."""
+        if any(other.in_share is not None for other in self.others):
+            return self._worst_sum([*self._in_shares(mode)])
         if self.power_in_band is not None:
             return self._interference_in_bands(mode, self.power_in_band)
 
@@ -126,22 +134,33 @@ class DisturbedFrames:
     def _interference_in_bands(self, mode: int | None, power_in_band: Callable[[Ints, Ints], Floats]) -> Floats:
         """Return the interference in the band of each user, in the steps of `interference` for one band."""
         # other transmissions
-        spans = []
+        spans: list[_Span] = []
         for other in self.others:
             if mode in {None, other.mode}:
                 powers = power_in_band(self.users, other.users) @ other.snr
                 spans.append((other.start_s, other.end_s, powers))
-        moments_s = {max(start_s, self.start_s) for start_s, _, _ in spans}
-        worst = np.zeros(len(self.users))
-        for at_s in moments_s:
-            at_once = [powers for start_s, end_s, powers in spans if start_s <= at_s < end_s]
-            worst = np.maximum(worst, np.sum(at_once, axis=0))
+        worst = self._worst_sum(spans)
 
         # the other senders of this transmission
         if mode in {None, self.mode}:
             weights = power_in_band(self.users, self.users)
             np.fill_diagonal(weights, 0.0)
             worst = worst + weights @ self.signal
+        return worst
+
+    def _in_shares(self, mode: int | None) -> Iterator[_Span]:
+        """Yield the interference of each of the other transmissions; senders of one cell have shares to themselves."""
+        for other in self.others:
+            if other.in_share is not None and mode in {None, other.mode}:
+                yield other.start_s, other.end_s, other.in_share @ other.snr
+
+    def _worst_sum(self, spans: Sequence[_Span]) -> Floats:
+        """Return the largest sum of the powers of *spans* that are on the air at once, ``[n]``."""
+        worst = np.zeros(len(self.users))
+        moments_s = {max(start_s, self.start_s) for start_s, _, _ in spans}
+        for at_s in moments_s:
+            at_once = [powers for start_s, end_s, powers in spans if start_s <= at_s < end_s]
+            worst = np.maximum(worst, np.sum(at_once, axis=0))
         return worst
 
 

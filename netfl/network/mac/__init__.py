@@ -22,7 +22,10 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``begin_s``: exact start of the slot, for slotted MACs: the rounding of consecutive slots does not add up.
   - ``share``: fraction of the band that each user has to itself: nobody interferes, and each has that fraction of the
     rate and of the noise.  One for all or an array.  A MAC that uses it states `Mac.divides_band` and
-    `Mac.share_bounds`.
+    `Mac.share_bounds`.  The radio of a user may be narrower than the band: no share is above
+    ``cell.max_shares(users)``.  ``cell.band_snr_db(users)`` is the SNR in the whole band.
+  - ``spectrum``: places of these shares in the band, of `netfl.network.radio.spectrum`, which matter if
+    ``cell.shares_air``; by default side by side in the lowest parts of ``cell.free_spectrum()``.
 
 - Attempts may overlap: without ``yield``, a MAC starts an attempt and does not wait for its end.  Frames on the same
   channel at the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each
@@ -198,6 +201,11 @@ class Mac(Spec):
         return False
 
     @property
+    def shared_air_keys(self) -> tuple[str, ...]:
+        """Names of its fields that have an effect only if cells share the air."""
+        return ()
+
+    @property
     def has_contention(self) -> bool:
         """False if each user has its share of the band whatever the others of its cell have to send."""
         return True
@@ -210,8 +218,18 @@ class Mac(Spec):
         """
         return None
 
-    def share_bounds(self, layout: Layout) -> ShareBounds | None:
-        """Return the shares of the band that users can have; ``None`` if each uses the whole band."""
+    @property
+    def band_hz(self) -> float | None:
+        """Width of the band of each cell that it divides; ``None`` for the largest bandwidth of a user's radio."""
+        return None
+
+    def share_bounds(self, layout: Layout, limits: Floats) -> ShareBounds | None:
+        """Return the shares of the band that users can have; ``None`` if each uses the whole band.
+
+        Args:
+            layout: cells and users.
+            limits: largest share that the radio of each user can use, ``[users]``.
+        """
         return None
 
     @property

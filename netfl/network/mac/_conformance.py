@@ -63,22 +63,22 @@ class CheckedCell(Cell):
             raise self._error(problem, np.asarray(users).tolist(), "take next_slot and wait_until")
         if options.get("share") is not None:
             self._check_shares(users, options["share"])
+        elif self._mac.divides_band:
+            raise self._error("attempt() is given no share, but the MAC divides the band", None, "give share")
         return super().attempt(users, begin_s=begin_s, **options)
 
     def _check_shares(self, users: Users | Sequence[int], share: ArrayLike) -> None:
-        """Check that shares are positive, and that those of all frames on the air add up to at most 1."""
+        """Check that radios can use their shares, and that those of all frames on the air add up to at most 1."""
         shares = np.broadcast_to(np.asarray(share, float), len(users))
-        on_air = [
-            np.broadcast_to(transmission.share, len(transmission.ids)).sum()
-            for transmission in self.transmissions
-            if transmission.share is not None
-        ]
-        total = float(shares.sum() + sum(on_air))
+        total = float(shares.sum() + self.shares_on_air().sum())
         if not (shares > 0.0).all():
             raise self._error("attempt() is given a share that is not positive", shares.tolist(), "give fractions")
         if total > 1.0 + SLACK:
             problem = f"the shares of the frames on the air add up to {total:.6g}, more than the band"
             raise self._error(problem, shares.tolist(), "give fractions that add up to at most 1")
+        if (shares > self.max_shares(np.asarray(users, np.int64)) + SLACK).any():
+            problem = "attempt() is given a share that is wider than the radio of its user"
+            raise self._error(problem, shares.tolist(), "give at most cell.max_shares(users)")
 
     def _check_users(self, users: Users | Sequence[int], start_s: float) -> None:
         self._queue.refresh(self.env.now)

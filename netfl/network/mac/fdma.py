@@ -10,16 +10,17 @@ import simpy
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network._band_division import BandRequest, fill_water, finish_together
+from netfl.network._band_division import BandRequest, divide_in_proportion, fill_water, finish_together
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac, ShareBounds
 from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.spectrum import WHOLE_BAND, Spectrum
 from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
-from netfl.units import DecibelMilliwatts
+from netfl.units import DecibelMilliwatts, Hertz
 
 _LAW_USERS = 5
 _NO_BLOCK = -1
@@ -36,24 +37,33 @@ class Fdma(Mac):
     ``rate``, it sends s B log2(1 + snr / s) bit/s.  Shares do not overlap, so that no frames of a cell collide; a share
     holds for a whole frame.
 
+    ``band`` is B, the band of each cell.  A radio of the bandwidth B_i < B uses a share of at most B_i / B, whatever
+    the division.  What is left over is divided among the others by the same rule, and is idle if all are at their
+    limits: of 5 MHz, equal shares of radios of 1, 5 and 5 MHz are 1, 2 and 2 MHz.  A radio that is wider than the band
+    uses a part of its own bandwidth.  Rates of modes are those of the radio: a mode of 1 Mbit/s in B_i has w / B_i of
+    that in a width w.
+
     ``division`` gives the shares; snr_i and bits_i are the SNR of user i in the whole band and the size of its frame:
 
     - ``equal``: 1/n for each of n users.
     - ``given``: those in ``shares``, whoever else sends.
     - ``allocated``: those that the network's ``allocation``, or the caller of `netfl.Simulation.step`, gives as a round
       opens (``controls={"share": …}``); equal until then.  A user with a share of 0 takes no part in the round, and
-      sends nothing.  Where frames of former shares are on the air, and the band does not hold them and the new ones,
-      the new ones wait for their ends.
+      sends nothing.  An allocation divides the part of the band that frames of users without a new share leave free.
+      Where frames of former shares are on the air, and the band does not hold them and the new ones, the new ones wait
+      until it does.
     - ``blocks``: the band is R blocks of equal width, one for each power in ``interference``, which others that are not
       part of the network have at the towers in this block.  An ``allocation`` assigns the blocks, one user each and one
       to a user, as a round opens.  A frame of a former round delays the user that has its block now.  In a block with
       the interference I a user has the SINR P h / (I + B N_0 / R), from which it sets its rate where the rates follow
       the SNR.
-    - ``need``: all frames of a division end at the same time T, as early as possible: Σ s_i = 1, where
-      bits_i = T s_i B log2(1 + snr_i / s_i).  Under a reception with modes, s_i is in proportion to the airtime of the
-      frame in the whole band; a user that picks a faster mode in its share ends earlier.
-    - ``water_filling``: s_i = snr_i / Σ snr_j, which makes the sum of the rates as large as it can be,
-      B log2(1 + Σ snr_j).  Users with a weak signal have small shares and send for a long time.
+    - ``need``: all frames of a division end at the same time T, as early as possible: Σ s_i = 1, where bits_i = T s_i B
+      log2(1 + snr_i / s_i).  A frame that has all of its radio's bandwidth may end later.  Under a reception with
+      modes, s_i is in proportion to the airtime of the frame in the whole band; a user that picks a faster mode in its
+      share ends earlier.
+    - ``water_filling``: s_i = snr_i / Σ snr_j, which makes the sum of the rates as large as it can be, B log2(1 + Σ
+      snr_j).  Narrow radios have s_i = min(B_i / B, snr_i / μ), with μ for a sum of 1.  Users with a weak signal have
+      small shares and send for a long time.
 
     ``among`` says who has shares, and so what idle time and users that join or leave do to them:
 
@@ -63,6 +73,15 @@ class Fdma(Mac):
     - ``backlog``: the users that have a frame when the band is free.  The tower divides the band among them, and again
       when all of their frames have ended.  A user that has a frame later waits until then, and shares whose frames have
       ended stay idle.  A user that is cut off has no share.
+
+    With ``shared_air``, cells have one band, and the place of each share in it matters.  Frames of two cells interfere
+    in the part of the band that both have: a frame j of the power P_j in a width w_j has the density P_j / w_j, and so
+    the power P_j o_ij / w_j in its overlap o_ij with the share of i.  The SINR of i is that of its whole share.
+    ``placement`` gives the places, beside those of frames that are on the air: ``random``, each frame or division in an
+    order that the tower draws, with the idle rest of the band at a place that it draws, too; ``ordered``, side by side
+    from the lower edge of the band, in the order of the users' numbers.  Where what is free is not in one piece, a
+    frame may have several parts.  Blocks have the places of their numbers.  Rates and divisions do not know the
+    interference of other cells: give the reception a ``margin``, or repeats.
 
     Idle time changes nothing: a division depends on the users that have a frame, and on their present SNR.
     One user has the whole band, as in ``round_robin`` without polls.  To divide the band among the backlog, the tower
@@ -79,6 +98,16 @@ class Fdma(Mac):
 
     division: Literal["equal", "given", "allocated", "blocks", "need", "water_filling"] = "equal"
     """Rule of the shares."""
+    band: Annotated[
+        Annotated[Hertz, Field(gt=0)] | None,
+        OnlyWith("division", "equal", "given", "allocated", "need", "water_filling"),
+    ] = None
+    """B, the width of the band that the users of each cell divide; ``null`` is the largest bandwidth of a user's radio.
+    Blocks divide that of the radio, which all users then have."""
+    placement: Annotated[
+        Literal["random", "ordered"], OnlyWith("division", "equal", "given", "allocated", "need", "water_filling")
+    ] = "random"
+    """Place of each share in the band, with ``shared_air``: drawn, or from the lower edge by the numbers of users."""
     interference: Annotated[
         tuple[DecibelMilliwatts, ...] | None, OnlyWith("division", "blocks", needed=True), Field(min_length=1)
     ] = None
@@ -86,7 +115,8 @@ class Fdma(Mac):
     shares: Annotated[
         tuple[Annotated[float, Field(gt=0, le=1)], ...] | None, OnlyWith("division", "given", needed=True)
     ] = None
-    """Fraction of the band of each user, in the order of their numbers; those of a cell add up to at most 1."""
+    """Fraction of the band of each user, in the order of their numbers; those of a cell add up to at most 1, and none
+    is wider than the radio of the user."""
     among: Literal["users", "backlog"] | None = None
     """Users that have shares: all ``users`` of the cell, or those of the ``backlog`` when the band is free; ``null`` is
     ``backlog`` for ``need`` and ``water_filling``, and ``users`` for the others; only ``equal`` allows both."""
@@ -126,6 +156,14 @@ class Fdma(Mac):
         return True
 
     @property
+    def band_hz(self) -> float | None:
+        return self.band
+
+    @property
+    def shared_air_keys(self) -> tuple[str, ...]:
+        return ("placement",)
+
+    @property
     def has_contention(self) -> bool:
         return self.division != "given"
 
@@ -159,21 +197,23 @@ class Fdma(Mac):
             return np.inf
         return 1.0 / airtime_s
 
-    def share_bounds(self, layout: Layout) -> ShareBounds:
+    def share_bounds(self, layout: Layout, limits: Floats) -> ShareBounds:
         if self.shares is not None:
             given = np.array(self.shares)
             return ShareBounds(given, given)
         if self.interference is not None:
             block = np.full(layout.users, 1.0 / len(self.interference))
             return ShareBounds(block, block)
-        in_cell = np.bincount(layout.tower_of, minlength=len(layout.towers))
-        equal = 1.0 / in_cell[layout.tower_of]
+        equal = np.zeros(layout.users)
+        for tower in range(len(layout.towers)):
+            in_cell = np.flatnonzero(layout.tower_of == tower)
+            equal[in_cell] = _equal_shares(limits[in_cell])
         if self.is_fixed:
             return ShareBounds(equal, equal)
         smallest = np.zeros(layout.users)
         if self.division == "equal":  # among the backlog
             smallest = equal
-        return ShareBounds(smallest, np.ones(layout.users))
+        return ShareBounds(smallest, limits)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if self.shares is not None and len(self.shares) != facts.users:
@@ -199,14 +239,20 @@ class Fdma(Mac):
 
     def _serve_fixed(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let each user send in its share as soon as it has a frame; do not wait for the ends."""
-        shares = np.full(cell.size, 1.0 / max(cell.size, 1))
+        shares = _equal_shares(cell.max_shares(np.arange(cell.size)))
         if self.shares is not None:
             shares = np.array(self.shares)[cell.ids]
+        placement = _Placement(cell, self.placement, shares)
         while True:
             cell.changes()  # discard them: the backlog shows all that matters here
             backlog = cell.backlog()
             if backlog.size:
-                cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog]))
+                cell.attempt(
+                    backlog,
+                    limit=self.max_attempts,
+                    share=collapse_if_equal(shares[backlog]),
+                    spectrum=placement.of(backlog, shares[backlog]),
+                )
             else:
                 yield cell.wait_for_backlog()
 
@@ -219,7 +265,7 @@ class Fdma(Mac):
         no_blocks = np.full(cell.size, _NO_BLOCK)
         last_shares = np.zeros(cell.size)  # with which each user last began to send
         last_blocks = no_blocks.copy()
-        ends: list[simpy.Event] = []
+        placement = _Placement(cell, self.placement)
         while True:
             cell.changes()
             shares = _allocated_shares(cell)
@@ -236,15 +282,20 @@ class Fdma(Mac):
                 continue
             needed = float(last_shares[is_sending].sum()) + float(shares[backlog].sum())
             if needed > 1.0 + _ROUNDING:  # frames of former shares have to end
-                yield simpy.AllOf(cell.env, ends)
+                yield cell.wait_for_change()
                 continue
             last_shares[backlog] = shares[backlog]
             last_blocks[backlog] = blocks[backlog]
-            ends = [end for end in ends if not end.processed]
-            ends.append(cell.attempt(backlog, limit=self.max_attempts, share=collapse_if_equal(shares[backlog])))
+            if self.division == "blocks":
+                spectrum = placement.of_blocks(blocks[backlog], shares[backlog])
+            else:
+                spectrum = placement.of(backlog, shares[backlog])
+            share = collapse_if_equal(shares[backlog])
+            cell.attempt(backlog, limit=self.max_attempts, share=share, spectrum=spectrum)
 
     def _serve_backlog(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Divide the band among the users of the backlog, and again when their frames have ended."""
+        placement = _Placement(cell, self.placement)
         while True:
             cell.changes()
             backlog = cell.backlog()
@@ -254,18 +305,19 @@ class Fdma(Mac):
             users = np.array(cell.drop_disconnected(backlog.tolist()), np.int64)
             if not users.size:
                 continue  # the others have left the backlog until they are up
-            share = collapse_if_equal(self._divide(cell, users))
-            yield cell.attempt(users, limit=self.max_attempts, share=share)
+            shares = self._divide(cell, users)
+            spectrum = placement.of(users, shares)
+            yield cell.attempt(users, limit=self.max_attempts, share=collapse_if_equal(shares), spectrum=spectrum)
 
     def _divide(self, cell: Cell, users: Ints) -> Floats:
         """Return the share of each of *users*, ``[n]``."""
+        limits = cell.max_shares(users)
         if self.division == "equal":
-            return np.full(len(users), 1.0 / len(users))
+            return _equal_shares(limits)
         if self.division == "need" and not cell.follows_snr:
-            airtimes_s = cell.airtimes_s(users)
-            return np.asarray(airtimes_s / airtimes_s.sum())
+            return divide_in_proportion(cell.band_airtimes_s(users), limits)
         bits = np.broadcast_to(np.array(cell.sizes(users), float), len(users))
-        request = BandRequest(cell.snr_db(users) - cell.snr_gap_db, bits)
+        request = BandRequest(cell.band_snr_db(users) - cell.snr_gap_db, bits, limits)
         if self.division == "need":
             return finish_together(request)
         return fill_water(request)
@@ -298,14 +350,60 @@ class Fdma(Mac):
         return (Law("time between frames, in T / s", statement, normalised_gaps, mean=1.0, variance=0.0),)
 
 
+class _Placement:
+    """Places of the shares of a cell in the band; they matter if cells share the air.
+
+    Args:
+        cell: the cell.
+        rule: ``random`` or ``ordered``.
+        lasting_shares: shares of all users that last for the run, ``[size]``; ``None`` if they change.
+    """
+
+    def __init__(self, cell: Cell, rule: Literal["random", "ordered"], lasting_shares: Floats | None = None) -> None:
+        self._cell = cell
+        self._rule = rule
+        self._lasting: Spectrum | None = None
+        if rule == "ordered" and lasting_shares is not None:
+            self._lasting = WHOLE_BAND.place_in_order(lasting_shares)
+        self._draws = cell.streams.field("placement")
+        self._drawn = 0  # times that an order was drawn
+
+    def of(self, users: Ints, shares: Floats) -> Spectrum | None:
+        """Return the places of the *shares* of *users*, ``[n]``, in what is free; ``None`` if they do not matter."""
+        cell = self._cell
+        if not cell.shares_air:
+            return None
+        if self._lasting is not None:
+            return self._lasting.select(users.tolist())
+        free = cell.free_spectrum()
+        if self._rule == "ordered":
+            return free.place_in_order(shares)
+        numbers = np.append(cell.ids[users], cell.tower.number)  # that of the tower stands for what is idle
+        keys = self._draws.uniform(numbers, self._drawn)
+        self._drawn += 1
+        return free.place_by_keys(shares, keys)
+
+    def of_blocks(self, blocks: Floats, shares: Floats) -> Spectrum | None:
+        """Return the places of these *blocks*, ``[n]``, which have equal *shares*; ``None`` if they do not matter."""
+        if not self._cell.shares_air:
+            return None
+        return Spectrum.from_edges(blocks * shares, (blocks + 1.0) * shares)
+
+
+def _equal_shares(limits: Floats) -> Floats:
+    """Return equal shares of users, but for those at their *limits*, ``[n]``."""
+    return divide_in_proportion(np.ones(len(limits)), limits)
+
+
 def _allocated_shares(cell: Cell) -> Floats:
-    """Return the share that each user has now, ``[size]``."""
+    """Return the share that each user has now, ``[size]``; of a wider one, a radio uses its bandwidth."""
+    limits = cell.max_shares(np.arange(cell.size))
     shares = cell.controls.get("share")
     if shares is None:
-        return np.full(cell.size, 1.0 / max(cell.size, 1))
+        return _equal_shares(limits)
     total = float(shares.sum())
     if total > 1.0 + _ROUNDING:
         problem = f"the shares of the users of {cell.tower.name} add up to more than the band"
         remedy = "give fractions that add up to at most 1"
         raise ScenarioError([Fault("controls.share", problem, float(f"{total:.6g}"), remedy)])
-    return shares
+    return np.minimum(shares, limits)

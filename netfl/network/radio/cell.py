@@ -22,6 +22,7 @@ from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
 from netfl.network.radio.present_values import PresentValues
+from netfl.network.radio.spectrum import FreeSpectrum, Spectrum
 from netfl.network.radio.transmission import Transmission
 from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_senders
 from netfl.network.radio.tx_queue import TxQueue
@@ -52,6 +53,7 @@ class Cell:
         transmit_path: frames of the cell on the air, and counts of their outcomes.
         quiet: whether the cell changes only by what its MAC does.
         controls: settings of the users by the caller of the simulation, by name, ``[size]`` each.
+        shares_air: whether frames of other cells interfere.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Cell:
         self._values = PresentValues(env, air, queue)
         self._queue = queue
         self._medium = air.medium
+        self._band = air.band
+        self.shares_air = air.channel.is_shared
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
         self.quiet = queue.quiet and self._connection.steady
@@ -155,6 +159,37 @@ class Cell:
         self._check_declared("snr_db")
         return self._values.snr_db(users)
 
+    def band_snr_db(self, users: Users) -> Floats:
+        """Return the present SNR that each of *users* would have in the whole band of the cell, ``[n]``.
+
+        `snr_db` is that in the bandwidth of its radio, which may differ from the band.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``snr_db``.
+        """
+        return self._band.snr_db(self.ids[users], self.snr_db(users))
+
+    def max_shares(self, users: Users) -> Floats:
+        """Return the largest share of the band that the radio of each of *users* can use, ``[n]``."""
+        return self._band.limits(self.ids[users])
+
+    def shares_on_air(self) -> Floats:
+        """Return the share of the band that the frame of each user on the air has, ``[size]``; 0 for no frame.
+
+        Frames that end now, up to the rounding of the clock, are not on the air.
+        """
+        shares = np.zeros(self.size)
+        until_s = after_rounding(self.env.now)
+        for transmission, users in self.transmit_path.transmissions.items():
+            if transmission.share is not None and transmission.end_s > until_s:
+                shares[users] = self._band.shares(transmission.ids, transmission.share)
+        return shares
+
+    def free_spectrum(self) -> FreeSpectrum:
+        """Return the parts of the band that no frame of the cell has; where cells share the air."""
+        on_air = (transmission.spectrum for transmission in self.transmit_path.transmissions)
+        return FreeSpectrum.beside(spectrum for spectrum in on_air if spectrum is not None)
+
     def modes(self, users: Users) -> Ints:
         """Return the mode of the reception in which each of *users* would send now, ``[n]``.
 
@@ -174,6 +209,16 @@ class Cell:
         """
         self._check_declared("rate_bps")
         return self._values.airtimes_s(users, share)
+
+    def band_airtimes_s(self, users: Users) -> Floats:
+        """Return the airtime of the next frame of each of *users* if its mode had the rate of the whole band, ``[n]``.
+
+        It is 1 / s of that in a share s, in the mode that the user would pick in the bandwidth of its radio.
+
+        Raises:
+            ScenarioError: the MAC has not declared ``rate_bps``.
+        """
+        return self._band.airtimes_s(self.ids[users], self.airtimes_s(users))
 
     def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower are up now, ``[n]``.
@@ -280,6 +325,7 @@ class Cell:
         mode: ArrayLike | None = None,
         begin_s: float = 0.0,
         share: float | Floats | None = None,
+        spectrum: Spectrum | None = None,
     ) -> simpy.Event:
         """Let *users* send; return an event that fires at the end with whether each frame was received, ``[n]``.
 
@@ -298,10 +344,16 @@ class Cell:
                 met, so that rounding does not add up.
             share: fraction of the band that each sender has to itself, one for all or one for each, so that nobody
                 interferes: it has that fraction of the rate of its mode, and of the noise.  The shares of all frames on
-                the air add up to at most 1, and all attempts of the cell have shares.  By default each sender has the
-                whole band, together with the others.
+                the air add up to at most 1, and all attempts of the cell have shares.  None is larger than the radio of
+                the sender can use, `max_shares`.  By default each sender has the whole band, together with the others.
+            spectrum: places of the shares in the band, by which frames of other cells interfere if `shares_air`; by
+                default side by side in its lowest free parts, in the order of *users*.
         """
         users = np.asarray(users, np.int64)
+        if share is not None and self.shares_air and spectrum is None:
+            spectrum = self.free_spectrum().place_in_order(np.full(len(users), share))
+        if share is not None:  # from here on, a fraction of the bandwidth of each radio
+            share = self._band.radio_shares(self.ids[users], share)
         received = np.zeros(len(users), np.bool_)
         now_s = self.env.now
         start_s = begin_s if begin_s > now_s else now_s
@@ -322,6 +374,8 @@ class Cell:
                 duration_s = None if duration_s is None else _select(duration_s, places)
                 if isinstance(share, np.ndarray):
                     share = share[places]
+                if spectrum is not None:
+                    spectrum = spectrum.select(places)
 
         # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
@@ -337,7 +391,7 @@ class Cell:
 
         # those alike in all of this are one transmission, which the transmit path puts on the air
         end: simpy.Event | None = None
-        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share):
+        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share, spectrum):
             end = self.transmit_path.send(group, start_s, begin_s or start_s, limit, received)
         assert end is not None
         return end

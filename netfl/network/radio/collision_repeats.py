@@ -111,7 +111,7 @@ class CollisionRepeats:
         user = int(transmission.ids[place])
         tower = transmission.tower
         others = [int(other.ids[0]) for other in transmission.interferers if other.tower == tower]
-        if len(transmission.ids) > 1:
+        if len(transmission.ids) > 1 and transmission.share is None:
             others.append(int(transmission.ids[place - 1]))
         if not others:  # those of other cells are not followed
             return

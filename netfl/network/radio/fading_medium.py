@@ -28,6 +28,8 @@ _MAX_KEPT = 4096
 _CERTAIN = (0.0, 1.0)
 """Probabilities for which nothing is drawn."""
 _COLLIDE = Collide()
+_MIN_WIDTH = 1e-12
+"""Width, as a fraction of the band, below which a frame has no place in it, and so disturbs nobody."""
 
 
 @dataclass(slots=True)
@@ -322,7 +324,7 @@ class FadingMedium(Medium):
             end_s=transmission.end_s,
             snr_db=frames.snr_db,
             alone=alone,
-            others=[self._overlap(other, transmission.tower) for other in transmission.interferers],
+            others=[self._overlap(other, transmission) for other in transmission.interferers],
             received_over=partial(self._success_over, frames),
             min_sir_db=self._reception.min_sir_db,
             noise=noise,
@@ -332,11 +334,30 @@ class FadingMedium(Medium):
             return checked_success(self._interference, disturbed)
         return self._interference.success(disturbed)
 
-    def _overlap(self, other: Transmission, tower: NodeId) -> OverlappingFrames:
-        """Return another transmission as interference at *tower*."""
-        snr = db_to_linear(self.snr_db(other.ids, tower, other.start_s) + self._power_change_db(other))
+    def _overlap(self, other: Transmission, transmission: Transmission) -> OverlappingFrames:
+        """Return another transmission as interference at the tower of *transmission*."""
+        snr_db = self.snr_db(other.ids, transmission.tower, other.start_s)
+        snr = db_to_linear(snr_db + self._power_change_db(other))
         end_s = other.end_s - touch_tolerance_s(other)
-        return OverlappingFrames(other.ids, other.mode, other.start_s, end_s, snr)
+        in_share = self._part_in_shares(transmission, other)
+        return OverlappingFrames(other.ids, other.mode, other.start_s, end_s, snr, in_share)
+
+    def _part_in_shares(self, transmission: Transmission, other: Transmission) -> Floats | None:
+        """Return the interference of *other* in each share over its noise, for an SNR of 1, ``[n, m]``.
+
+        ``None`` without shares.  A frame in the width w_j has the density P_j / w_j in its part of the band.  In the
+        overlap o_ij with a share w_i it has the power P_j o_ij / w_j.  Over the noise in w_i that is N_j / N_i · o_ij /
+        (w_j u_i), with the noise N in the bandwidths of the radios, and u_i the share of its radio that i has.
+        """
+        if transmission.spectrum is None or other.spectrum is None or transmission.share is None:
+            return None
+        noise = np.full(len(transmission.ids), transmission.share)
+        if transmission.outside is not None:
+            noise = noise + transmission.outside
+        widths = np.maximum(other.spectrum.widths, _MIN_WIDTH)
+        part = transmission.spectrum.overlap(other.spectrum) / widths[None, :]
+        ratios = self._link_budget.noise_ratios(transmission.ids, other.ids)
+        return np.asarray(ratios * part / noise[:, None])
 
     def _success_over(self, frames: ArrivingFrames, disturbance: float | Floats) -> Floats:
         """Return the probability that each frame is received over a *disturbance* relative to the noise, ``[n]``."""

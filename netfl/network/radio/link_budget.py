@@ -161,9 +161,13 @@ class LinkBudget:
         where the noise N_i is another than the N_j to which its SNR refers: N_j / N_i · min(1, B_i / B_j).
         """
         bands_hz = self.radios.bandwidth_hz
-        noise_dbm = np.full(self.users, self._band_noise_dbm)
         part = np.minimum(1.0, bands_hz[users][:, None] / bands_hz[others][None, :])
-        return np.asarray(part * db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
+        return np.asarray(part * self.noise_ratios(users, others))
+
+    def noise_ratios(self, users: Ints, others: Ints) -> Floats:
+        """Return the noise in the bands of *others* over that in the bands of *users* at one receiver, ``[n, m]``."""
+        noise_dbm = np.full(self.users, self._band_noise_dbm)
+        return np.asarray(db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
 
     def delay_s(self, users: Ints, time_s: float) -> Floats | None:
         """Return the propagation delay to each user's tower, ``[n]``; ``None`` at the speed of light, as negligible."""

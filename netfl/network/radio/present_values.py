@@ -28,6 +28,7 @@ class PresentValues:
         self._env = env
         self._tower = air.tower
         self._medium = air.medium
+        self._band = air.band
         self._queue = queue
         self._ids = queue.ids
         self.connection = air.medium.connection
@@ -45,6 +46,8 @@ class PresentValues:
 
         *share* is that of `netfl.network.radio.cell.Cell.attempt`; by default each sends in the whole band.
         """
+        if share is not None:
+            share = self._band.radio_shares(self._ids[users], share)
         modes = self.chosen_modes(self._ids[users], self._env.now, share)
         airtimes_s = self.frame_airtimes_s(users, modes, self._env.now, share)
         if isinstance(airtimes_s, float):
@@ -63,7 +66,10 @@ class PresentValues:
         return self._queue.lengths(self._env.now)
 
     def chosen_modes(self, ids: Ints, start_s: float, share: float | Floats | None) -> Ints:
-        """Return the mode that each sender chooses for a frame from *start_s* on, ``[n]``."""
+        """Return the mode that each sender chooses for a frame from *start_s* on, ``[n]``.
+
+        *share* is the fraction of the bandwidth of its radio that each has.
+        """
         if share is None:
             return self._medium.choose(ids, self._tower, start_s)
         return self._medium.choose(ids, self._tower, start_s, share=share)
@@ -73,7 +79,7 @@ class PresentValues:
     ) -> float | Floats:
         """Return the airtime of the next frame of each of *users* from *start_s* on, one for all or ``[n]``.
 
-        In a share of the band, a sender has that share of the rate of its mode.
+        In a fraction *share* of the bandwidth of its radio, a sender has that fraction of the rate of its mode.
         """
         ids = self._ids[users]
         if self._medium.follows_snr:

@@ -207,7 +207,8 @@ class Radio(Spec):
     ``towers`` are the radios of towers.
 
     Users of different bandwidths that send on one channel have the same centre.  Of a signal in a band B_j, the part
-    min(1, B_i / B_j) of its power falls into the band B_i of another, and interferes there.
+    min(1, B_i / B_j) of its power falls into the band B_i of another, and interferes there.  With the MAC ``fdma`` they
+    divide the band of a cell instead, and have places of their own in it.
     """
 
     power: Annotated[_Powers | DrawnPower | DecibelMilliwatts, ByForm()]

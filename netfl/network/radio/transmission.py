@@ -11,6 +11,7 @@ import numpy as np
 from netfl.network.layout import NodeId
 from netfl.network.link_log import LinkUse
 from netfl.network.periods import SLACK, STEPS
+from netfl.network.radio.spectrum import Spectrum
 from netfl.types import Floats, Ints
 
 
@@ -64,12 +65,13 @@ class Transmission:
         interrupted: whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
         begin_s: time at which the senders begin, a propagation delay before *start_s*.
         airtime_s: time for which they send.
-        share: fraction of the band that each sender has to itself, one for all or one for each, ``[n]``; ``None`` for
-            the whole band, which all share.
+        share: fraction of the bandwidth of its radio that each sender has to itself, one for all or one for each,
+            ``[n]``; ``None`` for all of it, which all share.
         power_offset_db: power of each sender above that of its radio, ``[n]``; ``None`` if no user has another power.
         outside: power of the interference from outside of the network in each share, over the noise in the whole band,
             ``[n]``; ``None`` for no such interference.
         link_uses: record of each sender's link; empty where nothing asks for it.
+        spectrum: places of the shares in the band, where cells share the air; ``None`` if nobody interferes with them.
         interferers: other transmissions that overlap with it.
     """
 
@@ -89,6 +91,7 @@ class Transmission:
     power_offset_db: Floats | None = None
     outside: Floats | None = None
     link_uses: Sequence[LinkUse | None] = ()
+    spectrum: Spectrum | None = None
     interferers: list[Transmission] = field(default_factory=list)
 
     @property
@@ -119,17 +122,22 @@ def touch_tolerance_s(transmission: Transmission) -> float:
 
 
 class SharedChannel:
-    """The air in which transmissions interfere: that of one cell, or of all cells that share their channels."""
+    """The air in which transmissions interfere: that of one cell, or of all cells that share their channels.
 
-    def __init__(self) -> None:
+    Args:
+        is_shared: whether it is that of several cells.
+    """
+
+    def __init__(self, *, is_shared: bool = False) -> None:
+        self.is_shared = is_shared
         self._on_air: dict[int, list[Transmission]] = {}
 
     def enter(self, transmission: Transmission) -> None:
         """Begin a transmission, which interferes with all that overlap with it on the same channel.
 
-        One whose senders have shares of the band interferes with none.
+        One whose senders have shares of the band interferes with those of other cells that overlap with it in the band.
         """
-        if transmission.share is not None:
+        if transmission.share is not None and transmission.spectrum is None:
             return
         others = self._on_air.get(transmission.channel)
         if others is None:
@@ -139,13 +147,23 @@ class SharedChannel:
             slack_s = touch_tolerance_s(transmission)
             begins_s = transmission.start_s + slack_s
             for other in others:
-                if other.end_s > begins_s and transmission.end_s > other.start_s + slack_s:
+                meets = other.end_s > begins_s and transmission.end_s > other.start_s + slack_s
+                if meets and _overlap_in_band(transmission, other):
                     other.interferers.append(transmission)
                     transmission.interferers.append(other)
         others.append(transmission)
 
     def leave(self, transmission: Transmission) -> None:
         """End a transmission."""
-        if transmission.share is not None:
+        if transmission.share is not None and transmission.spectrum is None:
             return
         self._on_air[transmission.channel].remove(transmission)
+
+
+def _overlap_in_band(first: Transmission, second: Transmission) -> bool:
+    """Return whether two transmissions of one channel have any part of the band in common."""
+    if first.spectrum is None or second.spectrum is None:  # the whole band
+        return True
+    if first.tower == second.tower:  # shares of one cell
+        return False
+    return bool(first.spectrum.overlap(second.spectrum).any())

@@ -19,8 +19,10 @@ from netfl.network.layout import NodeId
 from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
+from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.medium import Medium
+from netfl.network.radio.spectrum import Spectrum
 from netfl.network.radio.transmission import Frames, SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
@@ -33,11 +35,13 @@ class AirInterface:
 
     Args:
         channel: air in which transmissions interfere; cells that share their channels share it.
+        band: band of the cell, which users divide if the MAC gives them shares.
     """
 
     tower: NodeId
     medium: Medium
     channel: SharedChannel
+    band: CellBand = RADIO_BAND
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +56,9 @@ class SenderGroup:
         mode: mode of the reception in which they send.
         delay_s: propagation delay of their signals.
         airtime_s: time for which each of them sends.
-        share: fraction of the band that each has to itself, one for all or ``[n]``; ``None`` for the whole band.
+        share: fraction of the bandwidth of its radio that each has to itself, one for all or ``[n]``; ``None`` for all
+            of it, which all share.
+        spectrum: places of their shares in the band, where cells share the air.
     """
 
     users: Users
@@ -63,6 +69,7 @@ class SenderGroup:
     delay_s: float
     airtime_s: float
     share: float | Floats | None = None
+    spectrum: Spectrum | None = None
 
 
 def group_senders(
@@ -74,6 +81,7 @@ def group_senders(
     delay_s: Floats | None,
     airtime_s: ArrayLike,
     share: float | Floats | None = None,
+    spectrum: Spectrum | None = None,
 ) -> Iterable[SenderGroup]:
     """Return the groups of senders that are alike; the group whose frames end first is the first.
 
@@ -81,8 +89,10 @@ def group_senders(
     that differ in their shares alone are one group.
     """
     if delay_s is None and isinstance(airtime_s, float) and isinstance(channel, int) and isinstance(mode, int):
-        return (SenderGroup(users, ids, places, channel, mode, 0.0, airtime_s, share),)
-    return _unequal_groups(users, ids, places, channel, mode, 0.0 if delay_s is None else delay_s, airtime_s, share)
+        return (SenderGroup(users, ids, places, channel, mode, 0.0, airtime_s, share, spectrum),)
+    if delay_s is None:
+        return _unequal_groups(users, ids, places, channel, mode, 0.0, airtime_s, share, spectrum)
+    return _unequal_groups(users, ids, places, channel, mode, delay_s, airtime_s, share, spectrum)
 
 
 def _unequal_groups(
@@ -94,6 +104,7 @@ def _unequal_groups(
     delay_s: ArrayLike,
     airtime_s: ArrayLike,
     share: float | Floats | None,
+    spectrum: Spectrum | None,
 ) -> Iterator[SenderGroup]:
     columns = (channel, mode, delay_s, airtime_s)
     rows = np.column_stack([np.broadcast_to(np.asarray(column, float), len(users)) for column in columns])
@@ -105,6 +116,9 @@ def _unequal_groups(
         group_share = share
         if isinstance(share, np.ndarray):
             group_share = share[members]
+        group_spectrum = spectrum
+        if spectrum is not None:
+            group_spectrum = spectrum.select(members.tolist())
         yield SenderGroup(
             users[members],
             ids[members],
@@ -114,6 +128,7 @@ def _unequal_groups(
             group_delay_s,
             group_airtime_s,
             group_share,
+            group_spectrum,
         )
 
 
@@ -218,6 +233,7 @@ class TransmitPath:
             medium.power_offset_db(group.ids),
             medium.outside_of(group.ids),
             link_uses,
+            group.spectrum,
         )
         if not self.transmissions:
             self._busy_since_s = start_s

@@ -16,7 +16,8 @@ from netfl.units import db_to_linear
 
 
 def _divides_band(case: TheoryCase) -> bool:
-    return isinstance(case.network.mac, Fdma)
+    mac = case.network.mac
+    return isinstance(mac, Fdma) and mac.band is None
 
 
 def _sends_at_capacity(case: TheoryCase) -> bool:
@@ -43,7 +44,7 @@ class DividedBand(Theory):
     """
 
     conditions = (
-        Condition("mac", "fdma", _divides_band),
+        Condition("mac", "fdma without band", _divides_band),
         Condition("reception", "shannon without rate", _sends_at_capacity),
         SATURATED,
         LEAVES_AT_TOWER,

@@ -156,13 +156,31 @@ def test_only_selected_users_share_the_band():
         assert ends_s(round_) == pytest.approx(part.train_s + upload_s, rel=1e-4)
 
 
-def test_new_shares_wait_for_frames_of_former_shares():
-    """User 2 is still on the air when the second round opens: its half and the two new ones exceed the band."""
-    parts = PARTS | {"allocation": "equal", "round": {"kind": "first", "m": 1}, "energy": None}
+class Recording(Allocation):
+    """Equal shares; it keeps the requests that it gets."""
+
+    observes: ClassVar = ("snr_db",)
+    requests: ClassVar[list[AllocationRequest]] = []
+
+    def allocate(self, request):
+        self.requests.append(request)
+        return Decision(np.full(request.users, 1 / request.users), np.ones(request.users), np.ones(request.users))
+
+    def laws(self):
+        return (Law.none("draws nothing"),)
+
+
+def play_turns(turns, **overrides):
+    """Run a round for each of *turns*, the selected users.
+
+    Return the requests, the rounds and, for each frame, its start, its end, its user and its share.  Users train for a
+    microsecond, and a round closes with its first delivery.
+    """
+    parts = PARTS | {"allocation": f"{__name__}:Recording", "round": {"kind": "first", "m": 1}, "energy": None}
     parts["compute"] = {"speed": 1e6, "samples": 1}
-    turns = [[0, 2], [0, 1], [1]]
     selection = {"kind": "support.small_network:Listed", "turns": turns}
-    _, log = play(3, 3, **parts, selection=selection)
+    Recording.requests.clear()
+    rounds, log = play(3, len(turns), **(parts | overrides), selection=selection)
     frames = []
     for part in log.attempts:
         share = 10 ** ((10 * np.log10(request().snr[part["user"]]) - part["snr_db"]) / 10)
@@ -171,11 +189,66 @@ def test_new_shares_wait_for_frames_of_former_shares():
     for start_s, *_ in frames:
         on_air = [share for begin_s, end_s, _, share in frames if begin_s <= start_s < end_s - 1e-9]
         assert sum(on_air) <= 1 + 1e-6
-    ends_s = {user: end_s for start_s, end_s, user, _ in frames if start_s < 0.1}
-    assert ends_s.keys() == {0, 2}
-    second_s = min(start_s for start_s, _, user, _ in frames if user == 1)
-    assert second_s == pytest.approx(ends_s[2], abs=1e-5)
-    assert ends_s[2] > ends_s[0] + 0.1
+    return [*Recording.requests], rounds, frames
+
+
+def test_an_allocation_divides_what_a_late_frame_leaves_free():
+    """User 2 is still on the air in half of the band when the second round opens, which divides the other half."""
+    requests, rounds, frames = play_turns([[0, 2], [0, 1], [1]])
+    late_s = next(end_s for start_s, end_s, user, _ in frames if user == 2)
+    opened_s = rounds[1].opened_s
+    assert late_s > opened_s + 0.1
+
+    # half of the band has half of the noise
+    assert [each.bandwidth_hz for each in requests[:2]] == pytest.approx([BANDWIDTH_HZ, BANDWIDTH_HZ / 2])
+    assert requests[1].snr == pytest.approx(2 * request().snr[:2])
+
+    # both of its users begin at once, in a quarter of the band each
+    begun = [(user, share) for start_s, _, user, share in frames if opened_s <= start_s < opened_s + 1e-3]
+    assert sorted(begun) == [(0, pytest.approx(0.25)), (1, pytest.approx(0.25))]
+    upload_s = BITS / (BANDWIDTH_HZ / 4 * np.log2(1 + 4 * request().snr[0]))
+    assert ends_s(rounds[1])[0] == pytest.approx(upload_s, rel=1e-4)
+
+
+def test_a_late_frame_of_a_selected_user_leaves_its_own_share():
+    """User 2 needs a share of the second round when its frame has ended, so that its half is not taken."""
+    requests, rounds, frames = play_turns([[0, 2], [0, 2]])
+    assert [each.bandwidth_hz for each in requests] == [BANDWIDTH_HZ] * 2
+    begun = [(user, share) for start_s, _, user, share in frames if abs(start_s - rounds[1].opened_s) < 1e-3]
+    assert begun == [(0, pytest.approx(0.5))]
+
+
+def test_the_others_fit_beside_a_late_frame_of_a_selected_user():
+    """User 2 has half of the band when the second round opens with all three, who then have a quarter each."""
+    requests, rounds, frames = play_turns([[0, 2], [0, 1, 2], [1]])
+    assert requests[1].bandwidth_hz == pytest.approx(BANDWIDTH_HZ * 3 / 4)
+    opened_s = rounds[1].opened_s
+    begun = [(user, share) for start_s, _, user, share in frames if opened_s <= start_s < opened_s + 1e-3]
+    assert sorted(begun) == [(0, pytest.approx(0.25)), (1, pytest.approx(0.25))]
+
+
+def test_new_shares_wait_where_late_frames_leave_nothing():
+    """Users 1 and 2 have the whole band when the second round opens by the deadline of the first."""
+    rule = {"kind": "first", "m": 1, "deadline": 0.2}
+    requests, rounds, frames = play_turns([[1, 2], [0], [0], [0], [0], [0], [0]], round=rule)
+    assert rounds[0].closed_s == pytest.approx(0.2)
+    assert requests[1].bandwidth_hz == BANDWIDTH_HZ
+    late_s = [end_s for _, end_s, user, _ in frames if user in {1, 2}]
+    first_s = min(start_s for start_s, _, user, _ in frames if user == 0)
+    assert first_s >= min(late_s) > 0.2
+
+
+class HalfMegahertz(Recording):
+    """500 kHz for each user, whatever is free."""
+
+    def allocate(self, request):
+        users = request.users
+        return Decision(np.full(users, 5e5 / request.bandwidth_hz), np.ones(users), np.ones(users))
+
+
+def test_shares_above_the_free_band_are_an_error():
+    with pytest.raises(ScenarioError, match="add up to 2, more than the band that is free"):
+        play_turns([[0, 2], [0, 1]], allocation=f"{__name__}:HalfMegahertz")
 
 
 def scenario(**overrides):

@@ -264,8 +264,6 @@ BAD = {
     "need among users": (
         {"mac": {"kind": "fdma", "division": "need", "among": "users"}}, "access.mac", "no meaning", "leave among out"),
     "given among backlog": ({"mac": given(0.1, 0.1, 0.1) | {"among": "backlog"}}, "access.mac", "no meaning", "leave"),
-    "shared air": (
-        TWO_CELLS | {"shared_air": True, "interference": "sinr"}, "access.shared_air", "not modelled", "leave it out"),
     "no bandwidth for a rate": (
         {"radio": None, "channel": None, "reception": "shannon"}, "access.radio", "missing", "give radio"),
     "slots without an airtime": (
@@ -302,7 +300,7 @@ def test_bounds_of_shares_are_those_of_each_division():
         users, towers, tower_of = 3, ("a", "b"), np.array([0, 0, 1])
 
     def bounds(**keys):
-        shares = Fdma(**keys).share_bounds(TwoCells)
+        shares = Fdma(**keys).share_bounds(TwoCells, np.ones(3))
         return shares.smallest.tolist(), shares.largest.tolist()
 
     assert bounds() == ([0.5, 0.5, 1.0], [0.5, 0.5, 1.0])
