@@ -127,15 +127,15 @@ def test_added_replicas_record_versions(single, tmp_path):
     ("record", "message"),
     [
         ({"version": True}, "record.version: unknown key; did you mean 'versions'?"),
-        ({"events": ["delivred"]}, "record.events.0: unknown value ('delivred'); did you mean 'delivered'?"),
-        ({"events": "al"}, "record.events: unknown value ('al'); did you mean 'all'?"),
-        (["delivred"], "record.0: unknown value ('delivred'); did you mean 'delivered'?"),
+        ({"events": ["delivred"]}, "record.events.0: unknown value ('delivred'); did you mean 'delivered'? (known: "),
+        ({"events": "al"}, "record.events: unknown value ('al'); did you mean 'all'? (known: "),
+        (["delivred"], "record.0: unknown value ('delivred'); did you mean 'delivered'? (known: "),
     ],
 )
 def test_invalid_record_is_an_error(record, message):
     with pytest.raises(ScenarioError) as raised:
         a_scenario(record=record)
-    assert str(raised.value).endswith(message)
+    assert message in str(raised.value)
 
 
 def test_versions_without_learners_are_an_error():

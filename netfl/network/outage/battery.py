@@ -299,7 +299,7 @@ class _Knots:
 
     @property
     def is_computing(self) -> Bools:
-        """Whether a training takes power in the segment after each knot."""
+        """True where a training takes power in the segment after each knot."""
         return self.computing_w > 0.0
 
     def select(self, rows: Ints | Bools) -> _Knots:
