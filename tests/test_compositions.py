@@ -76,7 +76,11 @@ def check(row, replica=0):
     except ModelError as error:
         is_cut_off = "permanently cut off" in str(error) and row.data["access"].get("outages")
         access = row.scenario.access
-        has_deadline = access.round.deadline_s is not None and not access.selection.sets_deadline  # that may be minutes
+        has_deadline = (
+            access.round is not None
+            and access.round.deadline_s is not None
+            and not access.selection.sets_deadline  # which may be minutes
+        )
         may_be_endless = row.scenario.duration is None and not has_deadline
         repeats_short_frames = row.levels.get("exempt") == "airtime"  # at once, while they collide with a long one
         may_be_long = (

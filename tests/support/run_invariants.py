@@ -167,7 +167,8 @@ def check_event_times(events, rounds):
     A station may decide on a sending of the next window.
     """
     called_s = np.append(0.0, rounds["closed_s"].to_numpy()[:-1])
-    index, time_s = events["round"].to_numpy() - 1, events["time_s"].to_numpy()
+    index = events["round"].to_numpy(np.int64) - 1  # a table without events has no types
+    time_s = events["time_s"].to_numpy(np.float64)
     slack_s = SLACK * time_s
     is_ahead = (events["kind"] == "sent").to_numpy() & (events["traffic"] != "").to_numpy()
     wrong = (time_s < called_s[index] - slack_s) | (
