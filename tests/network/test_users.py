@@ -251,6 +251,27 @@ class TestTrainingUnderWay:
         assert detail == "battery"
         assert 3.0 < lost_s < 6.0
 
+    @pytest.mark.parametrize(
+        ("downlink", "lost_s"),
+        [
+            (None, 4.0),  # 10 J less 4 J and 3 s of training are 3 J when the second version has arrived
+            ({"mode": "multicast"}, 3.0),  # less 4 J and 2 s they are 4 J when it begins to arrive
+        ],
+    )
+    def test_version_empties_battery_of_user_in_training(self, downlink, lost_s):
+        """A version of 1 s costs 4 J, and training 1 W for 8 s; a new version comes every 3 s."""
+        battery = {"kind": "battery", "capacity": 10.0}
+        overrides = {
+            "compute": {"speed": 1.0, "samples": 8},
+            "energy": {"per_sample": 1.0, "receive": 4.0},
+            "on_new_version": "finish",
+            "downlink": downlink,
+            "broadcast_rate": 1000.0 if downlink is None else None,
+        }
+        _, log = play(1, 2, outages=[battery], round={"kind": "first", "m": 1, "deadline": 3.0}, **overrides)
+        assert events(log, "lost")[0] == ("lost", about(lost_s), 0, 0.0, "battery")
+        assert log.spendings["energy_J"] == pytest.approx([10.0])
+
 
 class TestMeter:
     def test_meter_counts_what_battery_paid(self, batteries):
