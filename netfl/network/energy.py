@@ -95,7 +95,8 @@ class Energy(EnergyCosts):
             costs.per_training
             or costs.per_sample
             or costs.capacitance
-            or costs.has_sending_power
+            or costs.transmit
+            or costs.efficiency
             or costs.receive
             or costs.idle
             for _, costs in self.each()

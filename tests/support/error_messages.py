@@ -12,3 +12,15 @@ def assert_messages(messages, patterns):
     for message, pattern in zip(messages, patterns, strict=True):
         parts = [re.escape(part) for part in pattern.split(" … ")]
         assert re.fullmatch(".*".join([*parts, ""]), message), f"{message!r} does not match {pattern!r}"
+
+
+def assert_one_fault(error, key, problem, remedy):
+    """Check that *error* has one fault, with this key, and with these words in its problem and in what would do.
+
+    A model that is built without its scenario states the key below ``access``.
+    """
+    assert len(error.faults) == 1, str(error)
+    (fault,) = error.faults
+    assert fault.key in {key, key.removeprefix("access.")}
+    assert problem in fault.problem
+    assert remedy in (fault.remedy or "") + fault.problem

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
+from support.error_messages import assert_one_fault
 from support.small_network import SECTION, make, play
 from test_compositions import outcomes
 
@@ -283,11 +284,7 @@ def test_bad_input_is_one_located_error(case):
     changes, key, problem, remedy = BAD[case]
     with pytest.raises(ScenarioError) as caught:
         outcomes(validate(ScenarioDocument(scenario_of(**changes), "band.yaml")))
-    assert len(caught.value.faults) == 1, str(caught.value)
-    fault = caught.value.faults[0]
-    assert fault.key in {key, key.removeprefix("access.")}  # built without its scenario
-    assert problem in fault.problem
-    assert remedy in (fault.remedy or "") + fault.problem
+    assert_one_fault(caught.value, key, problem, remedy)
 
 
 def test_shares_of_two_cells_add_up_in_each():

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
+from support.error_messages import assert_one_fault
 from support.small_network import SECTION, make, play
 from test_compositions import outcomes
 
@@ -273,7 +274,7 @@ def test_least_time_is_bound_by_a_narrow_radio():
 
 
 def test_a_caller_may_give_a_radio_more_than_it_can_use():
-    """It uses its bandwidth, and the rest stays idle."""
+    """A narrow radio uses all of its bandwidth, and the rest of the band stays idle."""
     import netfl
 
     access = copy.deepcopy(SECTION) | {
@@ -356,11 +357,7 @@ def test_bad_input_is_one_located_error(case):
     changes, key, problem, remedy = BAD[case]
     with pytest.raises(ScenarioError) as caught:
         outcomes(validate(ScenarioDocument(scenario_of(**changes), "band.yaml")))
-    assert len(caught.value.faults) == 1, str(caught.value)
-    fault = caught.value.faults[0]
-    assert fault.key in {key, key.removeprefix("access.")}
-    assert problem in fault.problem
-    assert remedy in (fault.remedy or "") + fault.problem
+    assert_one_fault(caught.value, key, problem, remedy)
 
 
 def test_warnings_know_the_largest_width_of_each_radio():

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from support import composition_checks as checks
+from support.error_messages import assert_one_fault
 from support.small_network import SECTION, play
 from test_compositions import composed, outcomes
 
@@ -26,7 +27,7 @@ GRID = 3000
 
 
 class Noted(Interference):
-    """All frames are received; it keeps the signal and the interference of each user's last frame, over its noise."""
+    """All frames are received; the signal and interference of each user's last frame are kept, over its noise."""
 
     notes: ClassVar[dict[int, tuple[float, float]]] = {}
 
@@ -300,8 +301,4 @@ def test_bad_input_is_one_located_error(case):
     changes, key, problem, remedy = BAD[case]
     with pytest.raises(ScenarioError) as caught:
         outcomes(validate(ScenarioDocument(scenario_of(**changes), "air.yaml")))
-    assert len(caught.value.faults) == 1, str(caught.value)
-    fault = caught.value.faults[0]
-    assert fault.key in {key, key.removeprefix("access.")}
-    assert problem in fault.problem
-    assert remedy in (fault.remedy or "")
+    assert_one_fault(caught.value, key, problem, remedy)

@@ -420,7 +420,7 @@ def test_invalid_settings_are_rejected(overrides, problem):
         Battery(**overrides)
 
 
-@pytest.mark.parametrize("energy", [None, {}, {"per_sample": 0}])
+@pytest.mark.parametrize("energy", [None, {}, {"per_sample": 0}, {"transmit": 0}])
 def test_battery_that_nothing_drains_is_refused(energy):
     costs = None if energy is None else Energy(**energy)
     (fault,) = Battery(capacity=10).energy_faults(costs)
