@@ -12,6 +12,7 @@ A campaign that is interrupted or killed continues when it is started again. It 
     python analysis/campaign.py --list             the plan: hours done and left, replicas done and wanted
     python analysis/campaign.py --hours 2.5        run for two and a half hours, with two workers of one thread each
     python analysis/campaign.py --hours 8 --only fig3 fig4 --runs runs/campaign
+    python analysis/campaign.py --hours 1 --together    with a GPU, which trains all replicas of a part in one batch
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -50,18 +51,20 @@ _WAIT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Replica:
-    """One replica of one part: a task of the campaign.
+class Replicas:
+    """Adjacent replicas of one part, most often one: a task of the campaign.
 
     Args:
         experiment: the experiment.
         name: the name of the part.
-        number: the number of the replica.
+        first: the number of the first replica.
+        count: how many they are.
     """
 
     experiment: Experiment
     name: str
-    number: int
+    first: int
+    count: int = 1
 
     @property
     def part(self) -> Part:
@@ -71,7 +74,13 @@ class Replica:
     @property
     def stem(self) -> str:
         """Name of the task in messages and of its files."""
-        return f"{self.experiment.stem(self.name)}.{self.number}"
+        last = f"-{self.first + self.count - 1}" if self.count > 1 else ""
+        return f"{self.experiment.stem(self.name)}.{self.first}{last}"
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the replicas."""
+        return range(self.first, self.first + self.count)
 
     @cached_property
     def key(self) -> str:
@@ -81,11 +90,11 @@ class Replica:
     @property
     def task(self) -> Task:
         """The task of an engine."""
-        return self._make_task(self.part.load(replicas=self.number + 1).to_yaml())
+        return self._make_task(self.part.load(replicas=self.numbers.stop).to_yaml())
 
     def _make_task(self, text: str) -> Task:
         trace = blake2b(f"{self.stem} {json.dumps(self.part.settings)}".encode(), digest_size=6).hexdigest()
-        first, stop = self.number, self.number + 1
+        first, stop = self.numbers.start, self.numbers.stop
         return Task(trace=trace, lanes={}, first=first, stop=stop, levels=[], label=self.stem, text=text, learning=True)
 
 
@@ -106,7 +115,7 @@ class Campaign:
         """Return the stored results of an experiment, by part."""
         return read_results(experiment, self._results)
 
-    def missing(self) -> list[Replica]:
+    def missing(self) -> list[Replicas]:
         """Return the replicas without a result, by turn, and within a turn the cheap ones first."""
         found = []
         for experiment in self.experiments:
@@ -116,17 +125,17 @@ class Campaign:
                 for number in range(part.replicas if part.turn else 0):
                     if experiment.is_done(name, number, result):
                         continue
-                    replica = Replica(experiment, name, number)
+                    replica = Replicas(experiment, name, number)
                     hours = experiment.hours(name, result) * (1 - self.share_done(replica))
                     found.append((part.turn, math.inf if math.isnan(hours) else round(hours, 3), number, replica))
         return [replica for *_, replica in sorted(found, key=lambda entry: entry[:3])]
 
-    def share_done(self, replica: Replica) -> float:
+    def share_done(self, replica: Replicas) -> float:
         """Return the share of the rounds of an unfinished replica that a checkpoint holds."""
         done = max(round_of_run(self.run_folder(replica)), self.kept.round_of(replica.stem))
         return done / replica.part.rounds
 
-    def run_folder(self, replica: Replica) -> Path:
+    def run_folder(self, replica: Replicas) -> Path:
         """Return the run directory of a replica."""
         return task_folder(self.folder, replica.key)
 
@@ -135,6 +144,8 @@ class Campaign:
         engine: Engine,
         should_stop: Callable[[], bool],
         report: Callable[[str], None] = lambda line: None,
+        *,
+        together: bool = False,
     ) -> set[str]:
         """Run missing replicas until all have a result or *should_stop*.
 
@@ -142,6 +153,8 @@ class Campaign:
             engine: runs the tasks.
             should_stop: polled regularly; once it returns true, runs end after their round, with a checkpoint.
             report: receives lines for the terminal.
+            together: run adjacent replicas of a part as one task, which trains them in one batch, for a GPU; the
+                checkpoints of such a task are not packed.
 
         Returns:
             The names of the experiments with new results.
@@ -152,6 +165,8 @@ class Campaign:
                 part.unlink()
             absent = absent_data()
             replicas = [replica for replica in self.missing() if replica.part.data_kind not in absent]
+            if together:
+                replicas = join_adjacent(replicas)
             changed = {replica.experiment.name for replica in replicas if self._adopt(replica, report)}
             replicas = [replica for replica in replicas if not self._has_result(replica)]
             by_key = {replica.key: replica for replica in replicas}
@@ -181,7 +196,7 @@ class Campaign:
             self._keep(replicas, report)
         return changed
 
-    def _adopt(self, replica: Replica, report: Callable[[str], None]) -> bool:
+    def _adopt(self, replica: Replicas, report: Callable[[str], None]) -> bool:
         """Store the result of a run that was finished before a kill, or unpack a checkpoint; return whether stored."""
         folder, waited_s = self.run_folder(replica), 0.0
         while is_locked(folder) and waited_s < _WAIT_S:  # a worker of a killed campaign that ends its round
@@ -201,22 +216,34 @@ class Campaign:
         except NetflError:
             return False
 
-    def _has_result(self, replica: Replica) -> bool:
+    def _has_result(self, replica: Replicas) -> bool:
         stored = self.results_of(replica.experiment).get(replica.name)
-        return replica.experiment.is_done(replica.name, replica.number, stored)
+        return all(replica.experiment.is_done(replica.name, number, stored) for number in replica.numbers)
 
-    def _store(self, replica: Replica) -> None:
+    def _store(self, replica: Replicas) -> None:
         write_results(replica.experiment, {replica.name: [Run(self.run_folder(replica))]}, self._results)
         self.kept.remove(replica.stem)
 
-    def _keep(self, replicas: Sequence[Replica], report: Callable[[str], None]) -> None:
+    def _keep(self, replicas: Sequence[Replicas], report: Callable[[str], None]) -> None:
         """Pack the checkpoints of unfinished runs, those with the most hours first."""
-        unfinished = [replica for replica in replicas if not self._has_result(replica)]
+        unfinished = [replica for replica in replicas if replica.count == 1 and not self._has_result(replica)]
         hours = {replica.stem: self.share_done(replica) * replica.part.core_hours for replica in unfinished}
         started = [replica for replica in unfinished if round_of_run(self.run_folder(replica))]
         for replica in sorted(started, key=lambda each: -hours[each.stem]):
             if not self.kept.keep(replica.stem, self.run_folder(replica)):
                 report(f"{replica.stem}: its checkpoint is too large to be kept; it stays in {self.folder}")
+
+
+def join_adjacent(replicas: Sequence[Replicas]) -> list[Replicas]:
+    """Return *replicas* with those of a part joined whose numbers follow each other, in the order of their parts."""
+    joined: dict[str, list[Replicas]] = {replica.experiment.stem(replica.name): [] for replica in replicas}
+    for replica in sorted(replicas, key=lambda each: each.first):
+        of_part = joined[replica.experiment.stem(replica.name)]
+        if of_part and of_part[-1].numbers.stop == replica.first:
+            of_part[-1] = replace(of_part[-1], count=of_part[-1].count + replica.count)
+        else:
+            of_part.append(replica)
+    return [replica for of_part in joined.values() for replica in of_part]
 
 
 def absent_data() -> frozenset[str]:
@@ -226,7 +253,7 @@ def absent_data() -> frozenset[str]:
 
 def plan_lines(campaign: Campaign) -> Iterator[str]:
     """Yield the plan as lines of text: parts in the order of their next replicas, then those that are done."""
-    missing: dict[tuple[str, str], list[Replica]] = {}
+    missing: dict[tuple[str, str], list[Replicas]] = {}
     for replica in campaign.missing():
         missing.setdefault((replica.experiment.name, replica.name), []).append(replica)
     yield f"{'run':58} {'replicas':>9} {'h done':>8} {'h left':>8} {'turn':>5}"
@@ -242,7 +269,7 @@ def plan_lines(campaign: Campaign) -> Iterator[str]:
             hours = experiment.hours(name, stored.get(name))
             shares = [campaign.share_done(replica) for replica in left]
             done_h = (
-                (stored[name].wall_s / 3600 if name in stored else 0.0) + hours * sum(shares)
+                (stored[name].core_s / 3600 if name in stored else 0.0) + hours * sum(shares)
                 if shares or name in stored
                 else 0.0
             )
@@ -264,6 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=2, help="number of runs at a time, of one thread each")
     parser.add_argument("--runs", type=Path, default=Path("runs/campaign"), help="the folder of the run directories")
     parser.add_argument("--only", nargs="+", metavar="EXPERIMENT", help=f"of {', '.join(paper.EXPERIMENTS)}")
+    parser.add_argument("--together", action="store_true", help="train all replicas of a part in one batch, on a GPU")
     parser.add_argument("--list", action="store_true", help="print the plan")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.only or () if name not in paper.EXPERIMENTS]
@@ -286,6 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             LocalEngine(options.workers),
             lambda: bool(asked) or time.monotonic() > deadline,
             lambda line: print(time.strftime("%H:%M:%S"), line, flush=True),
+            together=options.together,
         )
     except NetflError as error:
         parser.error(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,8 +94,9 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   second learner has no run yet; its hours follow.
 - **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
   A single replica has no spread, so at least 2 are needed.
-- **Hours** are those of one thread of a shared machine with two cores and no GPU, often beside other runs. Hours of
-  missing replicas are those of the existing ones or, without any, estimated from a run of a few rounds.
+- **Hours** are those of one thread of a shared machine with two cores and no GPU, often beside other runs. Those
+  marked *GPU* are of an NVIDIA H100, which trains all replicas of a run together. Hours of missing replicas are those
+  of the existing ones on a CPU or, without any, estimated from a run of a few rounds.
 
 ## Hours
 
@@ -372,7 +373,7 @@ def _runs(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str
         short = "" if part.full else " (shortened)"
         missing = experiment.hours_missing(name, result)
         cells = [name, f"`{part.command}`{extended}", f"{rounds:,}{short}", _replicas(experiment, name, result)]
-        cells.append(_duration(result.wall_s) if result else f"{_missing_hours(missing)} missing")
+        cells.append(_times(result, _duration) if result else f"{_missing_hours(missing)} missing")
         yield f"| {' | '.join(cells)} |"
 
 
@@ -386,12 +387,14 @@ def _replicas(experiment: Experiment, name: str, result: Result | None) -> str:
 def _hours(experiment: Experiment, results: Mapping[str, Result]) -> str:
     """Return the row of an experiment in the table of hours."""
     planned = {name: part for name, part in experiment.parts.items() if part.turn}
-    done = sum(result.wall_s for result in results.values()) / 3600
+    done = sum(result.core_s for result in results.values()) / 3600
+    gpu = sum(result.gpu_s for result in results.values()) / 3600
     missing = {name: experiment.hours_missing(name, results.get(name)) for name in planned}
     replicas = sum(part.replicas - experiment.count_done(name, results.get(name)) for name, part in planned.items())
     needs = dict.fromkeys(planned[name].needs or "time" for name, hours in missing.items() if hours)
     why = f"{replicas} replica{'' if replicas == 1 else 's'}: {_listed([*needs])}" if replicas else "nothing"
-    return f"| {experiment.title} | {done:.1f} | {_missing_hours(sum(missing.values()))} | {why} |"
+    spent = f"{done:.1f}" + (f" + {gpu:.2f} GPU" if gpu else "")
+    return f"| {experiment.title} | {spent} | {_missing_hours(sum(missing.values()))} | {why} |"
 
 
 def _hours_of_runs(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str]:
@@ -400,7 +403,7 @@ def _hours_of_runs(experiment: Experiment, results: Mapping[str, Result]) -> Ite
         result = results.get(name)
         missing = experiment.hours_missing(name, result) if part.turn else 0.0
         if result or missing:
-            done = f"{result.wall_s / 3600:.2f}" if result else "0"
+            done = _times(result, lambda seconds: f"{seconds / 3600:.2f}") if result else "0"
             why = (part.needs or "time") if missing else ""
             cells = [experiment.stem(name), _replicas(experiment, name, result), done, _missing_hours(missing), why]
             yield f"| {' | '.join(cells)} |"
@@ -502,6 +505,12 @@ def _half(found: ConfidenceInterval, digits: int) -> str:
 def _number(value: float, digits: int) -> str:
     """Return a value as text."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _times(result: Result, text: Callable[[float], str]) -> str:
+    """Return the times of a run on CPUs and on GPUs, by *text*."""
+    parts = [text(result.core_s)] if result.core_s or not result.gpu_s else []
+    return " + ".join([*parts, f"{text(result.gpu_s)} GPU"] if result.gpu_s else parts)
 
 
 def _duration(seconds: float) -> str:

@@ -243,9 +243,18 @@ class Result:
         return [line for number in self.replicas for line in self._replica(number)["diverged"]]
 
     @property
-    def wall_s(self) -> float:
-        """Wall time of all replicas in seconds, of one thread each."""
-        return float(sum(self._replica(number)["wall_s"] for number in self.replicas))
+    def core_s(self) -> float:
+        """Wall time in seconds of the replicas that ran on a CPU, of one thread each."""
+        return float(sum(self._replica(number)["wall_s"] for number in self.replicas if not self.gpu(number)))
+
+    @property
+    def gpu_s(self) -> float:
+        """Wall time in seconds of the replicas that ran on a GPU; replicas of one run share its time."""
+        return float(sum(self._replica(number)["wall_s"] for number in self.replicas if self.gpu(number)))
+
+    def gpu(self, replica: int) -> str:
+        """Return the name of the GPU on which a replica ran; empty for a CPU."""
+        return str(self._replica(replica).get("gpu", ""))
 
     def by_replica(self, learner: str, metric: str, *, last: bool = False) -> dict[int, float]:
         """Return a metric of the replicas that have it: the mean over the last rounds, or the *last* evaluation."""
@@ -423,9 +432,10 @@ class Experiment:
 
     def hours(self, part: str, result: Result | None) -> float:
         """Return the core-hours of a replica: those of the stored ones in the mean, or the estimate of the part."""
-        if result is None or not result.replicas:
+        on_cpu = [number for number in result.replicas if not result.gpu(number)] if result else []
+        if result is None or not on_cpu:
             return self.parts[part].core_hours
-        return result.wall_s / len(result.replicas) / 3600
+        return result.core_s / len(on_cpu) / 3600
 
     def stem(self, part: str) -> str:
         """Return the file name of a part without its suffix."""

@@ -44,6 +44,7 @@ def extract_result(experiment: Experiment, part: str, run: Run) -> dict[str, Any
     first = manifest.get("first", 0)
     pace = timings["rounds_per_s"] or manifest["rounds_done"] / max(timings["total_s"], 1e-3)
     timed = _timed_replicas(manifest)
+    gpu = manifest["machine"].get("gpu")
     words = [(lane["replica"], text) for lane, text in zip(manifest["diverged"], run.diverged, strict=True)]
     replicas = {}
     for replica in range(first, manifest["replicas"]):
@@ -51,6 +52,7 @@ def extract_result(experiment: Experiment, part: str, run: Run) -> dict[str, Any
         replicas[str(replica)] = {
             "wall_s": round(manifest["rounds_done"] / pace / timed, 1),
             "cores": manifest["machine"]["cores"],
+            **({"gpu": gpu} if gpu else {}),
             "versions": {name: manifest["versions"][name] for name in ("netfl", "torch")},
             "diverged": [text for lane, text in words if lane == replica],
             "metrics": _nested({key: _final_values(table, manifest["rounds"]) for key, table in rows.items()}),

@@ -13,7 +13,7 @@ from dataclasses import replace
 import campaign as campaigns
 import paper
 import pytest
-from campaign import Campaign
+from campaign import Campaign, join_adjacent
 from kept_checkpoints import KeptCheckpoints, round_of_run
 from reproduction import TURNS, Result
 from run_results import merge_results, write_results
@@ -46,7 +46,7 @@ def stems(replicas):
 
 def run_part_of(replica, folder, observer):
     """Run a replica in its folder until the observer stops it."""
-    setup = prepare_run(replica.task.scenario, replicas=range(replica.number, replica.number + 1))
+    setup = prepare_run(replica.task.scenario, replicas=replica.numbers)
     with open_learner(setup, "cpu", learning=True) as learner:
         folder.mkdir(parents=True, exist_ok=True)
         return perform_run(setup, learner, folder, observer)
@@ -75,6 +75,37 @@ def test_replica_of_a_campaign_equals_that_of_a_whole_run(campaign, toy, tmp_pat
     for learner in ("A", "B"):
         assert stored.values(learner, "accuracy") == pytest.approx(expected["main"].values(learner, "accuracy")[:2])
     assert {*stems(campaign.missing())} == {"toy.main.2", *(f"toy.other.{number}" for number in range(3))}
+
+
+def test_replicas_that_run_together_equal_those_of_single_runs(campaign, toy, tmp_path):
+    campaign.run(Here(), lambda: False)
+    single = campaign.results_of(toy)["main"]
+    batched = Campaign([toy], tmp_path / "batched", tmp_path / "other")
+    batched.run(Here(most=1), lambda: False)  # the first replica alone, so that two remain
+    engine = Here()
+    batched.run(engine, lambda: False, together=True)
+    assert [task.label for task in engine.done] == ["toy.main.1-2", "toy.other.0-2"]
+    together = batched.results_of(toy)["main"]
+    assert together.replicas == single.replicas == [0, 1, 2]
+    for learner in ("A", "B"):
+        assert together.values(learner, "accuracy") == pytest.approx(single.values(learner, "accuracy"))
+    assert batched.missing() == []
+
+
+def test_only_replicas_with_adjacent_numbers_run_together(campaign):
+    replicas = [replica for replica in campaign.missing() if (replica.name, replica.first) != ("main", 1)]
+    assert stems(join_adjacent(replicas)) == ["toy.main.0", "toy.main.2", "toy.other.0-2"]
+
+
+def test_hours_of_a_gpu_do_not_count_as_those_of_cores(campaign, toy):
+    campaign.run(Here(most=3), lambda: False)
+    result = campaign.results_of(toy)["main"]
+    for number, replica in result.content["replicas"].items():
+        replica.update({"wall_s": 3600.0} | ({} if number == "0" else {"gpu": "a GPU"}))
+    assert (result.core_s, result.gpu_s) == (3600.0, 7200.0)
+    assert toy.hours("main", result) == 1.0
+    del result.content["replicas"]["0"]
+    assert toy.hours("main", result) == toy.parts["main"].core_hours
 
 
 def test_stored_replicas_do_not_run_again(campaign, tmp_path):

@@ -31,7 +31,7 @@ from netfl.learning.model import Model
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.step_graphs import open_graphs
-from netfl.learning.tensors import device_of, gpu_arithmetic, read_together, runs_on_gpu, tensor, upload
+from netfl.learning.tensors import device_of, gpu_arithmetic, gpu_name, read_together, runs_on_gpu, tensor, upload
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.update_coding import UpdateCoder, VersionCoder
 from netfl.learning.user_data import ReplicaData, UserDatasets
@@ -280,6 +280,11 @@ class BatchedLearner:
         is_exact = self._task.products == "tf32" and self._data.x.device.type != "cuda"
         products = "products are computed in float32, because only GPUs have TF32" if is_exact else ""
         return "; ".join(filter(None, (self._architecture.training_method, products, self._threads.reason)))
+
+    @property
+    def gpu(self) -> str:
+        """The name of the GPU that trains; empty on a CPU."""
+        return gpu_name(self._data.x.device)
 
     @torch.inference_mode()
     def _train_briefly(self) -> None:

@@ -69,11 +69,12 @@ class ParallelLearner:
     @property
     def training_method(self) -> str:
         """The `BatchedLearner.training_method`, which all running workers have in common."""
-        if not self._workers:
-            return ""
-        self._receive_reports(0)
-        self._workers[0].send(("training_method",))
-        return str(self._workers[0].receive())
+        return self._ask_first("training_method")
+
+    @property
+    def gpu(self) -> str:
+        """The name of the GPU of the first running worker; empty on a CPU."""
+        return self._ask_first("gpu")
 
     def start(self) -> LearnerReport:
         """Evaluate version 0."""
@@ -125,6 +126,14 @@ class ParallelLearner:
     def predict(self, lane: int, x: NDArray[np.float32]) -> Ints:
         """Return the labels that the current model of *lane* predicts for the examples *x*."""
         return np.asarray(self._call_one(lane, "predict", x))
+
+    def _ask_first(self, attribute: str) -> str:
+        """Return a text of the first running worker; an empty one if none runs."""
+        if not self._workers:
+            return ""
+        self._receive_reports(0)
+        self._workers[0].send((attribute,))
+        return str(self._workers[0].receive())
 
     def _call_one(self, lane: int, name: str, *arguments: Any) -> Any:
         """Call a method of the worker of *lane*, once all pending rounds are received."""

@@ -100,6 +100,11 @@ def gpu_arithmetic(device: torch.device, has_tf32_products: bool) -> Iterator[No
             setattr(backend, name, value)
 
 
+def gpu_name(device: torch.device) -> str:
+    """Return the name of a GPU; an empty text for another device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+
+
 def free_gpu_memory(device: torch.device) -> int:
     """Return the free memory of a GPU in bytes; 0 for another device, of which it is not known."""
     return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0

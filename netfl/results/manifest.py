@@ -41,6 +41,7 @@ class Manifest(RunObserver):
         first: the first replica of the run; those before it exist already.
         warnings: the warnings about the scenario.
         training: a sentence about how models are trained; empty for the usual way.
+        gpu: the name of the GPU that trains; empty on a CPU.
         facts: further facts, by key.
         before_s: time of the passes of tuning before the run, which is part of its time.
     """
@@ -54,6 +55,7 @@ class Manifest(RunObserver):
         first: int = 0,
         warnings: Sequence[str] = (),
         training: str = "",
+        gpu: str = "",
         facts: Mapping[str, Any] | None = None,
         before_s: float = 0.0,
     ) -> None:
@@ -66,6 +68,7 @@ class Manifest(RunObserver):
         with suppress(MachineError):  # a manifest that is damaged
             before = Run(folder).manifest
         warn_of_versions(folder, before)
+        machine = {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
         had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
         earlier = [each for place, each in enumerate(had) if each != versions() and each not in had[:place]]
         billing = None
@@ -92,7 +95,7 @@ class Manifest(RunObserver):
             **({"codecs": codecs} if codecs else {}),
             "versions": versions(),
             **({"versions_before": earlier} if earlier else {}),
-            "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+            "machine": {**machine, **({"gpu": gpu} if gpu else {})},
             **(facts or {}),
         }
 

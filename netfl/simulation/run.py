@@ -239,8 +239,9 @@ def perform_run(
     if tuned is None:
         tuned = TunedRun(scenario, scenario)
     session, snapshots = open_session(setup, learner, folder, command)
-    training = ""
+    training = gpu = ""
     if learner is not None:
+        gpu = learner.gpu
         training = _describe_training(learner, folder, session.checkpoint_round)
     manifest = Manifest(
         folder,
@@ -249,6 +250,7 @@ def perform_run(
         first=setup.replicas.start,
         warnings=[*warnings(scenario)],
         training=training,
+        gpu=gpu,
         facts=_learning_facts(scenario, tuned) if learner is not None else None,
         before_s=tuned.seconds,
     )

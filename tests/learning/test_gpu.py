@@ -513,7 +513,9 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 def test_a_real_gpu_computes_the_versions_of_the_cpu(name):
     options = {"specs": LEARNERS[name], "replicas": (0, 1), "evaluate": NEVER, "rounds": 10**9}
     expected, _ = run_rounds(learner(**options), (0, 1))
-    found, _ = run_rounds(learner(**options, device="cuda"), (0, 1))
+    on_gpu = learner(**options, device="cuda")
+    found, _ = run_rounds(on_gpu, (0, 1))
+    assert on_gpu.gpu == torch.cuda.get_device_name(0)
     assert found == pytest.approx(expected, rel=0, abs=1e-10)
 
 

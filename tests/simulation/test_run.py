@@ -66,7 +66,7 @@ class Tiny:
         self._x, self._at = state["x"].numpy().copy(), state["at"]
 
     diverged = ()
-    training_method = ""
+    training_method = gpu = ""
 
     def predict(self, lane, x):
         return np.full(len(x), lane)
