@@ -11,8 +11,9 @@ import drawing
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Row
+from reproduction import Experiment, Order, Part, Result, Row
 from script import run_script
+from step_control import remaining_gain
 
 from netfl.results.run_reader import Run
 from netfl.results.statistics import is_final
@@ -55,17 +56,24 @@ def orders_of_steps(parts: Iterable[str], label: str, above: str) -> list[Order]
     ]  # fmt: skip
 
 
+def remains(results: Mapping[str, Result], parts: Iterable[str], label: str, above: str, plain: str) -> str:
+    """Return what remains of the gain of a learner over FedAvg at the best of its steps, of which *plain* has one."""
+    equal = [Order("", (part,), "rare_accuracy", above, plain) for part in parts]
+    return remaining_gain(results, [*equal, *orders_of_steps(parts, label, above)], label)
+
+
+RARE = "rare classes"
 PLAIN, MILD, STRONG = "α = 1, γ = 0", "α = 0.3, γ = 0.3", "α = 0.1, γ = 0.1"
 RIVALS = ("FedAvg", "CVaR", "FedAU", "CVaR + FedAU", "q-FedAvg", "MIFA")
 ALPHAS = ("1", "0.5", "0.3", "0.2", "0.1", "0.05")
 RATES = ("0.002", "0.005", "0.01", "0.02", "0.05", "0.1")
 FULL = Part("beyond/rivals", ("full",))
 MAP = {rate: Part("beyond/alpha_rho", ("full", f"rho_{rate.replace('.', '_')}")) for rate in RATES}
+TUNED = "[Findings](findings.md) tune all learners in accesses like these."
 EQUAL_STEPS = (
     "The learners have equal step sizes, so that a user above t moves the model up to (1 - γ)/α + γ times as far as "
     "with FedAvg: 2.6 times with α = γ = 0.3, and 9.1 times with α = γ = 0.1. The runs *steps* train FedAvg with 2, 5 "
-    "and 10 times the step size. Where they have not run, it is open how much of a gain is a larger step. "
-    "[Findings](findings.md) tune all learners in accesses like these."
+    "and 10 times the step size. "
 )
 
 
@@ -129,7 +137,7 @@ EXPERIMENTS = (
             for part in ACCESS
             for learner in (PLAIN, MILD, STRONG)
         ]
-        + rows_of_steps(ACCESS, "rare classes"),
+        + rows_of_steps(ACCESS, RARE),
         orders=[
             Order(
                 f"{part}: rare classes higher with {learner} than with {PLAIN}",
@@ -141,8 +149,8 @@ EXPERIMENTS = (
             for part in ACCESS
             for learner in (MILD, STRONG)
         ]
-        + orders_of_steps(ACCESS, "rare classes", STRONG),
-        remarks=lambda results: EQUAL_STEPS,
+        + orders_of_steps(ACCESS, RARE, STRONG),
+        remarks=lambda results: f"{EQUAL_STEPS}{remains(results, ACCESS, RARE, STRONG, PLAIN)} {TUNED}",
         draw=draw_access,
         shown=(*ACCESS,),
         size=lambda runs: (1.2 + 2.6 * len(runs), 3.2),
@@ -157,7 +165,7 @@ EXPERIMENTS = (
             "delivered in each round. Users with many examples of classes 8 and 9 have the lowest participation."
         ),
         parts={"full": FULL, **with_steps({"full": FULL}, 0.03)},
-        rows=[*rivals(), *rows_of_steps(["full"], "rare classes")],
+        rows=[*rivals(), *rows_of_steps(["full"], RARE)],
         orders=[
             Order(f"rare classes higher with {learner} than with FedAvg", ("full",), "rare_accuracy", learner, "FedAvg")
             for learner in RIVALS[1:]
@@ -172,13 +180,14 @@ EXPERIMENTS = (
             )
             for other in ("CVaR", "FedAU")
         ]
-        + orders_of_steps(["full"], "rare classes", "CVaR")
-        + orders_of_steps(["full"], "rare classes", "MIFA"),
+        + orders_of_steps(["full"], RARE, "CVaR")
+        + orders_of_steps(["full"], RARE, "MIFA"),
         remarks=lambda results: (
             "MIFA has the best mean in all four metrics. It stores the last update of every user, which takes the "
             "memory of one model for each user. FedAU raises the accuracy on rare classes. CVaR with FedAU is not "
             "better than FedAU alone here. All algorithms have the same step size, which was tuned for none of them. "
-            "The run *full, steps* trains FedAvg with larger steps."
+            "The run *full, steps* trains FedAvg with 2, 5 and 10 times the step size. "
+            + " ".join(remains(results, ["full"], RARE, learner, "FedAvg") for learner in ("CVaR", "MIFA"))
         ),
         draw=draw_rivals,
         shown=("full",),
@@ -215,7 +224,7 @@ EXPERIMENTS = (
             "The smallest α tested has the highest mean accuracy at every participation, in this setting and at this "
             "step size. Therefore α need not grow with the participation. The gain of α = 0.1 over α = 1 is greatest "
             "at a participation of 0.005. At 0.002 even the smallest α reaches only about a third of the nines."
-            f"\n\n{EQUAL_STEPS}"
+            f"\n\n{EQUAL_STEPS}{remains(results, RATES, 'nines', 'α = 0.1', 'α = 1')} {TUNED}"
         ),
         draw=draw_map,
         shown=RATES,

@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, PlottedRun, Published, Result, Row
 from run_results import difference, replicas_to_decide, verdict
 from script import run_script
+from step_control import conclusion
+from wording import listed, signed
 
 from netfl.learning.evaluation_sets import vary_data
 from netfl.learning.performance import metric_on_set
@@ -29,8 +31,7 @@ PIXELS = (
 )
 CONTROL = (
     "A control of the step size: with α = γ = 0.3 a user above t moves the model (1 - γ)/α + γ = 2.6 times as far as "
-    "with FedAvg. The run *steps* trains FedAvg with 2, 2.6, 5 and 10 times the step size on the same traces. Where it "
-    "has not run, it is open how much of a gain is a larger step."
+    "with FedAvg. The run *steps* trains FedAvg with 2, 2.6, 5 and 10 times the step size on the same traces."
 )
 HOURS = 0.34
 """Core-hours of a replica."""
@@ -40,8 +41,10 @@ REDRAWS = tuple(f"redraw {number}" for number in range(1, 11))
 """Runs of one replica each with other initial biases, and the weights and the trace of the first replica."""
 STEPS = "steps"
 """The run that trains FedAvg with larger steps, trained on raw pixels, on the traces of the run *raw*."""
+EFFECTIVE = "2.6"
+"""The largest weight of CVaR with α = γ = 0.3, (1 - γ)/α + γ."""
 STEP_FACTORS = {"2": 0.002, "2.6": 0.0026, "5": 0.005, "10": 0.01}
-"""Step sizes of FedAvg by factor; 2.6 is the largest weight of CVaR with α = γ = 0.3, (1 - γ)/α + γ."""
+"""Step sizes of FedAvg by factor."""
 AUTHORS = ("raw", "")
 """The pixel scales of the authors: trained raw, tested in [0, 1]."""
 SETTINGS = {
@@ -215,8 +218,34 @@ def remarks(results: Mapping[str, Result], rare: int) -> str:
         rare: the class that is examined.
     """
     paragraphs = [*_gains(results, rare), *_biases(results), *_redrawn(results, rare)]
-    paragraphs.append(CONTROL)
+    paragraphs.append(CONTROL + _controlled(results, rare))
     return "\n\n".join([PIXELS, *paragraphs, *_unit_gain(results, rare)])
+
+
+def _controlled(results: Mapping[str, Result], rare: int) -> str:
+    """Return whether a gain remains over FedAvg with the effective step of FED-CVaR-AVG, and which steps diverge."""
+    metric = f"accuracy/class:{rare}"
+    found = {
+        words: difference(
+            results, Order("", ("raw",), on_test(metric, test), LEARNERS[1], learner_at(EFFECTIVE), (STEPS,))
+        )
+        for test, words in TESTS.items()
+    }
+    if not all(each.replicas for each in found.values()):
+        return " It has not run yet, so that it is open how much of a gain is a larger step."
+    cells = [f"{signed(each)} points {words}" for words, each in found.items()]
+    base = f"FedAvg with {EFFECTIVE} times the step"
+    count, diverged = len(results[STEPS].replicas), results[STEPS].diverged
+    lost = [
+        f"{factor} times the step in {diverged[learner_at(factor)]} of {count} replicas"
+        for factor in STEP_FACTORS
+        if learner_at(factor) in diverged
+    ]
+    return (
+        f" On class {rare}, {LEARNERS[1]} differs from {base} by {listed(cells)}. "
+        + conclusion({f"models {words}": verdict(each) for words, each in found.items()}, base)
+        + (f" Training diverges with {listed(lost)}." if lost else "")
+    )
 
 
 def gain(results: Mapping[str, Result], names: Sequence[str], test: str, rare: int) -> ConfidenceInterval:
@@ -249,14 +278,9 @@ def _gains(results: Mapping[str, Result], rare: int) -> Iterator[str]:
         ends, apart = ([form.format(value) for value in values] for form, values in (
             ("{:.0f}", [100 * value for value in below.values()]), ("{:+.0f}", gains)))  # fmt: skip
         yield (
-            f"Trained raw and {words}, class {rare} ends at {_listed(ends)} % with FedAvg. With FED-CVaR-AVG this "
-            f"differs by {_listed(apart)} points. The gain is above 0 in {positive} of {len(gains)} replicas.{decided}"
+            f"Trained raw and {words}, class {rare} ends at {listed(ends)} % with FedAvg. With FED-CVaR-AVG this "
+            f"differs by {listed(apart)} points. The gain is above 0 in {positive} of {len(gains)} replicas.{decided}"
         )
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Join words as in a sentence: ``a, b and c``."""
-    return " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
 
 
 def _biases(results: Mapping[str, Result]) -> Iterator[str]:
@@ -275,7 +299,7 @@ def _biases(results: Mapping[str, Result]) -> Iterator[str]:
         ]
         count = max(map(len, gains.values()))
         yield (
-            f"{label}, the gain of FED-CVaR-AVG on class 9 is {_listed(parts)} in {count} "
+            f"{label}, the gain of FED-CVaR-AVG on class 9 is {listed(parts)} in {count} "
             f"{'run' if count == 1 else 'runs'}."
         )
 
@@ -341,7 +365,7 @@ def _longer(results: Mapping[str, Result]) -> str:
             for learner in LEARNERS]  # fmt: skip
     return (
         f" We test this with a step of 0.01 on the settings of Fig. 3: class 9 ends at {ends[0]:.0f} % with FedAvg and "
-        f"at {ends[1]:.0f} % with FED-CVaR-AVG, with a gain of {_listed([f'{value:+.0f}' for value in gains])} points."
+        f"at {ends[1]:.0f} % with FED-CVaR-AVG, with a gain of {listed([f'{value:+.0f}' for value in gains])} points."
     )
 
 

@@ -21,6 +21,7 @@ from run_results import (
     replicas_to_decide,
     verdict,
 )
+from wording import half, listed, signed
 
 from netfl.results.statistics import ConfidenceInterval
 
@@ -44,6 +45,10 @@ This page compares the published results of {papers} papers with runs of netfl.
 **{claims}**
 
 {counting}
+
+**A gain at equal step sizes may be that of a larger step**, because a CVaR objective steps further on users above t.
+The sections of Fig. 3, Fig. 4 and our own experiments therefore also compare with FedAvg at larger steps, on the same
+traces. [Findings](findings.md) tune all learners by one rule.
 
 Every experiment of the papers is a scenario in `scenarios/paper/`. Our own experiments are in `scenarios/beyond/`. To
 repeat an experiment and compare it with its paper, run:
@@ -200,7 +205,7 @@ def claims_sentence(experiments: Sequence[Experiment], results: Mapping[str, Map
     untested = sum(each.untested for each in claims)
     return (
         f"{yes} of {yes + still_open + no} claims of {papers} that were tested at their authors' settings agree with "
-        f"our runs, {still_open} are open and {no} disagree; {untested} claims are untested. {_listed(forms)}."
+        f"our runs, {still_open} are open and {no} disagree; {untested} claims are untested. {listed(forms)}."
     )
 
 
@@ -267,8 +272,8 @@ def section(experiment: Experiment, results: Mapping[str, Result], plots: Path |
             yield f"![{experiment.title}](reproduction/{name})"
             yield ""
     yield from _runs(experiment, results)
-    rows = [row for row in experiment.rows if _has_row(row, results)]
-    orders = [order for order in experiment.orders if _has_order(order, results) or _lacks_control(order, results)]
+    rows = [row for row in experiment.rows if _has_row(row, results) or _is_diverged(row, results)]
+    orders = [order for order in experiment.orders if _is_shown(order, results)]
     if experiment.paper:
         yield from _values(experiment, [row for row in rows if experiment.is_authors(row)], results)
         yield from _orders(experiment, [order for order in orders if experiment.is_claim(order)], results)
@@ -317,9 +322,12 @@ def _orders(experiment: Experiment, orders: Sequence[Order], results: Mapping[st
             yield f"| {order.label} | – | 0 | not run | {_missing_hours(hours)} |"
             continue
         found = difference(results, order)
+        if not found.replicas:
+            yield f"| {order.label} | – | 0 | diverged |  |"
+            continue
         holds = verdict(found)
         decided = _decided_by(found) if holds == "open" else ""
-        cells = [order.label, _signed(found, order.digits), str(found.replicas), holds, decided]
+        cells = [order.label, signed(found, order.digits), str(found.replicas), holds, decided]
         yield f"| {' | '.join(cells)} |"
 
 
@@ -337,11 +345,6 @@ def _wrapped(paragraph: str, width: int = WIDTH) -> str:
         return paragraph
     kept = re.sub(r" ([-+*=]) ", "\0\\1\0", " ".join(paragraph.split())).replace(" %", "\0%")
     return textwrap.fill(kept, width, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Join words as in a sentence: ``a, b and c``."""
-    return " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
 
 
 def _overview(experiment: Experiment, results: Mapping[str, Result]) -> str:
@@ -381,7 +384,8 @@ def _replicas(experiment: Experiment, name: str, result: Result | None) -> str:
     """Return the replicas that exist, of those in the plan if some are missing."""
     wanted, done = experiment.parts[name].replicas, experiment.count_done(name, result)
     count = f"{len(result.replicas)}" if result and done == wanted else f"{done} of {wanted}"
-    return f"{count}; diverged: {', '.join(result.diverged)}" if result and result.diverged else count
+    diverged = [f"{learner} in {number}" for learner, number in result.diverged.items()] if result else []
+    return f"{count}; diverged: {', '.join(diverged)}" if diverged else count
 
 
 def _hours(experiment: Experiment, results: Mapping[str, Result]) -> str:
@@ -392,7 +396,7 @@ def _hours(experiment: Experiment, results: Mapping[str, Result]) -> str:
     missing = {name: experiment.hours_missing(name, results.get(name)) for name in planned}
     replicas = sum(part.replicas - experiment.count_done(name, results.get(name)) for name, part in planned.items())
     needs = dict.fromkeys(planned[name].needs or "time" for name, hours in missing.items() if hours)
-    why = f"{replicas} replica{'' if replicas == 1 else 's'}: {_listed([*needs])}" if replicas else "nothing"
+    why = f"{replicas} replica{'' if replicas == 1 else 's'}: {listed([*needs])}" if replicas else "nothing"
     spent = f"{done:.1f}" + (f" + {gpu:.2f} GPU" if gpu else "")
     return f"| {experiment.title} | {spent} | {_missing_hours(sum(missing.values()))} | {why} |"
 
@@ -435,7 +439,7 @@ def _values(experiment: Experiment, rows: Sequence[Row], results: Mapping[str, R
     yield f"|{'---|' * len(head)}"
     for row in rows:
         found, last = estimate(results, row), estimate(results, row, last=True)
-        ours = f"{_number(found.mean, row.digits)}{_half(found, row.digits)}"
+        ours = f"{_number(found.mean, row.digits)}{half(found, row.digits)}" if found.replicas else "diverged"
         cells = [row.label, ours, str(found.replicas), _number(last.mean, row.digits)]
         if published:
             cells[1:1] = [_published(row)]
@@ -486,20 +490,22 @@ def _has_order(order: Order, results: Mapping[str, Result]) -> bool:
     return difference(results, order).replicas > 0
 
 
+def _is_diverged(row: Row, results: Mapping[str, Result]) -> bool:
+    """Return whether the learner of a row has been run, and diverged in every replica."""
+    known = [results[part] for part in row.parts if part in results]
+    return not _has_row(row, results) and any(result.values(row.learner, row.metric) for result in known)
+
+
+def _is_shown(order: Order, results: Mapping[str, Result]) -> bool:
+    """Return whether an order has results, or could have them: its second learner diverged, or has not been run."""
+    second = Row(order.label, order.against or order.parts, order.below, order.metric)
+    return _has_order(order, results) or _lacks_control(order, results) or _is_diverged(second, results)
+
+
 def _lacks_control(order: Order, results: Mapping[str, Result]) -> bool:
     """Return whether the runs of the first learner exist, and none of the second one, such as of larger steps."""
     is_known = any(results[part].values(order.above, order.metric) for part in order.parts if part in results)
     return is_known and bool(order.against) and not any(part in results for part in order.against)
-
-
-def _signed(found: ConfidenceInterval, digits: int) -> str:
-    """Return a difference with its interval."""
-    return f"{found.mean:+.{digits}f}{_half(found, digits)}"
-
-
-def _half(found: ConfidenceInterval, digits: int) -> str:
-    """Return ± and the half width, or nothing for a single replica."""
-    return "" if math.isnan(found.half) else f" ± {found.half:.{digits}f}"
 
 
 def _number(value: float, digits: int) -> str:

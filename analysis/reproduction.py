@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -238,9 +239,10 @@ class Result:
         return sorted(map(int, self.content["replicas"]))
 
     @property
-    def diverged(self) -> list[str]:
-        """Lanes whose training diverged, in words."""
-        return [line for number in self.replicas for line in self._replica(number)["diverged"]]
+    def diverged(self) -> dict[str, int]:
+        """The number of replicas in which a learner diverged, by the learner."""
+        lines = [line for number in self.replicas for line in self._replica(number)["diverged"]]
+        return dict(Counter(str(line).partition(", replica ")[0] for line in lines))
 
     @property
     def core_s(self) -> float:

@@ -29,6 +29,7 @@ from run_results import (
     write_results,
 )
 from scipy import stats
+from step_control import conclusion, remaining_gain
 
 import netfl
 from netfl.formats import FORMAT
@@ -493,3 +494,55 @@ def test_orders_without_their_control_name_its_hours():
     assert row in [*page.section(toy, {"long": values})]
     assert "not run" not in "\n".join(page.section(toy, {"long": values, "control": result(B=[0.04, 0.03])}))
     assert "not run" not in "\n".join(page.section(toy, {"control": values}))
+
+
+def test_learners_that_diverged_are_named_in_place_of_their_values():
+    order = Order("A above B with a larger step", ("long",), "x", "A", "B", ("control",), claimed=False)
+    parts = {"long": Part("paper/fig2a"), "control": Part("paper/fig2a", ("full",), published=False)}
+    rows = [Row("A", ("long",), "A", "x", Published(5.0)), Row("B", ("control",), "B", "x")]
+    control = result(B=[math.nan, math.nan])
+    for number, replica in control.content["replicas"].items():
+        replica["diverged"] = [f"B, replica {number}, user 1: the update in round 9 is not finite"]
+    results = {"long": result(A=[0.05, 0.05]), "control": control}
+    lines = [*page.section(claims_of(rows, [order], parts), results)]
+    assert "| A above B with a larger step | – | 0 | diverged |  |" in lines
+    assert "| B | diverged | 0 | – |" in lines
+    assert any(line.startswith("| control |") and "; diverged: B in 2 |" in line for line in lines)
+
+
+def controls(**stepped):
+    """Return a learner A with 50 and 60 %, FedAvg with other steps on the same traces, and the orders of both."""
+    orders = [Order("", ("run",), "x", "A", name, ("control",)) for name in stepped]
+    return {"run": result(A=[0.5, 0.6]), "control": result(**stepped)}, orders
+
+
+@pytest.mark.parametrize(
+    ("stepped", "expected"),
+    [
+        ({"B": [0.2, 0.3], "C": [0.4, 0.5]}, "+10.0 ± 0.0 points (C). So a gain remains."),
+        ({"B": [0.55, 0.65], "C": [0.4, 0.5]}, "-5.0 ± 0.0 points (B). So FedAvg is better."),
+        ({"B": [0.5, 0.5], "C": [0.9, math.nan]}, "+5.0 ± 63.5 points (B). So no gain is shown."),
+    ],
+)
+def test_a_gain_is_compared_with_the_best_step_that_never_diverges(stepped, expected):
+    results, orders = controls(**stepped)
+    sentence = f"On nines, A differs from FedAvg at the best of its steps by {expected}"
+    assert remaining_gain(results, orders, "nines") == sentence
+
+
+def test_a_gain_without_controls_has_no_sentence():
+    results, orders = controls(B=[0.2, 0.3])
+    del results["control"]
+    assert remaining_gain(results, orders, "nines") == ""
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ({"a": "yes", "b": "yes"}, "So a gain remains in all of them."),
+        ({"a": "open", "b": "open"}, "So no gain is shown in any of them."),
+        ({"a": "no", "b": "yes", "c": "yes"}, "So a gain remains in b and c, and FedAvg is better in a."),
+    ],
+)
+def test_the_conclusion_names_the_runs_in_which_a_gain_remains(verdicts, expected):
+    assert conclusion(verdicts, "FedAvg") == expected
