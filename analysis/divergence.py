@@ -90,15 +90,14 @@ def _best_form(names: Iterable[str]) -> str:
 
 
 def draw(runs: Mapping[str, PlottedRun], figure: Figure) -> None:
-    """Draw divergence and accuracy over rounds, of the three cases with even sizes, with a curve for each replica."""
+    """Draw divergence and accuracy over rounds, of the three cases with even sizes."""
     form = _best_form(runs)
     shown = {label: runs[f"{label}{form}"] for label in CASES.values() if f"{label}{form}" in runs}
     metrics = pd.concat([run.metrics.assign(learner=label) for label, run in shown.items()], ignore_index=True)
     metrics = metrics.astype({"metric": str, "group": str})
     panels = {"divergence": "weight_divergence", "accuracy (%)": "accuracy"}
     for ax, (title, metric) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-        for _, table in metrics.groupby("replica"):
-            drawing.curves(ax, table, metric, (*shown,))
+        drawing.replica_curves(ax, metrics, metric, (*shown,))
         largest = metrics.loc[metrics["metric"] == metric, "value"].max()
         ax.set(title=title, ylabel="", ylim=(0, 102 if metric == "accuracy" else 1.05 * largest))
     drawing.legend(figure, (*shown,))

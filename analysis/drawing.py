@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from netfl.plots import learning
+from netfl.plots import learning, style
+from netfl.results import aggregates
 
 Panels = Mapping[str, tuple[pd.DataFrame, str]]
 """By title: a metrics table, and the metric of the panel, as ``accuracy`` or ``accuracy/class:9``."""
@@ -20,6 +22,28 @@ def curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Sequence[str]
     learning.curves(metrics, name, group=group, learners=learners, ax=ax)
     if (own := ax.get_legend()) is not None:
         own.remove()  # the figure has one for all panels
+    return ax
+
+
+def replica_curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Sequence[str]) -> Axes:
+    """Draw a metric of each learner over rounds: thin in each replica, and bold as the mean of all, without a legend.
+
+    A metric that swings is drawn as the mean of its last evaluations.
+    """
+    name, _, group = metric.partition("/")
+    window = aggregates.smoothing_window(metrics, name, group)
+    tables = [metrics, *(table for _, table in metrics.groupby("replica"))]
+    mean, *each = [learning.in_units(aggregates.curve(table, name, group, smooth=window), 1.0, name)
+                   for table in tables]  # fmt: skip
+    for learner, line in style.line_styles(learners).items():
+        for rows in (table[table["learner"] == learner] for table in each):
+            ax.plot(rows["at"], rows["mean"], color=line["color"], linewidth=0.7, alpha=0.5)
+        rows = mean[mean["learner"] == learner]
+        ax.plot(rows["at"], rows["mean"], **line)
+    learning.format_metric_axis(ax, name, mean)
+    ax.set_xlabel("round")
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.margins(x=0.01)
     return ax
 
 

@@ -191,7 +191,7 @@ def orders_of_tests() -> list[Order]:
 
 
 def draw(runs: Mapping[str, PlottedRun], figure: Figure, classes: Sequence[int]) -> None:
-    """Draw accuracy, overall and of each rare class, over rounds, with a curve for each replica; a line for each test.
+    """Draw accuracy, overall and of each rare class, over rounds; a line for each test.
 
     The models of a part are tested in each of the ways of `SETTINGS`.
     """
@@ -201,12 +201,12 @@ def draw(runs: Mapping[str, PlottedRun], figure: Figure, classes: Sequence[int])
     lines = figure.subplots(len(tests), len(metrics), sharey=True, squeeze=False)
     for line, test in zip(lines, tests, strict=True):
         for ax, (label, metric) in zip(line, metrics.items(), strict=True):
-            for _, table in run.metrics.groupby("replica"):
-                drawing.curves(ax, table, on_test(metric, test), LEARNERS)
+            drawing.replica_curves(ax, run.metrics, on_test(metric, test), LEARNERS)
             ax.set_title(f"{label}, {TESTS[test]}")
             ax.set_ylim(-2, 102)
             ax.set_ylabel("accuracy (%)" if ax is line[0] else "")
-    figure.suptitle(f"run {name}")
+    count = run.metrics["replica"].nunique()
+    figure.suptitle(f"run {name}" + (f": {count} replicas (thin) and their mean (bold)" if count > 1 else ""))
     drawing.legend(figure, LEARNERS)
 
 

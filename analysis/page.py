@@ -99,6 +99,7 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   second learner has no run yet; its hours follow.
 - **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
   A single replica has no spread, so at least 2 are needed.
+- **Plots** show the replicas whose curves are stored; the oldest results have none.
 - **Hours** are those of one thread of a shared machine with two cores and no GPU, often beside other runs. Those
   marked *GPU* are of an NVIDIA H100, which trains all replicas of a run together. Hours of missing replicas are those
   of the existing ones on a CPU or, without any, estimated from a run of a few rounds.
@@ -111,6 +112,8 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 python analysis/campaign.py --list
 python analysis/campaign.py --hours 2.5
 ```
+
+With a GPU, `--together` trains all replicas that a run lacks in one batch.
 
 | experiment | hours done | hours missing | what is missing |
 |---|---|---|---|
