@@ -176,6 +176,8 @@ class UserDatasets:
     def slices(self, rows: Ints, models: int, largest_layer: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield slices of *rows* with their examples and labels, or targets, to be evaluated by so many *models*.
 
+        On a CPU the examples of the next slice take the place of those before.
+
         Args:
             rows: of `x`.
             models: their number.
@@ -186,7 +188,8 @@ class UserDatasets:
         layer_bytes = largest_layer * self.x.element_size()
         for part in evaluation_slices(len(rows), models if runs_on_gpu(device) else None, layer_bytes):
             selected = uploaded[part]
-            yield part, self.x[selected], self.y[selected]
+            examples = torch.index_select(self.x, 0, selected, out=self.buffer(len(selected)))
+            yield part, examples, self.y.index_select(0, selected)
 
 
 def labels_on(parts: Sequence[NDArray[np.generic]], like: Tensor) -> Tensor:
