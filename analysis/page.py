@@ -96,7 +96,7 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   narrow enough follows, or *runs differ too much* if no number would.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
   difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica. *Not run*: the
-  second learner has no run yet; its hours follow.
+  second learner has no run yet; its hours follow. *Diverged*: its training diverged in every replica.
 - **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
   A single replica has no spread, so at least 2 are needed.
 - **Plots** show the replicas whose curves are stored; the oldest results have none.
@@ -398,8 +398,8 @@ def _hours(experiment: Experiment, results: Mapping[str, Result]) -> str:
     gpu = sum(result.gpu_s for result in results.values()) / 3600
     missing = {name: experiment.hours_missing(name, results.get(name)) for name in planned}
     replicas = sum(part.replicas - experiment.count_done(name, results.get(name)) for name, part in planned.items())
-    needs = dict.fromkeys(planned[name].needs or "time" for name, hours in missing.items() if hours)
-    why = f"{replicas} replica{'' if replicas == 1 else 's'}: {listed([*needs])}" if replicas else "nothing"
+    needs = [*dict.fromkeys(planned[name].needs for name, hours in missing.items() if hours and planned[name].needs)]
+    why = f"{replicas} replica{'' if replicas == 1 else 's'}: {listed(needs or ['time'])}" if replicas else "nothing"
     spent = f"{done:.1f}" + (f" + {gpu:.2f} GPU" if gpu else "")
     return f"| {experiment.title} | {spent} | {_missing_hours(sum(missing.values()))} | {why} |"
 
