@@ -26,13 +26,13 @@ def best_controls(results: Mapping[str, Result], orders: Iterable[Order]) -> lis
 
 
 def conclusion(verdicts: Mapping[str, str], base: str) -> str:
-    """Return in which runs a gain remains, given the verdict on each; of a single run without its name.
+    """Return in which runs a gain remains over the steps of *base*; of a single run without its name.
 
     Args:
-        verdicts: "yes", "no" or "open" by the name of the run.
+        verdicts: the verdict on the gain, "yes", "no" or "open", by the name of the run.
         base: the learner of the comparison.
     """
-    words = {"yes": "a gain remains", "open": "no gain is shown", "no": f"{base} is better"}
+    words = {"yes": "a gain remains over these steps", "open": "no gain is shown", "no": f"{base} is better"}
     found = {answer: [name for name in verdicts if verdicts[name] == answer] for answer in words}
     found = {answer: names for answer, names in found.items() if names}
     if len(verdicts) == 1:

@@ -519,7 +519,7 @@ def controls(**stepped):
 @pytest.mark.parametrize(
     ("stepped", "expected"),
     [
-        ({"B": [0.2, 0.3], "C": [0.4, 0.5]}, "+10.0 ± 0.0 points (C). So a gain remains."),
+        ({"B": [0.2, 0.3], "C": [0.4, 0.5]}, "+10.0 ± 0.0 points (C). So a gain remains over these steps."),
         ({"B": [0.55, 0.65], "C": [0.4, 0.5]}, "-5.0 ± 0.0 points (B). So FedAvg is better."),
         ({"B": [0.5, 0.5], "C": [0.9, math.nan]}, "+5.0 ± 63.5 points (B). So no gain is shown."),
     ],
@@ -539,9 +539,12 @@ def test_a_gain_without_controls_has_no_sentence():
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        ({"a": "yes", "b": "yes"}, "So a gain remains in all of them."),
+        ({"a": "yes", "b": "yes"}, "So a gain remains over these steps in all of them."),
         ({"a": "open", "b": "open"}, "So no gain is shown in any of them."),
-        ({"a": "no", "b": "yes", "c": "yes"}, "So a gain remains in b and c, and FedAvg is better in a."),
+        (
+            {"a": "no", "b": "yes", "c": "yes"},
+            "So a gain remains over these steps in b and c, and FedAvg is better in a.",
+        ),
     ],
 )
 def test_the_conclusion_names_the_runs_in_which_a_gain_remains(verdicts, expected):
