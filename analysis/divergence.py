@@ -29,6 +29,12 @@ FORMS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     DEFAULT_START: (("full",), {"turn": 0, "published": False}),
     QUICK: (("quick",), {"turn": 0, "full": False}),
 }
+WORDS = {
+    START: "The runs with normal initial weights",
+    DEFAULT_START: "The runs with PyTorch's initial weights",
+    QUICK: "The quick runs",
+}
+"""The runs of a form in words."""
 CIFAR = ", CIFAR-10"
 BOUND = ", bound"
 STARTED = 0.3
@@ -42,45 +48,61 @@ def parts() -> dict[str, Part]:
 
     The runs of even sizes are also made on CIFAR-10, and with a logistic regression for the bound.
     """
-    found = {}
+    runs = {}
     for form, (blocks, options) in FORMS.items():
         for size, more in SIZES.items():
             is_published = options.get("published", True) and size != RANDOM
+            settings = {"core_hours": HOURS, **options, "published": is_published}
             for case, label in CASES.items():
-                settings = {"core_hours": HOURS, **options, "published": is_published}
-                found[f"{label}{size}{form}"] = Part(f"paper/divergence_{case}", (*blocks, *more), **settings)
-        for case, label in CASES.items() if form != QUICK else ():
-            found[f"{label}{CIFAR}{form}"] = Part(f"paper/divergence_{case}", (*blocks, "cifar10"),
-                                                  core_hours=CIFAR_HOURS, **options)  # fmt: skip
+                runs[f"{label}{size}{form}"] = Part(f"paper/divergence_{case}", (*blocks, *more), **settings)
+        if form == QUICK:
+            continue
+        settings = {"core_hours": CIFAR_HOURS, **options}
+        for case, label in CASES.items():
+            runs[f"{label}{CIFAR}{form}"] = Part(f"paper/divergence_{case}", (*blocks, "cifar10"), **settings)
+    settings = {"published": False, "turn": 1, "extra": compare_with_bound, "core_hours": BOUND_HOURS}
     for case, label in CASES.items():
-        found[f"{label}{BOUND}"] = Part(f"paper/divergence_{case}", ("bound",), published=False, turn=1,
-                                        extra=compare_with_bound, core_hours=BOUND_HOURS)  # fmt: skip
-    return found
+        runs[f"{label}{BOUND}"] = Part(f"paper/divergence_{case}", ("bound",), **settings)
+    return runs
+
+
+def larger(name: str, above: str, below: str, *, claimed: bool = True) -> Order:
+    """Return the order that the divergence of the run *above* is larger than that of the run *below*."""
+    learner = "FedAvg"
+    return Order(
+        name, (above,), "weight_divergence", learner, learner, against=(below,), scale=1.0, digits=4, claimed=claimed
+    )
 
 
 def orders(form: str) -> list[Order]:
     """Return the claims: divergence grows from case to case, and is smaller if only large users participate."""
-    metric, labels = "weight_divergence", [*CASES.values()]
-    by_case = [
-        Order(f"divergence larger with {b} than with {a}{form}", (f"{b}{form}",), metric, "FedAvg", "FedAvg",
-              (f"{a}{form}",), 1.0, 4)
-        for a, b in pairwise(labels)
-    ]  # fmt: skip
-    by_size = [
-        Order(f"divergence smaller with large users only: {label}{form}", (f"{label}, uneven{form}",), metric, "FedAvg",
-              "FedAvg", (f"{label}, selected{form}",), 1.0, 4)
-        for label in labels
-    ]  # fmt: skip
-    return by_case + (by_size if form in FORMS else [])
+    claims = [
+        larger(f"divergence larger with {above} than with {below}{form}", f"{above}{form}", f"{below}{form}")
+        for below, above in pairwise(CASES.values())
+    ]
+    if form in FORMS:
+        claims += [
+            larger(
+                f"divergence smaller with large users only: {label}{form}",
+                above=f"{label}, uneven{form}",
+                below=f"{label}, selected{form}",
+            )
+            for label in CASES.values()
+        ]
+    return claims
 
 
 def tests_of_selection(form: str) -> list[Order]:
     """Return the orders that test whether fewer users alone make the divergence larger, whatever their sizes."""
     return [
-        Order(f"divergence larger with three random users: {label}{form}", (f"{label}{RANDOM}{form}",),
-              "weight_divergence", "FedAvg", "FedAvg", (f"{label}, uneven{form}",), 1.0, 4, claimed=False)
+        larger(
+            f"divergence larger with three random users: {label}{form}",
+            above=f"{label}{RANDOM}{form}",
+            below=f"{label}, uneven{form}",
+            claimed=False,
+        )
         for label in CASES.values()
-    ]  # fmt: skip
+    ]
 
 
 def _best_form(names: Iterable[str]) -> str:
@@ -106,21 +128,22 @@ def draw(runs: Mapping[str, PlottedRun], figure: Figure) -> None:
 def remarks(results: Mapping[str, Result]) -> str:
     """Return what the runs show about the claims, and the bound of the theorem beside the measured divergence."""
     form = _best_form(results)
-    known = [order for order in orders(form) if all(part in results for part in (*order.parts, *order.against))]
-    answers = [verdict(difference(results, order)) for order in known]
+    answers = [verdict(difference(results, order)) for order in orders(form) if _is_run(order, results)]
     by_case, by_size = answers[: len(CASES) - 1], answers[len(CASES) - 1 :]
-    words = {START: "The runs with normal initial weights", DEFAULT_START: "The runs with PyTorch's initial weights",
-             QUICK: "The quick runs"}[form]  # fmt: skip
-    tests = [verdict(difference(results, order)) for order in tests_of_selection(form)
-             if all(part in results for part in (*order.parts, *order.against))]  # fmt: skip
+    tests = [verdict(difference(results, order)) for order in tests_of_selection(form) if _is_run(order, results)]
     return (
-        f"{words} agree with {by_case.count('yes')} of {len(by_case)} claims on the order of the three cases, and with "
-        f"{by_size.count('yes')} of {len(by_size)} claims on selection ({by_size.count('no')} disagree). The paper "
+        f"{WORDS[form]} agree with {by_case.count('yes')} of {len(by_case)} claims on the order of the three cases, "
+        f"and with {by_size.count('yes')} of {len(by_size)} claims on selection ({by_size.count('no')} disagree). The paper "
         "derives the claim on selection from a bound. With selection the bound has fewer terms, but their weights stay "
         "unchanged, and a separate constant covers the other users. A likely reason for a larger divergence: an "
         "average over fewer users gives each more weight, so that less of their noise and of their label differences "
         "cancels." + _tested(tests) + _plateau(results) + _bounds(results)
     )
+
+
+def _is_run(order: Order, results: Mapping[str, Result]) -> bool:
+    """Return whether both runs of an order have results."""
+    return all(part in results for part in (*order.parts, *order.against))
 
 
 def _plateau(results: Mapping[str, Result]) -> str:

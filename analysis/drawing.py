@@ -32,11 +32,15 @@ def replica_curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Seque
     """
     name, _, group = metric.partition("/")
     window = aggregates.smoothing_window(metrics, name, group)
-    tables = [metrics, *(table for _, table in metrics.groupby("replica"))]
-    mean, *each = [learning.in_units(aggregates.curve(table, name, group, smooth=window), 1.0, name)
-                   for table in tables]  # fmt: skip
+
+    def smoothed(table: pd.DataFrame) -> pd.DataFrame:
+        return learning.in_units(aggregates.curve(table, name, group, smooth=window), 1.0, name)
+
+    mean = smoothed(metrics)
+    by_replica = [smoothed(table) for _, table in metrics.groupby("replica")]
     for learner, line in style.line_styles(learners).items():
-        for rows in (table[table["learner"] == learner] for table in each):
+        for curve in by_replica:
+            rows = curve[curve["learner"] == learner]
             ax.plot(rows["at"], rows["mean"], color=line["color"], linewidth=0.7, alpha=0.5)
         rows = mean[mean["learner"] == learner]
         ax.plot(rows["at"], rows["mean"], **line)

@@ -30,7 +30,7 @@ EXPERIMENTS = (
         parts=parts("fig4", [8, 9]),
         rows=[*ROWS, *rows_of_steps([8, 9])],
         orders=[
-            *orders({"accuracy": "overall", "accuracy/class:8": "class 8", "accuracy/class:9": "class 9"}),
+            *orders([8, 9]),
             *orders_of_steps([8, 9]),
         ],
         remarks=lambda results: remarks(results, 9),

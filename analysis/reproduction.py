@@ -271,10 +271,18 @@ class Result:
         """Return the values of `by_replica`, in order of the replicas."""
         return [*self.by_replica(learner, metric, last=last).values()]
 
+    @property
+    def extras(self) -> dict[str, dict[int, float]]:
+        """The values of `Part.extra` by name, and of each by the number of the replica."""
+        found: dict[str, dict[int, float]] = {}
+        for number in self.replicas:
+            for name, value in self._replica(number)["more"].items():
+                found.setdefault(name, {})[number] = value
+        return found
+
     def extra(self, name: str) -> dict[int, float]:
         """Return a value of `Part.extra` for each replica that has it."""
-        more = {number: self._replica(number)["more"] for number in self.replicas}
-        return {number: values[name] for number, values in more.items() if name in values}
+        return self.extras.get(name, {})
 
     def has(self, replica: int, metrics: Iterable[tuple[str, str]]) -> bool:
         """Return whether *replica* has these metrics of these learners."""
