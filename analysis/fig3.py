@@ -343,7 +343,8 @@ def _redrawn(results: Mapping[str, Result], rare: int) -> Iterator[str]:
         shares = [100 * each for each in raw.extra(f"unit gain {rare} positive").values()]
         yield (
             f"Over {len(replicas)} replicas the median gain of the redraws, tested in [0, 1], is {min(medians):+.0f} "
-            f"to {max(medians):+.0f} points, and it is above 0 in {min(shares):.0f} to {max(shares):.0f} % of the redraws."
+            f"to {max(medians):+.0f} points, and it is above 0 in {min(shares):.0f} to {max(shares):.0f} % of the "
+            "redraws."
         )
     yield (
         "The published curves are not paired: their script draws ρ, the initial model and the trace again for each α. "
