@@ -131,14 +131,17 @@ def remarks(results: Mapping[str, Result]) -> str:
     answers = [verdict(difference(results, order)) for order in orders(form) if _is_run(order, results)]
     by_case, by_size = answers[: len(CASES) - 1], answers[len(CASES) - 1 :]
     tests = [verdict(difference(results, order)) for order in tests_of_selection(form) if _is_run(order, results)]
-    return (
+    agreed = (
         f"{WORDS[form]} agree with {by_case.count('yes')} of {len(by_case)} claims on the order of the three cases, "
-        f"and with {by_size.count('yes')} of {len(by_size)} claims on selection ({by_size.count('no')} disagree). The "
-        "paper derives the claim on selection from a bound. With selection the bound has fewer terms, but their weights stay "
-        "unchanged, and a separate constant covers the other users. A likely reason for a larger divergence: an "
-        "average over fewer users gives each more weight, so that less of their noise and of their label differences "
-        "cancels." + _tested(tests) + _plateau(results) + _bounds(results)
+        f"and with {by_size.count('yes')} of {len(by_size)} claims on selection ({by_size.count('no')} disagree)."
     )
+    reason = (
+        " The paper derives the claim on selection from a bound. With selection the bound has fewer terms, but their "
+        "weights stay unchanged, and a separate constant covers the other users. A likely reason for a larger "
+        "divergence: an average over fewer users gives each more weight, so that less of their noise and of their "
+        "label differences cancels."
+    )
+    return agreed + reason + _tested(tests) + _plateau(results) + _bounds(results)
 
 
 def _is_run(order: Order, results: Mapping[str, Result]) -> bool:
