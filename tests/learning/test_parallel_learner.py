@@ -59,6 +59,18 @@ def alone():
     return alone_reports, [batched.version(lane) for lane in range(len(batched.lanes))], batched.state()
 
 
+@pytest.mark.slow
+def test_the_first_worker_states_how_models_are_trained():
+    settings = task(mixture(), dtype=torch.float32, products="tf32")
+    expected = BatchedLearner(settings).training_method
+    assert "TF32" in expected
+    team = parallel_learner(2, settings)
+    assert team.training_method == ""  # no worker runs yet
+    with team.working():
+        team.step(network_rounds()[0])  # its report is pending
+        assert (team.training_method, team.gpu) == (expected, "")
+
+
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.slow
 def test_workers_equal_one_process(alone, workers):

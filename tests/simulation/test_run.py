@@ -154,6 +154,12 @@ def test_the_observer_and_the_manifest_learn_how_models_are_trained(tiny_learner
     assert run.manifest["training"] == starts[0].training == sentence
 
 
+def test_the_manifest_names_the_gpu_that_trains(tiny_learner, tmp_path, monkeypatch):
+    assert "gpu" not in netfl.run(a_scenario(), tmp_path / "cpu").manifest["machine"]
+    monkeypatch.setattr(Tiny, "gpu", "a GPU")
+    assert netfl.run(a_scenario(), tmp_path / "gpu").manifest["machine"]["gpu"] == "a GPU"
+
+
 def test_a_continued_run_keeps_the_description_of_its_training(tiny_learner, tmp_path, monkeypatch):
     """Threads are measured again, but the number of the checkpoint is used."""
     monkeypatch.setattr(Tiny, "training_method", "two threads")
