@@ -69,4 +69,4 @@ def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool
 
 def legend(figure: Figure, learners: Sequence[str]) -> None:
     """Draw the legend of the learners below all panels."""
-    learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))
+    learning.learner_legend(figure, learners, loc="outside lower center", ncols=min(len(learners), 6))
