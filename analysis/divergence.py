@@ -122,6 +122,7 @@ def draw(runs: Mapping[str, PlottedRun], figure: Figure) -> None:
         drawing.replica_curves(ax, metrics, metric, (*shown,))
         largest = metrics.loc[metrics["metric"] == metric, "value"].max()
         ax.set(title=title, ylabel="", ylim=(0, 102 if metric == "accuracy" else 1.05 * largest))
+    figure.suptitle(drawing.name_lines(metrics))
     drawing.legend(figure, (*shown,))
 
 

@@ -51,6 +51,12 @@ def replica_curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Seque
     return ax
 
 
+def name_lines(metrics: pd.DataFrame) -> str:
+    """Return what the lines of `replica_curves` are; nothing for a single replica."""
+    count = metrics["replica"].nunique()
+    return f"{count} replicas (thin) and their mean (bold)" if count > 1 else ""
+
+
 def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool = True, label: str = "") -> list[Axes]:
     """Draw panels side by side; the left one has the *label* of all, or each has its own if *label* is empty."""
     axes = list(figure.subplots(1, len(panels), squeeze=False)[0])

@@ -222,8 +222,7 @@ def draw(runs: Mapping[str, PlottedRun], figure: Figure, classes: Sequence[int])
             ax.set_title(f"{label}, {TESTS[test]}")
             ax.set_ylim(-2, 102)
             ax.set_ylabel("accuracy (%)" if ax is line[0] else "")
-    count = run.metrics["replica"].nunique()
-    figure.suptitle(f"run {name}" + (f": {count} replicas (thin) and their mean (bold)" if count > 1 else ""))
+    figure.suptitle(": ".join(filter(None, [f"run {name}", drawing.name_lines(run.metrics)])))
     drawing.legend(figure, LEARNERS)
 
 

@@ -15,31 +15,48 @@ def best_controls(results: Mapping[str, Result], orders: Iterable[Order]) -> lis
 
     A learner that diverges in a replica is not the best.
     """
-    best: dict[tuple[str, ...], tuple[float, Order]] = {}
+    best: dict[tuple[str, ...], Order] = {}
+    highest: dict[tuple[str, ...], float] = {}
     for order in orders:
-        known = [results[part] for part in order.against or order.parts if part in results]
-        values = [value for result in known for value in result.values(order.below, order.metric)]
-        mean = math.fsum(values) / len(values) if values else math.nan
-        if difference(results, order).replicas and mean > best.get(order.parts, (-math.inf,))[0]:
-            best[order.parts] = mean, order
-    return [order for _, order in best.values()]
+        mean = _mean_below(results, order)
+        if difference(results, order).replicas and mean > highest.get(order.parts, -math.inf):
+            best[order.parts] = order
+            highest[order.parts] = mean
+    return [*best.values()]
+
+
+def _mean_below(results: Mapping[str, Result], order: Order) -> float:
+    """Return the mean metric of the second learner; NaN if it diverges in a replica, or has no run."""
+    values: list[float] = []
+    for part in order.against or order.parts:
+        if part in results:
+            values += results[part].values(order.below, order.metric)
+    return math.fsum(values) / len(values) if values else math.nan
 
 
 def conclusion(verdicts: Mapping[str, str], base: str) -> str:
-    """Return in which runs a gain remains over the steps of *base*; of a single run without its name.
+    """Return in which runs a gain over *base* remains, as a sentence; that of a single run does not name it.
 
     Args:
         verdicts: the verdict on the gain, "yes", "no" or "open", by the name of the run.
         base: the learner of the comparison.
     """
-    words = {"yes": "a gain remains over these steps", "open": "no gain is shown", "no": f"{base} is better"}
-    found = {answer: [name for name in verdicts if verdicts[name] == answer] for answer in words}
-    found = {answer: names for answer, names in found.items() if names}
+    words = {
+        "yes": f"a gain over {base} remains",
+        "open": f"no gain over {base} is shown",
+        "no": f"{base} is better",
+    }
+    runs: dict[str, list[str]] = {}
+    for answer in words:
+        if names := [name for name, verdict in verdicts.items() if verdict == answer]:
+            runs[answer] = names
     if len(verdicts) == 1:
-        return f"So {words[next(iter(found))]}."
-    if len(found) == 1:
-        return f"So {words[next(iter(found))]} in {'any' if 'open' in found else 'all'} of them."
-    return f"So {', and '.join(f'{words[answer]} in {listed(names)}' for answer, names in found.items())}."
+        return f"So {words[next(iter(runs))]}."
+    if len(runs) == 1:
+        (answer,) = runs
+        return f"So {words[answer]} in {'any' if answer == 'open' else 'all'} of them."
+    clauses = [f"{words[answer]} in {listed(names)}" for answer, names in runs.items()]
+    return f"So {', and '.join(clauses)}."
 
 
 def remaining_gain(results: Mapping[str, Result], orders: Sequence[Order], what: str) -> str:
@@ -53,11 +70,14 @@ def remaining_gain(results: Mapping[str, Result], orders: Sequence[Order], what:
     best = best_controls(results, orders)
     if not best:
         return ""
-    found = {order.parts[0]: difference(results, order) for order in best}
-    is_single = len(found) == 1
-    cells = [
-        f"{signed(found[order.parts[0]])} points ({order.below if is_single else f'{order.parts[0]}: {order.below}'})"
-        for order in best
-    ]
-    ended = conclusion({name: verdict(each) for name, each in found.items()}, "FedAvg")
-    return f"On {what}, {best[0].above} differs from FedAvg at the best of its steps by {listed(cells)}. {ended}"
+    gains = {order.parts[0]: difference(results, order) for order in best}
+    cells = []
+    for order in best:
+        run = order.parts[0]
+        name = order.below if len(best) == 1 else f"{run}: {order.below}"
+        cells.append(f"{signed(gains[run])} points ({name})")
+    verdicts = {run: verdict(gain) for run, gain in gains.items()}
+    return (
+        f"On {what}, {best[0].above} differs from FedAvg at the best of these steps by {listed(cells)}. "
+        f"{conclusion(verdicts, 'FedAvg at these steps')}"
+    )

@@ -9,11 +9,7 @@ from netfl.results.statistics import ConfidenceInterval
 
 
 def listed(words: Sequence[str]) -> str:
-    """Join words as in a sentence.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
+    """Join words as in a sentence: ``a, b and c``."""
     return " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
 
 

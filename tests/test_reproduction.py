@@ -519,14 +519,17 @@ def controls(**stepped):
 @pytest.mark.parametrize(
     ("stepped", "expected"),
     [
-        ({"B": [0.2, 0.3], "C": [0.4, 0.5]}, "+10.0 ± 0.0 points (C). So a gain remains over these steps."),
-        ({"B": [0.55, 0.65], "C": [0.4, 0.5]}, "-5.0 ± 0.0 points (B). So FedAvg is better."),
-        ({"B": [0.5, 0.5], "C": [0.9, math.nan]}, "+5.0 ± 63.5 points (B). So no gain is shown."),
+        ({"B": [0.2, 0.3], "C": [0.4, 0.5]}, "+10.0 ± 0.0 points (C). So a gain over FedAvg at these steps remains."),
+        ({"B": [0.55, 0.65], "C": [0.4, 0.5]}, "-5.0 ± 0.0 points (B). So FedAvg at these steps is better."),
+        (
+            {"B": [0.5, 0.5], "C": [0.9, math.nan]},
+            "+5.0 ± 63.5 points (B). So no gain over FedAvg at these steps is shown.",
+        ),
     ],
 )
 def test_a_gain_is_compared_with_the_best_step_that_never_diverges(stepped, expected):
     results, orders = controls(**stepped)
-    sentence = f"On nines, A differs from FedAvg at the best of its steps by {expected}"
+    sentence = f"On nines, A differs from FedAvg at the best of these steps by {expected}"
     assert remaining_gain(results, orders, "nines") == sentence
 
 
@@ -539,11 +542,11 @@ def test_a_gain_without_controls_has_no_sentence():
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        ({"a": "yes", "b": "yes"}, "So a gain remains over these steps in all of them."),
-        ({"a": "open", "b": "open"}, "So no gain is shown in any of them."),
+        ({"a": "yes", "b": "yes"}, "So a gain over FedAvg remains in all of them."),
+        ({"a": "open", "b": "open"}, "So no gain over FedAvg is shown in any of them."),
         (
             {"a": "no", "b": "yes", "c": "yes"},
-            "So a gain remains over these steps in b and c, and FedAvg is better in a.",
+            "So a gain over FedAvg remains in b and c, and FedAvg is better in a.",
         ),
     ],
 )

@@ -27,7 +27,7 @@ GRID = 3000
 
 
 class Noted(Interference):
-    """All frames are received; the signal and interference of each user's last frame are kept, over its noise."""
+    """Receives all frames, and keeps the signal and the interference of each user's last one, divided by its noise."""
 
     notes: ClassVar[dict[int, tuple[float, float]]] = {}
 
