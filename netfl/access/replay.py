@@ -178,7 +178,7 @@ class Replay(Access):
             return
         recorded = int(recording.rounds["replica"].nunique())
         if 0 < recorded < facts.replicas:
-            problem = f"{recorded} replicas are recorded, the scenario has {facts.replicas}"
+            problem = f"{recorded} replicas are recorded, the scenario needs {facts.replicas}"
             yield Fault("run", problem, remedy="set fewer replicas")
         replicas = range(max(1, min(recorded, facts.replicas)))
         yield from recording.faults(replicas, facts.users, facts.rounds, facts.stop_s)

@@ -136,14 +136,16 @@ def objective_metrics(
     rho = weights / np.maximum(weights.sum(1, keepdims=True), np.finfo(float).tiny)
     yield "t", t
     values = np.full(len(t), np.nan)
-    for lane, (objective, mask) in enumerate(zip(objectives, known, strict=True)):
-        if mask.any():
-            values[lane] = objective.value(users.means["loss"][lane][mask], rho[lane][mask], float(t[lane]))
+    with np.errstate(invalid="ignore", over="ignore"):  # the losses of a lane that diverges are infinite
+        for lane, (objective, mask) in enumerate(zip(objectives, known, strict=True)):
+            if mask.any():
+                values[lane] = objective.value(users.means["loss"][lane][mask], rho[lane][mask], float(t[lane]))
     yield "objective", values
     lanes = known.any(1)
     for level in levels:
         values = np.full(len(t), np.nan)
-        values[lanes] = cvar(users.means["loss"][lanes], rho[lanes], level)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values[lanes] = cvar(users.means["loss"][lanes], rho[lanes], level)
         yield f"cvar/alpha:{level:g}", values
 
 

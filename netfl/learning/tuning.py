@@ -7,9 +7,10 @@ one rule; `netfl.simulation.tuning` trains them.  This module does not import to
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -26,6 +27,8 @@ MAX_WIDENINGS = 2
 """Largest number of times that the grids are widened."""
 _MAX_NAME = 100
 """Longest name of a learner."""
+_LOG_SMALLEST, _LOG_LARGEST = math.log(sys.float_info.min), math.log(sys.float_info.max)
+"""Logarithms of the smallest and the largest ``lr``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,37 @@ class TuningSpec(Spec):
             if key == "lr":
                 yield Fault("keys.lr", "is always tuned", None, "leave it out: candidates and factor give its values")
                 continue
+            if self.by == "objective" and key.partition(".")[0] == "objective":
+                problem = "changes the objective, by which candidates are compared"
+                yield Fault(f"keys.{key}", problem, None, "leave it out, or use another criterion in by")
+                continue
+            twice = [value for number, value in enumerate(values) if value in values[:number]]
+            if twice:
+                yield Fault(f"keys.{key}", "lists an entry twice", twice[0], "list each value once")
+                continue
             for name, value in product(tuned_learners(learners), values):
                 try:
                     _with_settings(learners[name], [(key, value)])
                 except (ValidationError, LookupError, TypeError) as error:
                     yield _key_fault(key, name, value, learners[name], error)
                     break
+
+    def step_faults(self, learners: Learners, rule: StepRule) -> Iterator[Fault]:
+        """Yield the errors of the step sizes of candidates, for learners and further keys without errors."""
+        for settings in self.settings if self.keys else ():
+            tuned = {name: _with_settings(learners[name], settings) for name in tuned_learners(learners)}
+            for fault in islice(rule.faults({**learners, **tuned}), 1):
+                stated = ", ".join(f"{key}={value}" for key, value in settings)
+                remedy = f"leave out one of these, or learners.{fault.key}"
+                yield Fault("keys", f"with {stated} {fault.problem}", None, remedy)
+                return
+        widest = self.candidates // 2 * (1 + MAX_WIDENINGS)
+        for name, centre in grid_centres(learners, rule).items():
+            ends = [math.log(centre) + side * widest * math.log(self.factor) for side in (-1, 1)]
+            if ends[0] < _LOG_SMALLEST or ends[1] > _LOG_LARGEST:
+                problem = f"the lr of '{name}' around {centre:.3g} may leave the range of numbers"
+                yield Fault("factor", problem, self.factor, "use a smaller factor, fewer candidates, or another lr")
+                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +343,17 @@ def _key_fault(key: str, name: str, value: Any, learner: LearnerSpec, error: Exc
     if isinstance(error, ValidationError):
         fault = faults_of(error)[0]
         return Fault(f"keys.{key}", f"is not possible for learner '{name}': {fault.problem}", value, fault.remedy)
-    known = [field for field in type(learner).model_fields if field not in {"lr", "step_of"}]
-    remedy = suggest(key, known) if "." not in key else f"tune keys that all learners have, such as {known[3]}"
-    return Fault(f"keys.{key}", f"is no key of learner '{name}'", None, remedy)
+    if "." not in key:
+        known = [field for field in type(learner).model_fields if field not in {"lr", "step_of"}]
+        return Fault(f"keys.{key}", f"is no key of learner '{name}'", None, suggest(key, known))
+    section, _, last = key.rpartition(".")
+    entry: Any = learner.model_dump(mode="json")
+    for part in section.split("."):
+        entry = entry.get(part) if isinstance(entry, Mapping) else None
+    if not isinstance(entry, Mapping):
+        return Fault(f"keys.{key}", f"is no key of learner '{name}'", None, "tune keys that all learners have")
+    stated = f"is no key of learner '{name}'"
+    if "kind" in entry:
+        stated += f", whose {section} is of the kind {entry['kind']}"
+    fields = [field for field in entry if field != "kind"]
+    return Fault(f"keys.{key}", stated, None, suggest(last, fields) if fields else "tune keys that all learners have")

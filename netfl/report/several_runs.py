@@ -27,6 +27,7 @@ from netfl.report.run_set import (
 )
 from netfl.report.summary_text import verdict_metrics
 from netfl.results import aggregates, formatting, statistics
+from netfl.results.comparison import stated_states
 from netfl.results.differing_keys import differing_keys
 from netfl.results.formatting import clock, format_count, percent, shortened
 from netfl.results.metrics import metrics_in
@@ -161,9 +162,10 @@ def final_table(runs: RunSet) -> Markup:
 
 def comparison_notes(members: Sequence[NamedRun]) -> Iterator[Markup]:
     """Yield the state of the comparison of the learners in each run, as notes below a table of their values."""
-    for run in members:
-        if state := run.data.run.comparison:
-            yield page.note(f"{run.label}: {state}.")
+    states = stated_states({run.label: run.data.run.comparison for run in members})
+    for label, state in states.items():
+        if state:
+            yield page.note(f"{label}: {state}.")
 
 
 def difference_table(runs: RunSet) -> Iterator[Markup]:

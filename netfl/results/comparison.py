@@ -20,7 +20,7 @@ UNFINISHED = "the tuning is not finished"
 
 
 def comparison_state(scenario: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
-    """Return the state of the comparison of a run's learners; empty for fewer than two.
+    """Return the state of the comparison of a run's learners; empty for fewer than two, unless they are tuned.
 
     Args:
         scenario: the resolved scenario as plain data.
@@ -33,7 +33,8 @@ def comparison_state(scenario: Mapping[str, Any], manifest: Mapping[str, Any]) -
     """
     learners: Mapping[str, Mapping[str, Any]] = scenario.get("learners") or {}
     strategies = manifest.get("learners") or ()  # of a Flower app
-    if max(len(learners), len(strategies)) < 2:
+    is_tuned = bool(learners) and scenario.get("tuning") is not None
+    if max(len(learners), len(strategies)) < 2 and not is_tuned:
         return ""
     if strategies:
         return "settings of the app"
@@ -77,10 +78,23 @@ def joint_state(states: Mapping[str, str]) -> str:
     >>> joint_state({"A": "equal settings", "B": "settings as given, not tuned"})
     'A: equal settings; B: settings as given, not tuned'
     """
-    known = {name: state for name, state in states.items() if state}
-    if len({*known.values()}) < 2:
-        return next(iter(known.values()), "")
-    return "; ".join(f"{name}: {state}" for name, state in known.items())
+    stated = stated_states(states)
+    if len({*stated.values()}) < 2:
+        return next(iter(stated.values()), "")
+    return "; ".join(f"{name}: {state}" for name, state in stated.items())
+
+
+def stated_states(states: Mapping[str, str]) -> dict[str, str]:
+    """Return the states of several runs as they stand beside each other: one without a state is not tuned.
+
+    A run of one learner without tuning has no state of its own.  Beside a run that has one, it needs one.
+
+    >>> stated_states({"A": "tuned by validation accuracy, 7 candidates each", "B": ""})["B"]
+    'settings as given, not tuned'
+    >>> stated_states({"A": "", "B": ""})
+    {'A': '', 'B': ''}
+    """
+    return {name: state or NOT_TUNED for name, state in states.items()} if any(states.values()) else dict(states)
 
 
 def criterion_label(name: str) -> str:

@@ -147,8 +147,13 @@ class VerificationResult:
         return f"{self.digest or '-' * 32}  {self.file}{f': {self.problem}' if self.problem else ''}"
 
 
+def pass_folder(folder: Path, number: int) -> Path:
+    """Return the folder of a pass of the tuning of the run in *folder*; passes count from 1."""
+    return folder / "tuning" / f"pass-{number}"
+
+
 def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[VerificationResult]:
-    """Yield the result for each file of a run: manifest, scenario, summary, tables and versions.
+    """Yield the result for each file of a run: manifest, scenario, summary, tables, versions, and those of its passes.
 
     Other processors may give other last bits, so tables that are equal to `DIGITS` digits are good.  Files that depend
     on learning are good whatever they differ by if the scenarios agree, which the result states.
@@ -171,6 +176,13 @@ def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[
         if result.good and other is not None and result.digest != others.get(name):
             result = _compare_file(run, other, name, result.digest)
         yield result
+    for number in range(1, 1 + (run.manifest.get("tuning") or {}).get("passes", 0)):
+        of_pass = pass_folder(run.folder, number)
+        if not of_pass.exists():
+            yield VerificationResult(of_pass, "", "is missing", good=False)
+            continue
+        like_pass = None if other is None else pass_folder(other.folder, number)
+        yield from verify_runs(of_pass, like_pass if like_pass is not None and like_pass.exists() else None)
 
 
 def check_files(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         rule = step_rule(parts["access"], facts.users, facts.rounds)
         yield from (fault.under("learners") for fault in rule.faults(parts["learners"]))
     if parts["tuning"] is not None:
-        yield from (fault.under("tuning") for fault in _tuning_faults(parts))
+        yield from (fault.under("tuning") for fault in _tuning_faults(parts, facts))
     if parts["record"] is not None:
         yield from _record_faults(parts, facts)
     cases = [
@@ -234,12 +235,20 @@ def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
         yield Fault("partition", problem, rarity, "use another order of the users, or another partition")
 
 
-def _tuning_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+def _tuning_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:
     """Yield the errors of the section ``tuning`` with other sections, with keys relative to it."""
     tuning: TuningSpec = parts["tuning"]
     access, data, evaluate, partition = parts["access"], parts["data"], parts["evaluate"], parts["partition"]
-    if parts["learners"]:
-        yield from tuning.key_faults(parts["learners"])
+    if learners := parts["learners"]:
+        key_faults = [*tuning.key_faults(learners)]
+        yield from key_faults
+        rule = step_rule(access, facts.users, facts.rounds)
+        if not key_faults and not any(rule.faults(learners)):
+            yield from tuning.step_faults(learners, rule)
+    if tuning.replicas > facts.replicas and not any(nested_faults(access, "", facts)):
+        validation = replace(facts, replicas=tuning.replicas)
+        for fault in islice(nested_faults(access, "", validation), 1):
+            yield Fault("replicas", fault.problem, tuning.replicas, "write a smaller number")
     if access.info.is_closed_loop:
         problem = "the deliveries depend on the training of a learner, so that candidates have no common trace"
         yield Fault("", problem, None, "leave it out, or use another access")

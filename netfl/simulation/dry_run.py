@@ -38,7 +38,7 @@ from netfl.simulation.learners import open_learner
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.run import run_rounds
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.simulation.tuning import first_pass
+from netfl.simulation.tuning import first_pass, smallest_steps
 from netfl.types import LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
 
 if TYPE_CHECKING:
@@ -356,10 +356,13 @@ def run_dry(scenario: Scenario) -> DryRun:
 
 
 def _run_dry_with_tuning(scenario: Scenario, tuning: TuningSpec) -> DryRun:
-    """Return the result of a dry run of the first pass of tuning and of the run itself, one after the other."""
+    """Return the result of a dry run of the first pass of tuning and of the run itself, one after the other.
+
+    The run has the smallest step sizes of the grids: those as given do not run, and may be too large.
+    """
     candidates = first_pass(scenario)
     of_pass = run_dry(candidates)
-    of_run = run_dry(scenario.model_copy(update={"tuning": None}))
+    of_run = run_dry(scenario.model_copy(update={"tuning": None, "learners": smallest_steps(scenario)}))
     steps = tuning.candidates // 2  # more values of lr on one side of each grid
     one_side_s = of_pass.seconds * steps / tuning.candidates
     most_s = of_pass.seconds + 2 * MAX_WIDENINGS * one_side_s

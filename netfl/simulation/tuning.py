@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.effective_steps import Learners, StepRule
+from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import (
     Candidate,
     TuningChoice,
@@ -28,15 +29,14 @@ from netfl.learning.tuning import (
     last_quarter_means,
     name_candidates,
 )
+from netfl.results.differing_keys import differing_keys
+from netfl.results.digests import check_files, pass_folder
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import interval
 from netfl.results.tables import MemoryTable
 from netfl.scenario.scenario import Scenario, validate
-from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.types import Floats
-
-PASSES = "tuning"
-"""Folder of a run directory that holds the passes of its tuning."""
 
 RunPass = Callable[[Scenario, Path], Run]
 """Function that performs a pass in a folder, or continues it there, and returns its run."""
@@ -59,11 +59,6 @@ class TunedRun:
     facts: Mapping[str, Any] = field(default_factory=dict)
     candidates: pa.Table | None = None
     seconds: float = 0.0
-
-
-def pass_folder(folder: Path, number: int) -> Path:
-    """Return the folder of a pass of the run in *folder*; passes count from 1."""
-    return folder / PASSES / f"pass-{number}"
 
 
 def pass_scenario(scenario: Scenario, candidates: Sequence[Candidate]) -> Scenario:
@@ -107,6 +102,16 @@ def _check_pass(scenario: Scenario, of_pass: Scenario) -> None:
         raise ScenarioError(scenario.located([Fault("tuning.keys", problem, None, fault.remedy)])) from None
 
 
+def smallest_steps(scenario: Scenario) -> dict[str, LearnerSpec]:
+    """Return the learners of a scenario with tuning, each with the smallest step size of the first pass."""
+    assert scenario.tuning is not None
+    rule = scenario.step_rule
+    smallest = scenario.tuning.first_grid.exponents[:1]
+    candidates = candidates_of(scenario.tuning, grid_centres(scenario.learners, rule), smallest)
+    tuned = {each.learner: each.apply(scenario.learners[each.learner]) for each in candidates}
+    return rule.derive({**scenario.learners, **tuned})
+
+
 def validation_seed(scenario: Scenario) -> int:
     """Return the seed of the validation replicas, which is a random function of that of the replicas of the run."""
     return int(scenario.streams_of(0).rng("tuning").integers(2**63))
@@ -137,9 +142,11 @@ def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedR
         trained = {candidate.exponent for candidate in values}
         exponents = [exponent for exponent in grid.exponents if exponent not in trained]
         candidates = candidates_of(tuning, centres, exponents)
-        run = run_pass(pass_scenario(scenario, candidates), pass_folder(folder, number))
+        of_pass = pass_scenario(scenario, candidates)
+        run = run_pass(of_pass, pass_folder(folder, number))
         if run.status != "done":
             return None
+        _check_is_pass(run, of_pass)
         values |= read_criterion(run, tuning, candidates)
         passes |= dict.fromkeys(candidates, number)
         seconds += float(run.fact("timings")["total_s"])
@@ -158,11 +165,27 @@ def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedR
     )
 
 
+def _check_is_pass(run: Run, of_pass: Scenario) -> None:
+    """Refuse a finished pass of another scenario: that of the run was changed between its start and its resumption.
+
+    Raises:
+        ScenarioError: with the first keys that differ.
+    """
+    found = differing_keys([run.scenario, parse(of_pass.to_yaml(), "the scenario of a pass")])
+    if not found:
+        return
+    cells = [f"{key} is {theirs} there, and {ours} here" for key, (theirs, ours) in [*found.items()][:2]]
+    problem = f"the scenario of this run is not that of its pass in {run.folder}: {'; '.join(cells)}"
+    remedy = "restore scenario.yaml, or start a new run with netfl run"
+    raise ScenarioError([Fault("tuning", problem, None, remedy, str(run.folder.parents[1] / "scenario.yaml"))])
+
+
 def finished_tuning(scenario: Scenario, folder: Path) -> TunedRun:
     """Return the tuning of the finished run in *folder* again, from the tables of its passes.
 
     Raises:
-        ScenarioError: a pass is missing, or not finished.
+        ScenarioError: a pass is missing, not finished, or one of another scenario.
+        MachineError: a file of a pass is not the one that the pass wrote.
     """
 
     def read_pass(_: Scenario, place: Path) -> Run:
@@ -170,6 +193,7 @@ def finished_tuning(scenario: Scenario, folder: Path) -> TunedRun:
         if run.status != "done":
             remedy = f"finish it: netfl resume {place}"
             raise ScenarioError([Fault("", f"{place} is not finished ({run.status})", None, remedy)])
+        check_files(run)
         return run
 
     tuned = tune_learners(scenario, folder, read_pass)

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
-from netfl.results.comparison import NOT_TUNED, comparison_state
+from netfl.results.comparison import NOT_TUNED, comparison_state, criterion_label
 from netfl.results.payload import billing_kind, billing_note
 from netfl.results.run_reader import TASKS, check_table
 from netfl.results.statistics import interval, metric_of
@@ -149,17 +149,20 @@ class Sweep:
     def _comparison(self, scenario: Scenario) -> str:
         if len(scenario.learners) < 2:
             return ""
-        if scenario.tuning is None:
-            paths = () if scenario.sweep is None else scenario.sweep.names
-            if any(path.startswith("learners") for path in paths):
-                return NOT_TUNED
-            return comparison_state(scenario.plain(), {})
-        states = {run.comparison for run in self._runs}
+        runs = [*self._runs]
+        tunings = [run.manifest.get("tuning") for run in runs if run.scenario.get("tuning") is not None]
+        paths = () if scenario.sweep is None else scenario.sweep.names
+        if not tunings and any(path.startswith("learners") for path in paths):
+            return NOT_TUNED
+        states = {run.comparison for run in runs} or {comparison_state(scenario.plain(), {})}
         if len(states) == 1:
             return states.pop()
-        if all((run.manifest.get("tuning") or {}).get("is_tuned") for run in self._runs):
-            return f"tuned at each point by validation {scenario.tuning.criterion.label}"
-        return "not tuned at all points"
+        if not tunings:
+            return NOT_TUNED
+        if len(tunings) < len(runs) or not all(tuning and tuning["is_tuned"] for tuning in tunings):
+            return "not tuned at all points"
+        criteria = dict.fromkeys(criterion_label(tuning["by"]) for tuning in tunings if tuning)
+        return f"tuned at each point by validation {' or '.join(criteria)}"
 
     @property
     def _runs(self) -> Iterator[Run]:

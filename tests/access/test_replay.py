@@ -69,7 +69,7 @@ def test_more_replicas_than_recorded_is_an_error(recorded):
     folder, _ = recorded
     assert not [*Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=2))]
     (fault,) = Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=3))
-    assert_messages([str(fault)], ["run: … 2 replicas … has 3"])
+    assert_messages([str(fault)], ["run: … 2 replicas … needs 3"])
 
 
 def test_replay_records_delivered_events(recorded, make_context):

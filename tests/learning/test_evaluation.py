@@ -1,5 +1,6 @@
 """Evaluation metrics, each compared with its definition as a loop."""
 
+import warnings
 from dataclasses import replace
 from itertools import product
 
@@ -314,6 +315,17 @@ def test_cvar_uses_the_last_axis():
     order = np.array([[[0, 1, 2], [2, 0, 1]], [[1, 2, 0], [2, 1, 0]]])
     assert cvar(losses[order], rho[order], 0.5) == pytest.approx(np.full((2, 2), 2.4))
     assert cvar(losses[order], rho, 1.0) == pytest.approx(losses[order] @ rho)
+
+
+def test_objectives_of_lanes_that_diverge_have_no_warnings():
+    """A weight of 0 times an infinite loss is no number."""
+    users = UserPerformance({"loss": np.array([[np.inf, 1.0], [np.inf, np.nan]])}, np.ones((2, 2)))
+    objectives = [Erm(), Cvar(alpha=0.5, gamma=0.1, lr_t=1)]
+    rho = np.array([[0.0, 1.0], [0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metrics = dict(objective_metrics(objectives, users, rho, np.zeros(2), (0.5, 1)))
+    assert not np.isfinite(metrics["objective"]).any()
 
 
 def test_objectives_weight_users_by_their_deliveries():

@@ -154,6 +154,24 @@ CLOSED = {"kind": "adversarial", "learner": "A", "deliveries": 1}
         ({"tuning.keys": {"batch_size": [4]}}, "tuning.keys.batch_size: .* too few entries"),
         ({"tuning.keys": {"batch_size": [4, 0]}}, "tuning.keys.batch_size: is not possible for learner 'A'"),
         ({"tuning.keys": {"lr": [0.1, 0.2]}}, "tuning.keys.lr: is always tuned; leave it out"),
+        ({"tuning.keys": {"batch_size": [4, 8, 4]}}, r"tuning.keys.batch_size: lists an entry twice \(4\)"),
+        (
+            {"tuning.keys": {"objective.alpha": [0.1, 0.2]}},
+            "keys.objective.alpha: .*, whose objective is of the kind erm; tune keys",
+        ),
+        (
+            {"tuning": {"by": "objective", "keys": {"objective": ["erm", {"kind": "cvar", "alpha": 0.1}]}}},
+            "tuning.keys.objective: changes the objective, by which candidates are compared; leave it out",
+        ),
+        ({"learners.A.lr": 1e300, "tuning.factor": 100}, "tuning.factor: the lr of 'A' around .* the range of numbers"),
+        ({"learners.B.lr": 1e-300, "tuning.factor": 10}, "tuning.factor: the lr of 'B' around .* the range of numbers"),
+        (
+            {
+                "learners.B": {**SCENARIO["learners"]["A"], "lr": None, "step_of": "A"},
+                "tuning.keys": {"aggregation": ["average", {"kind": "qfedavg", "q": 1}]},
+            },
+            "tuning.keys: with aggregation=.*qfedavg.* the weights of 'A' have no bound, .*; leave out one of these",
+        ),
         ({"tuning.candidate": 7}, "tuning.candidate: .*did you mean 'candidates'"),
         ({"evaluate.rare_classes": []}, "tuning.by: there are no rare classes"),
         ({"evaluate.on": "validation"}, "tuning: has no effect with evaluate.on"),

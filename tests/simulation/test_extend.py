@@ -189,7 +189,7 @@ class TestRefusals:
         folder = netfl.trace(bernoulli(1, access=access), tmp_path / "replay").folder
         assert len(netfl.extend(folder, 2).rounds) == 2 * ROUNDS
         line = self.model_with_file(folder, 3)
-        assert line.endswith("access.run: 2 replicas are recorded, the scenario has 3; set fewer replicas")
+        assert line.endswith("access.run: 2 replicas are recorded, the scenario needs 3; set fewer replicas")
         assert line.startswith(f"{folder}/scenario.yaml:")
 
     def test_folder_without_a_run(self, tmp_path):

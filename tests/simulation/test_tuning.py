@@ -1,8 +1,11 @@
 """Tuned runs: passes, their choice, resumption, sweeps, extension, and two planted comparisons."""
 
 import json
+import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.inline_sweep_engine import Here
 from support.restarted_runs import assert_same_tables
@@ -12,14 +15,16 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.errors import ScenarioError
+from netfl.errors import MachineError, ScenarioError
 from netfl.learning.tuning import TuningSpec
-from netfl.results.digests import verify_runs
-from netfl.simulation.tuning import first_pass, pass_folder, validation_seed
+from netfl.results.digests import pass_folder, verify_runs
+from netfl.simulation.tuning import first_pass, validation_seed
 
 FEDAVG = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}
 CVAR = FEDAVG | {"objective": {"kind": "cvar", "alpha": 0.2, "gamma": 0.1, "lr_t": 0.01}}
 TUNING = {"by": "accuracy", "candidates": 3, "factor": 4}
+WIDE = TUNING | {"factor": 100}
+"""Tuning whose grids have a best inside, whatever the criterion."""
 TABLES = ("rounds", "deliveries", "metrics", "users", "final_metrics", "candidates")
 
 
@@ -152,10 +157,42 @@ def test_time_of_the_passes_is_part_of_the_time_of_the_run(whole):
     assert timings["total_s"] > timings["tuning_s"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("key", "value"), [("tuning.factor", 3), ("seed", 5), ("learners.FedAvg.batch_size", 4)])
+def test_a_run_whose_scenario_was_changed_after_a_pass_is_not_resumed(tmp_path, key, value):
+    stopped = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(3))
+    file = stopped.folder / "scenario.yaml"
+    file.write_text(netfl.load(file, {key: value}).to_yaml())
+    with pytest.raises(
+        ScenarioError, match=r"scenario\.yaml: tuning: the scenario of this run is not that of its pass"
+    ):
+        netfl.resume(stopped.folder, device="cpu")
+
+
 def test_files_of_a_tuned_run_and_of_its_passes_are_verified(whole):
-    for folder in (whole.folder, pass_folder(whole.folder, 1)):
-        assert all(result.good for result in verify_runs(folder))
-    assert any(result.file.name == "candidates.parquet" for result in verify_runs(whole.folder))
+    passes = whole.manifest["tuning"]["passes"]
+    results = [*verify_runs(whole.folder)]
+    assert all(result.good for result in results)
+    files = {result.file for result in results}
+    assert whole.folder / "candidates.parquet" in files
+    assert all(pass_folder(whole.folder, number + 1) / "metrics.parquet" in files for number in range(passes))
+
+
+@pytest.mark.slow
+def test_a_changed_table_of_a_pass_is_found(whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole.folder, folder)
+    file = pass_folder(folder, 1) / "metrics.parquet"
+    table = pq.read_table(file)
+    values = table.column("value").to_numpy().copy()
+    values[-1] += 0.5
+    pq.write_table(table.set_column(table.column_names.index("value"), "value", pa.array(values)), file)
+    assert [result.file for result in verify_runs(folder) if not result.good] == [file]
+    with pytest.raises(MachineError, match=r"pass-1.metrics\.parquet is not the file that the run wrote"):
+        netfl.extend(folder, 3, device="cpu")
+    shutil.rmtree(file.parent)
+    wrong = [(result.file, result.problem) for result in verify_runs(folder) if not result.good]
+    assert wrong == [(file.parent, "is missing")]
 
 
 @pytest.mark.slow
@@ -236,6 +273,62 @@ def test_replicas_of_a_sweep_have_one_choice_and_points_their_own(tmp_path):
     for _, tasks in more.tasks.groupby("trace"):
         assert len({json.dumps(more.run(task).manifest["tuning"]) for task in tasks["task"]}) == 1
     assert more.comparison
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("swept", "state"),
+    [
+        ({"tuning": [WIDE, WIDE | {"by": "loss"}]}, "tuned at each point by validation accuracy or loss"),
+        ({"tuning.by": ["accuracy", "loss"]}, "tuned at each point by validation accuracy or loss"),
+        ({"tuning": [TUNING, None]}, "not tuned at all points"),
+        ({"access.probability": [0.4, 0.8], "tuning": [None]}, "equal settings"),
+        ({"learners.CVaR.lr": [0.1, 0.2], "tuning": [None]}, "settings as given, not tuned"),
+    ],
+)
+def test_the_state_of_a_sweep_is_that_of_its_points(tmp_path, swept, state):
+    blobs = {"kind": "blobs", "centers": [[0, 0], [2, 2], [0, 2]], "samples": 60}
+    base = scenario(sweep=swept, data=blobs, replicas=1, rounds=20, tuning=WIDE)
+    sweep = netfl.sweep(base, tmp_path / "s", engine=Here())
+    assert sweep.comparison == state
+
+
+@pytest.mark.slow
+def test_runs_of_one_learner_are_compared_with_their_states(tmp_path):
+    one = scenario(learners={"FedAvg": FEDAVG}, replicas=1, rounds=4)
+    tuned = netfl.run(one, tmp_path / "tuned", device="cpu")
+    plain = netfl.run({**one, "tuning": None}, tmp_path / "plain", device="cpu")
+    assert plain.comparison == ""
+    assert tuned.comparison == tuned.manifest["tuning"]["state"]
+    both = f"tuned: {tuned.comparison}; plain: settings as given, not tuned"
+    assert netfl.compare([tuned, plain]).attrs["comparison"] == both
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(app, ["report", str(tuned.folder), str(plain.folder), "--out", str(page)])
+    assert result.exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert f"{tuned.comparison}." in text
+    assert "settings as given, not tuned." in text
+
+
+@pytest.mark.slow
+def test_a_replay_needs_as_many_replicas_as_the_tuning(tmp_path):
+    recorded = netfl.trace(scenario(tuning=None), tmp_path / "trace")
+    replay = {"kind": "replay", "run": str(recorded.folder)}
+    netfl.load(scenario(access=replay))
+    expected = r"tuning\.replicas: 2 replicas are recorded, the scenario needs 3 \(3\); write a smaller number"
+    with pytest.raises(ScenarioError, match=expected):
+        netfl.load(scenario(access=replay, tuning=TUNING | {"replicas": 3}))
+
+
+@pytest.mark.slow
+def test_check_accepts_a_step_size_that_only_its_candidates_survive(tmp_path):
+    path = tmp_path / "tuned.yaml"
+    learners = {name: learner | {"lr": 1e16} for name, learner in {"FedAvg": FEDAVG, "CVaR": CVAR}.items()}
+    tuning = {"by": "loss", "candidates": 9, "factor": 100}
+    changes = {"model": {"kind": "mlp", "hidden": [8]}, "learners": learners, "tuning": tuning}
+    path.write_text(netfl.load(scenario(**changes)).to_yaml())
+    result = CliRunner().invoke(app, ["check", str(path)])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.slow
