@@ -6,7 +6,7 @@ python analysis/divergence.py runs/divergence_iid-001 runs/divergence_one_class-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import drawing
@@ -15,8 +15,10 @@ import pandas as pd
 from divergence_bound import compare_with_bound
 from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, PlottedRun, Result, Row
-from run_results import difference, verdict
+from run_results import difference, holds
+from scipy.stats import spearmanr
 from script import run_script
+from wording import listed, signed
 
 PAPER = "User Selection in Federated Learning"
 CASES = {"iid": "IID", "two_class": "two classes", "one_class": "one class"}
@@ -37,6 +39,10 @@ WORDS = {
 """The runs of a form in words."""
 CIFAR = ", CIFAR-10"
 BOUND = ", bound"
+DISAGREES = ("two classes", START)
+"""The case whose claim on selection disagrees: three replicas left open whether its likely reason is the right one."""
+MORE_REPLICAS = 7
+"""Replicas of its runs with uneven sizes, about as many as would decide that by the spread of the first three."""
 STARTED = 0.3
 """Accuracy above which training has left its plateau."""
 HOURS, CIFAR_HOURS, BOUND_HOURS = 0.115, 0.17, 0.03
@@ -54,7 +60,8 @@ def parts() -> dict[str, Part]:
             is_published = options.get("published", True) and size != RANDOM
             settings = {"core_hours": HOURS, **options, "published": is_published}
             for case, label in CASES.items():
-                runs[f"{label}{size}{form}"] = Part(f"paper/divergence_{case}", (*blocks, *more), **settings)
+                changes = {"replicas": MORE_REPLICAS} if (label, form) == DISAGREES and size else {}
+                runs[f"{label}{size}{form}"] = Part(f"paper/divergence_{case}", (*blocks, *more), changes, **settings)
         if form == QUICK:
             continue
         settings = {"core_hours": CIFAR_HOURS, **options}
@@ -74,22 +81,39 @@ def larger(name: str, above: str, below: str, *, claimed: bool = True) -> Order:
     )
 
 
-def orders(form: str) -> list[Order]:
-    """Return the claims: divergence grows from case to case, and is smaller if only large users participate."""
-    claims = [
+def orders_of_cases(form: str) -> list[Order]:
+    """Return the claims that divergence grows from case to case."""
+    return [
         larger(f"divergence larger with {above} than with {below}{form}", f"{above}{form}", f"{below}{form}")
         for below, above in pairwise(CASES.values())
     ]
-    if form in FORMS:
-        claims += [
-            larger(
-                f"divergence smaller with large users only: {label}{form}",
-                above=f"{label}, uneven{form}",
-                below=f"{label}, selected{form}",
-            )
-            for label in CASES.values()
-        ]
-    return claims
+
+
+def orders_of_selection(form: str) -> list[Order]:
+    """Return the claims that divergence is smaller if only large users participate."""
+    return [
+        larger(
+            f"divergence smaller with large users only: {label}{form}",
+            above=f"{label}, uneven{form}",
+            below=f"{label}, selected{form}",
+        )
+        for label in CASES.values()
+    ]
+
+
+def orders_of_accuracy(form: str) -> list[Order]:
+    """Return the claims that accuracy falls from case to case, as divergence grows."""
+    return [
+        Order(
+            f"accuracy higher with {above} than with {below}{form}",
+            (f"{above}{form}",),
+            "accuracy",
+            "FedAvg",
+            "FedAvg",
+            against=(f"{below}{form}",),
+        )
+        for above, below in pairwise(CASES.values())
+    ]
 
 
 def tests_of_selection(form: str) -> list[Order]:
@@ -129,25 +153,63 @@ def draw(runs: Mapping[str, PlottedRun], figure: Figure) -> None:
 def remarks(results: Mapping[str, Result]) -> str:
     """Return what the runs show about the claims, and the bound of the theorem beside the measured divergence."""
     form = _best_form(results)
-    answers = [verdict(difference(results, order)) for order in orders(form) if _is_run(order, results)]
-    by_case, by_size = answers[: len(CASES) - 1], answers[len(CASES) - 1 :]
-    tests = [verdict(difference(results, order)) for order in tests_of_selection(form) if _is_run(order, results)]
-    on_selection = (
-        f"with {by_size.count('yes')} of {len(by_size)} claims on selection ({by_size.count('no')} disagree)"
-        if by_size
-        else "none on selection is tested yet"
+    groups = {
+        "that divergence grows from case to case": orders_of_cases(form),
+        "that accuracy falls": orders_of_accuracy(form),
+        "on selection": orders_of_selection(form),
+    }
+    cells = [f"{_counted(answers)} {words}" for words, each in groups.items() if (answers := _answers(each, results))]
+    agreed = f"{WORDS[form]} on MNIST agree with {listed(cells)}."
+    return agreed + _accuracies(results, form) + _selection(results) + _plateau(results) + _bounds(results)
+
+
+def _answers(orders: Sequence[Order], results: Mapping[str, Result]) -> list[str]:
+    """Return the verdicts on the orders whose runs have results."""
+    return [holds(results, order) for order in orders if _is_run(order, results)]
+
+
+def _counted(answers: Sequence[str], noun: str = "claims", opposite: str = "disagree") -> str:
+    """Return how many orders hold, and in brackets how many others there are: ``0 of 3 claims (3 open)``."""
+    others = [
+        f"{count} {words}" for answer, words in (("no", opposite), ("open", "open")) if (count := answers.count(answer))
+    ]
+    brackets = f" ({', '.join(others)})" if others else ""
+    return f"{answers.count('yes')} of {len(answers)} {noun}{brackets}"
+
+
+def _accuracies(results: Mapping[str, Result], form: str) -> str:
+    """Return the rank correlation of divergence and accuracy over all settings of a form on MNIST, as a sentence."""
+    names = [f"{label}{size}{form}" for size in SIZES for label in CASES.values()]
+    known = [results[name] for name in names if name in results]
+    if len(known) < 2 * len(CASES):
+        return ""
+    divergence, accuracy = (
+        [float(np.mean(result.values("FedAvg", metric))) for result in known]
+        for metric in ("weight_divergence", "accuracy")
     )
-    agreed = (
-        f"{WORDS[form]} agree with {by_case.count('yes')} of {len(by_case)} claims on the order of the three cases, "
-        f"and {on_selection}."
+    correlation = float(spearmanr(divergence, accuracy).statistic)
+    return (
+        f" Over all {len(known)} settings of cases, sizes and selection the rank correlation of divergence and "
+        f"accuracy is {correlation:.2f}."
     )
-    reason = (
-        " The paper derives the claim on selection from a bound. With selection the bound has fewer terms, but their "
-        "weights stay unchanged, and a separate constant covers the other users. A likely reason for a larger "
-        "divergence: an average over fewer users gives each more weight, so that less of their noise and of their "
-        "label differences cancels."
+
+
+def _selection(results: Mapping[str, Result]) -> str:
+    """Return in which runs selection makes the divergence larger, and the likely reason; empty if it never does."""
+    larger_in = []
+    for form, words in WORDS.items():
+        answers = _answers(orders_of_selection(form), results)
+        if count := answers.count("no"):
+            larger_in.append(f"in {count} of {len(answers)} cases of {words[0].lower()}{words[1:]}")
+    if not larger_in:
+        return ""
+    return (
+        f" With large users only, the divergence is larger {listed(larger_in)}. The paper derives the claim on "
+        "selection from a bound. With selection the bound has fewer terms, but their weights stay unchanged, and a "
+        "separate constant covers the other users. A likely reason for a larger divergence: an average over fewer "
+        "users gives each more weight, so that less of their noise and of their label differences cancels."
+        + _tested(results)
     )
-    return agreed + reason + _tested(tests) + _plateau(results) + _bounds(results)
 
 
 def _is_run(order: Order, results: Mapping[str, Result]) -> bool:
@@ -220,13 +282,19 @@ def _rounded(value: float) -> str:
     return f"{float(f'{value:.2g}'):,.0f}"
 
 
-def _tested(tests: Sequence[str]) -> str:
-    """Return what runs with three random users show about that reason, given whether each has a larger divergence."""
+def _tested(results: Mapping[str, Result]) -> str:
+    """Return what runs with three random users in each round show about that reason, as sentences."""
+    tests = [order for order in tests_of_selection(_best_form(results)) if _is_run(order, results)]
     if not tests:
         return ""
+    cells = [
+        f"{signed(difference(results, order), order.digits)} with {label}"
+        for order, label in zip(tests, CASES.values(), strict=True)
+    ]
     return (
-        " We test it with three random users in each round, about as many as hold 6,000 examples: the divergence is "
-        f"larger than with all users in {tests.count('yes')} of {len(tests)} cases, and smaller in {tests.count('no')}."
+        " We test it with three random users in each round, about as many as hold 6,000 examples: the divergence "
+        f"differs from that with all users by {listed(cells)}. So it is larger in "
+        f"{_counted(_answers(tests, results), 'cases', 'smaller')}."
     )
 
 
@@ -253,10 +321,16 @@ EXPERIMENTS = (
             )
         ],
         orders=[
-            *(order for form in FORMS for order in orders(form)),
-            *(order for form in (START, DEFAULT_START) for order in orders(f"{CIFAR}{form}")),
-            *(order for form in FORMS for order in tests_of_selection(form)),
+            *chain.from_iterable(
+                (*orders_of_cases(form), *orders_of_accuracy(form), *orders_of_selection(form)) for form in FORMS
+            ),
+            *chain.from_iterable(
+                (*orders_of_cases(form), *orders_of_accuracy(form))
+                for form in (f"{CIFAR}{START}", f"{CIFAR}{DEFAULT_START}")
+            ),
+            *chain.from_iterable(tests_of_selection(form) for form in FORMS),
         ],
+        unnamed="the network, the step size, the number of rounds and the start",
         remarks=remarks,
         draw=draw,
         shown=[f"{label}{START}" for label in CASES.values()],

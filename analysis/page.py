@@ -16,10 +16,11 @@ from run_results import (
     agreement,
     difference,
     estimate,
+    holds,
+    lost_pairs,
     prediction_half,
     replicas_to_agree,
     replicas_to_decide,
-    verdict,
 )
 from wording import half, listed, signed
 
@@ -43,6 +44,8 @@ _HEAD = """# Papers reproduced
 This page compares the published results of {papers} papers with runs of netfl.
 
 **{claims}**
+
+{unnamed}
 
 {counting}
 
@@ -87,16 +90,20 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 - **Predicted** is the half width of the 95 % prediction interval: a further run, or the mean of as many runs as were
   published, lies within it with this probability, if it differs from ours by chance alone. For n replicas with the
   half width h it is h √(1 + n/k) for the mean of k runs. A published mean over splits of one draw of the data counts as
-  one run.
+  one run, and so does a value of Table 2 of q-FFL, which names no number of runs.
 - **Agrees** is *yes* if the published value lies in the prediction interval, otherwise *no*. The published ±, mostly a
   standard deviation of five runs, and half a unit of the last digit are added on both sides. If the paper gives only
   words ("about 50"), we compare with the range in parentheses. It is *open*, never *yes*, if there is one replica, or
-  if the interval is wider than the effect that the paper claims on this metric (the difference of the two published
-  values): such an interval also holds values that contradict the claim. The number of replicas that would make it
-  narrow enough follows, or *runs differ too much* if no number would.
+  if our interval is wider than the effect that the paper claims on this metric: such an interval also holds values that
+  contradict the claim. The effect is the largest difference of two published values of which the paper claims an order.
+  The number of replicas that would make the interval narrow enough follows, or *runs differ too much* if no number
+  would. Where the paper claims no order, as for most accuracies of all users, no width is asked for, and *yes* says
+  less: that holds for {unchecked} of the {agreeing} values that agree. The width is that of our interval alone; the
+  published ± of AFL is wider than it.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
-  difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica. *Not run*: the
-  second learner has no run yet; its hours follow. *Diverged*: its training diverged in every replica.
+  difference excludes 0. It is *open* if the interval includes 0, if there is only one replica, or if training diverged
+  in some replicas, so that the others are no fair choice. *Not run*: the second learner has no run yet; its hours
+  follow. *Diverged*: its training diverged in every replica.
 - **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
   A single replica has no spread, so at least 2 are needed.
 - **Plots** show the replicas whose curves are stored; the oldest results have none.
@@ -180,7 +187,7 @@ def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claim
 
 def _verdicts(orders: Sequence[Order], results: Mapping[str, Result]) -> list[str]:
     """Return the verdict on each order that has results."""
-    return [verdict(difference(results, order)) for order in orders if _has_order(order, results)]
+    return [holds(results, order) for order in orders if _has_order(order, results)]
 
 
 def answer_of(experiment: Experiment, row: Row, results: Mapping[str, Result]) -> str:
@@ -207,8 +214,27 @@ def claims_sentence(experiments: Sequence[Experiment], results: Mapping[str, Map
     papers = f"{count_papers(experiments)} paper{'' if count_papers(experiments) == 'one' else 's'}"
     untested = sum(each.untested for each in claims)
     return (
-        f"{yes} of {yes + still_open + no} claims of {papers} that were tested at their authors' settings agree with "
-        f"our runs, {still_open} are open and {no} disagree; {untested} claims are untested. {listed(forms)}."
+        f"{yes} of {yes + still_open + no} claims of {papers} that were tested at their authors' settings, as far as "
+        f"these are published, agree with our runs, {still_open} are open and {no} disagree; {untested} claims are "
+        f"untested. {listed(forms)}."
+    )
+
+
+def unnamed_sentences(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]]) -> str:
+    """Return how many of the tested claims need a setting that their paper leaves open, and these settings."""
+    tested = []
+    cells = []
+    for each in experiments:
+        claims = count_claims(each, results[each.name])
+        count = len(claims.orders) + len(claims.values)
+        if each.unnamed and count:
+            tested.append(count)
+            cells.append(f"{each.title} ({each.unnamed})")
+    if not cells:
+        return ""
+    return (
+        f"Of the tested claims, {sum(tested)} are of experiments whose papers leave a setting open, which is then "
+        f"ours: {'; '.join(cells)}."
     )
 
 
@@ -223,6 +249,16 @@ def counting_sentences(experiments: Sequence[Experiment], results: Mapping[str, 
     """Return how claims were counted before, and how many rows of other settings the page has."""
     rows = sum(count_claims(each, results[each.name]).sensitivity for each in experiments if each.paper)
     return f"{COUNTED_BEFORE} {rows} rows of other settings are no claims; they show how much the settings matter."
+
+
+def unchecked_values(
+    experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]]
+) -> Iterator[list[Row]]:
+    """Yield the rows of each experiment that agree, and on whose metric the paper claims no effect."""
+    for each in experiments:
+        known = results[each.name]
+        claims = [row for row in each.rows if each.is_claim(row) and _has_row(row, known)]
+        yield [row for row in claims if math.isnan(each.effect(row)) and answer_of(each, row, known) == "yes"]
 
 
 def count_papers(experiments: Sequence[Experiment]) -> str:
@@ -251,6 +287,9 @@ def text(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, R
     head = _HEAD.format(
         papers=count_papers(experiments),
         claims=_wrapped(claims_sentence(experiments, results), WIDTH - 4),
+        unchecked=sum(len(each) for each in unchecked_values(experiments, results)),
+        agreeing=sum(count_claims(each, results[each.name]).values.count("yes") for each in experiments if each.paper),
+        unnamed=_wrapped(unnamed_sentences(experiments, results)),
         counting=_wrapped(counting_sentences(experiments, results)),
         overview=overview,
         hours="\n".join(_hours(each, results[each.name]) for each in experiments),
@@ -328,9 +367,13 @@ def _orders(experiment: Experiment, orders: Sequence[Order], results: Mapping[st
         if not found.replicas:
             yield f"| {order.label} | – | 0 | diverged |  |"
             continue
-        holds = verdict(found)
-        decided = _decided_by(found) if holds == "open" else ""
-        cells = [order.label, signed(found, order.digits), str(found.replicas), holds, decided]
+        answer = holds(results, order)
+        decided = ""
+        if lost := lost_pairs(results, order):
+            answer = f"open: diverged in {lost} of {found.replicas + lost}"
+        elif answer == "open":
+            decided = _decided_by(found)
+        cells = [order.label, signed(found, order.digits), str(found.replicas), answer, decided]
         yield f"| {' | '.join(cells)} |"
 
 

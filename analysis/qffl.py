@@ -199,8 +199,7 @@ EXPERIMENTS = (
         claim=(
             "A hundred users have data of different distributions, and ten participate in each round. With q = 1 the "
             "variance of the users' accuracies falls, and the accuracy of the worst tenth of the users rises. Overall "
-            "accuracy stays about the same. This is also fairer than to draw users uniformly, with updates weighted by "
-            "size (table 8)."
+            "accuracy stays about the same. This is also fairer than to draw users uniformly (table 8)."
         ),
         parts={**DRAWS, **UNIFORM_DRAWS, **SPLITS, **UNIFORM},
         rows=[
@@ -220,8 +219,8 @@ EXPERIMENTS = (
             "of one draw, and are compared with the prediction interval over our draws. The splits of one draw, below, "
             "differ less than draws do: their interval is that of another draw than the paper's, and cannot decide.\n\n"
             "As in the published code, the test share of each user is rounded up, and updates of uniformly drawn users "
-            "have equal weights; the text speaks of weights by size. The splits of one draw have a test share rounded "
-            "down, and weights by size. The paper's text and its table of the data disagree on the spread of the "
+            "have equal weights. The splits of one draw have a test share rounded down, and weights by size. The "
+            "paper's text and its table of the data disagree on the spread of the "
             "users' sizes. We chose the spread that gives the mean and the standard deviation of the table."
             f"{_span_of_draws(results)}"
         ),

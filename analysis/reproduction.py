@@ -358,6 +358,7 @@ class Experiment:
         shown: the parts of the common plot; by default all.
         draws_tables: whether *draw* needs tables of a run directory that are not stored.
         paper: the title of the paper; empty for an experiment of our own.
+        unnamed: settings that the paper leaves open and we have chosen, in words.
     """
 
     name: str
@@ -374,6 +375,7 @@ class Experiment:
     shown: Sequence[str] = ()
     draws_tables: bool = False
     paper: str = ""
+    unnamed: str = ""
 
     def is_claim(self, item: Row | Order) -> bool:
         """Return whether a row or an order is a claim of the paper, tested at the settings of its authors."""

@@ -79,16 +79,34 @@ def estimate(results: Mapping[str, Result], row: Row, *, last: bool = False) -> 
 
 
 def difference(results: Mapping[str, Result], order: Order) -> ConfidenceInterval:
-    """Return the paired difference of the two learners of an order, over the replicas that both have."""
+    """Return the paired difference of the two learners of an order, over the replicas in which neither diverged."""
+    return interval(_paired(results, order))
+
+
+def lost_pairs(results: Mapping[str, Result], order: Order) -> int:
+    """Return the number of replicas in which a learner of an order diverged, of those that both have."""
+    return sum(map(math.isnan, _paired(results, order)))
+
+
+def holds(results: Mapping[str, Result], order: Order) -> str:
+    """Return "yes" or "no" for a claimed order if the interval of the difference excludes 0, else "open".
+
+    It is also "open" if a learner diverged in some replicas: the others would be a choice by their result.
+    """
+    return "open" if lost_pairs(results, order) else verdict(difference(results, order))
+
+
+def _paired(results: Mapping[str, Result], order: Order) -> list[float]:
+    """Return the difference of the two learners in each replica that both have; NaN where one diverged."""
     pairs = zip(order.parts, order.against or order.parts, strict=True)
-    found = []
+    found: list[float] = []
     for part, other in pairs:
         if part not in results or other not in results:
             continue
         above = results[part].by_replica(order.above, order.metric)
         below = results[other].by_replica(order.below, order.metric)
         found += [order.scale * (above[number] - below[number]) for number in above if number in below]
-    return interval(found)
+    return found
 
 
 def prediction_half(found: ConfidenceInterval, runs: int = 1) -> float:
@@ -126,6 +144,16 @@ def agreement(found: ConfidenceInterval, published: Published, effect: float = m
     return "open" if 2 * half > effect else "yes"
 
 
+def excess(found: ConfidenceInterval, published: Published) -> float:
+    """Return how far a published value lies outside the prediction interval; 0 inside.
+
+    The published value counts with its spread and its rounding, as in `agreement`.
+    """
+    half = prediction_half(found, published.runs)
+    low, high = published.span
+    return max(low - (found.mean + half), (found.mean - half) - high, 0.0)
+
+
 def replicas_to_agree(found: ConfidenceInterval, published: Published, effect: float) -> int | None:
     """Return the number of replicas at which the prediction interval is no wider than *effect*, with this spread.
 
@@ -142,7 +170,7 @@ def replicas_to_agree(found: ConfidenceInterval, published: Published, effect: f
 
 
 def verdict(found: ConfidenceInterval) -> str:
-    """Return "yes" or "no" for a claimed order if the interval of the difference excludes 0, else "open"."""
+    """Return "yes" or "no" for a difference that is claimed to be positive if its interval excludes 0, else "open"."""
     if not found.clear:
         return "open"
     return "yes" if found.mean > 0 else "no"

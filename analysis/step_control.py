@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from reproduction import Order, Result
-from run_results import difference, verdict
+from run_results import difference, holds
 from wording import listed, signed
 
 
@@ -76,7 +76,7 @@ def remaining_gain(results: Mapping[str, Result], orders: Sequence[Order], what:
         run = order.parts[0]
         name = order.below if len(best) == 1 else f"{run}: {order.below}"
         cells.append(f"{signed(gains[run])} points ({name})")
-    verdicts = {run: verdict(gain) for run, gain in gains.items()}
+    verdicts = {order.parts[0]: holds(results, order) for order in best}
     return (
         f"On {what}, {best[0].above} differs from FedAvg at the best of these steps by {listed(cells)}. "
         f"{conclusion(verdicts, 'FedAvg at these steps')}"

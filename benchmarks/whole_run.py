@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -23,13 +24,14 @@ from netfl.learning.local_training import LearnerGroup
 FIG3 = Path(__file__).parents[1] / "scenarios/paper/fig3.yaml"
 
 
-def fig3(folder: Path, rounds: int) -> netfl.Scenario:
-    """Return Fig. 3 with random examples: 60,000 for training and 10,000 for tests."""
+def fig3(folder: Path, rounds: int, overrides: Mapping[str, Any] | None = None) -> netfl.Scenario:
+    """Return Fig. 3 with random examples, 60,000 for training and 10,000 for tests, and with *overrides*."""
     data, rng = folder / "digits.npz", np.random.default_rng(0)
     x = rng.integers(256, size=(70_000, 784)).astype(np.float32)
     np.savez(data, x=x, label=np.arange(len(x)) % 10)
     random_data = {"kind": "arrays", "file": str(data), "features": [784], "labels": 10, "test_share": 1 / 7}
-    return netfl.load(FIG3, {"rounds": rounds, "data": random_data, "evaluate.every": 50, "evaluate.sets": {}})
+    changes = {"rounds": rounds, "data": random_data, "evaluate.every": 50, "evaluate.sets": {}}
+    return netfl.load(FIG3, {**changes, **(overrides or {})})
 
 
 def whole_run(rounds: int) -> tuple[float, float, float]:

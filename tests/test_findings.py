@@ -11,6 +11,7 @@ from support.inline_sweep_engine import Here
 
 import netfl
 from netfl.learning.aggregation.fedau import Fedau
+from netfl.learning.tuning import grid_centres
 from netfl.results.statistics import ConfidenceInterval, interval
 
 A, B = Series("", "1", "A"), Series("", "1", "B")
@@ -55,10 +56,10 @@ def test_a_verdict_needs_the_whole_interval_on_one_side(mean, half, above, equal
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """A finding without results, whose results are stored in a folder of its own."""
+    """A finding without results, with the scenario of another one and results in a folder of its own."""
     monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
     return Finding(
-        name="toy", title="Toy", question="Is A above B?", blocks={"": ""}, points=("1", "2"), axis="point",
+        name="absence", title="Toy", question="Is A above B?", blocks={"": ""}, points=("1", "2"), axis="point",
         learners=("A", "B"), hypotheses=[Hypothesis("A is above B", A, B)], core_hours=1.0,
     )  # fmt: skip
 
@@ -90,6 +91,29 @@ def test_results_of_a_block_replace_those_before(toy):
     findings.store(toy, "", rows([("1", "A", 0, 0.75), ("2", "A", 0, 0.25)]))
     assert toy.values(A).tolist() == [0.75]
     assert len(toy.results) == 4
+
+
+@pytest.mark.parametrize(
+    ("places", "edges"),
+    [
+        ({"FedAvg": 9, "FedAU": 0}, ["FedAvg, 20"]),  # the last candidate after two widenings by three
+        ({"FedAvg": -9, "FedAU": 8}, ["FedAvg, 20"]),
+        ({"FedAvg": 6, "FedAU": 2}, ["FedAvg, 20"]),  # the second widening may have been on the other side
+        ({"FedAvg": 6, "FedAU": 8}, []),
+        ({"FedAvg": -3, "FedAU": 5}, []),  # the edge of the first grid, which was widened
+    ],
+)
+def test_the_page_names_step_sizes_at_the_edge_of_the_widest_grid(monkeypatch, tmp_path, places, edges):
+    monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
+    finding = next(each for each in FINDINGS if each.name == "absence")
+    scenario = finding.load("")
+    centres = grid_centres(scenario.learners, scenario.step_rule)
+    chosen = rows([("20", learner, 0, 0.5) for learner in places])
+    steps = {learner: centres[learner] * scenario.tuning.factor**place for learner, place in places.items()}
+    findings.store(finding, "", chosen.assign(lr=chosen["learner"].map(steps)))
+    sentence = findings._tuning_sentence(finding)
+    state = "tuned by validation rare accuracy, with 7 candidates each or more, "
+    assert sentence == state + (f"but {edges[0]} at the edge of the grid" if edges else "inside of all grids")
 
 
 @pytest.mark.parametrize("cutoff", [1, 3, 7, None])

@@ -20,7 +20,10 @@ from run_results import (
     agreement,
     difference,
     estimate,
+    excess,
     extract_result,
+    holds,
+    lost_pairs,
     prediction_half,
     read_results,
     replicas_to_agree,
@@ -390,17 +393,59 @@ def fig3_result(fedavg, cvar, metric):
 
 def test_remarks_on_fig_3_state_the_gain_in_each_replica():
     raw = fig3_result([0.70, 0.72, 0.71], [0.80, 0.83, 0.82], "accuracy@raw/class:9")
-    text = fig3.remarks({"raw": raw}, 9)
+    text = fig3.remarks({"raw": raw}, 9, fig3.RARE)
     assert "tested raw, class 9 ends at 70, 72 and 71 % with FedAvg" in text
     assert "this differs by +10, +11 and +11 points. The gain is above 0 in 3 of 3 replicas." in text
     assert "A control of the step size" in text
     mixed = fig3_result([0.70, 0.90], [0.80, 0.88], "accuracy/class:9")
-    text = fig3.remarks({"raw": mixed, fig3.ZERO: mixed}, 9)
+    text = fig3.remarks({"raw": mixed, fig3.ZERO: mixed}, 9, fig3.RARE)
     assert "differs by +10 and -2 points. The gain is above 0 in 1 of 2 replicas. About " in text
     assert (
         "If all biases start at zero, the gain of FED-CVaR-AVG on class 9 is +4 points tested in [0, 1] (-2 to +10)"
         in text
     )
+
+
+def test_remarks_on_fig_3_compare_the_gain_on_small_pixels_with_the_effective_step():
+    metric = "accuracy/class:9"
+    long = fig3_result([0.70, 0.72, 0.71], [0.80, 0.83, 0.82], metric)
+    entry = {"metrics": {fig3.LONG_FEDAVG: {metric: [0.81, 0.81]}}, "more": {}, "diverged": [], "wall_s": 1.0}
+    control = Result({"settings": {}, "replicas": {str(number): entry for number in range(3)}})
+    results = {"unit": long, fig3.LONG_STEPS: long}
+    assert "0.026" not in fig3.remarks(results, 9, fig3.RARE)
+    text = fig3.remarks({**results, fig3.LONG_CONTROL: control}, 9, fig3.RARE)
+    assert "The paper reports about 50 % with FedAvg and over 80 % with FED-CVaR-AVG." in text
+    half = 100 * stats.t.ppf(0.975, 2) * np.std([0.80, 0.83, 0.82], ddof=1) / math.sqrt(3)
+    assert f"its effective step, 0.026, by +0.7 ± {half:.1f} points. So no gain over it is shown." in text
+
+
+def test_an_order_is_open_if_a_learner_diverged_in_some_replicas():
+    order = Order("A above B", ("long",), "x", "A", "B", scale=1.0)
+    both = {"long": result(A=[5.0, 5.1, 5.2], B=[1.0, 1.1, math.nan])}
+    assert difference(both, order).mean == pytest.approx(4.0)
+    assert verdict(difference(both, order)) == "yes"
+    assert (holds(both, order), lost_pairs(both, order)) == ("open", 1)
+    text = "\n".join(page.section(claims_of([], [order]), both))
+    assert "| A above B | +4.0 ± 0.0 | 2 | open: diverged in 1 of 3 |  |" in text
+
+
+def test_the_excess_is_the_distance_beyond_the_prediction_interval():
+    found = interval([4.0, 5.0, 6.0])
+    half = stats.t.ppf(0.975, 2) * math.sqrt(1 + 1 / 3)
+    assert excess(found, Published(5.0 + half + 1.25, spread=1.0, digits=1)) == pytest.approx(0.2)
+    assert excess(found, Published(5.0 - half - 1.25, spread=1.0, digits=1)) == pytest.approx(0.2)
+    assert excess(found, Published(5.0 + half, digits=1)) == 0.0
+
+
+def test_the_page_names_the_settings_that_papers_leave_open():
+    order = Order("A above B", ("long",), "x", "A", "B")
+    toy = replace(claims_of([], [order]), unnamed="the step size")
+    results = {"long": result(A=[5.0, 5.1], B=[1.0, 1.0])}
+    assert page.unnamed_sentences([toy], {"toy": results}) == (
+        "Of the tested claims, 1 are of experiments whose papers leave a setting open, which is then ours: Toy (the "
+        "step size)."
+    )
+    assert page.unnamed_sentences([toy], {"toy": {}}) == ""
 
 
 def test_readme_and_page_count_the_same_claims():
@@ -459,8 +504,8 @@ def test_claims_are_counted_at_the_settings_of_the_authors():
     claims = page.count_claims(own_experiment, both)
     assert (claims.orders, claims.values, claims.untested) == (["yes", "no"], [], 0)
     assert page.claims_sentence([toy, own_experiment], {"toy": both, "ours": {"short": both["short"]}}) == (
-        "0 of 2 claims of one paper that were tested at their authors' settings agree with our runs, 0 are open and 2 "
-        "disagree; 0 claims are untested. 1 experiment is run in full."
+        "0 of 2 claims of one paper that were tested at their authors' settings, as far as these are published, agree "
+        "with our runs, 0 are open and 2 disagree; 0 claims are untested. 1 experiment is run in full."
     )
     assert "3 rows of other settings are no claims" in page.counting_sentences([toy], {"toy": both})
 
