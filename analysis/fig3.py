@@ -435,7 +435,7 @@ def _long_control(results: Mapping[str, Result]) -> str:
     found = difference(results, OVER_LONG_STEP)
     if not found.replicas:
         return ""
-    words = conclusion({"": holds(results, OVER_LONG_STEP)}, "it")
+    words = conclusion({"": holds(results, OVER_LONG_STEP)}, "FedAvg with this step")
     return f" {CVAR} differs from FedAvg with its effective step, 0.026, by {signed(found)} points. {words}"
 
 
