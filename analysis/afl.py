@@ -132,10 +132,10 @@ def compare_adult_steps(results: Mapping[str, Result]) -> str:
         step: sum(agreement(estimate(results, row), row.published) == "yes" for row in rows_of[part] if row.published)
         for part, step in {"full": 0.1, **STEPS}.items()
     }
-    counts = [f"{count} of 3 with a step of {step:g}" for step, count in sorted(agreeing.items())]
+    counts = [f"{count} with a step of {step:g}" for step, count in sorted(agreeing.items())]
     return (
-        "\n\nThe step size also scales the updates of q-FedAvg, so that q = 2 depends on it. Of its published values "
-        f"lie in our prediction intervals: {', '.join(counts)}. The published command has 0.1."
+        "\n\nThe step size also scales the updates of q-FedAvg, so that q = 2 depends on it. Of its three published "
+        f"values, so many lie in our prediction intervals: {listed(counts)}. The published command has 0.1."
     )
 
 

@@ -98,8 +98,9 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   contradict the claim. The effect is the largest difference of two published values of which the paper claims an order.
   The number of replicas that would make the interval narrow enough follows, or *runs differ too much* if no number
   would. Where the paper claims no order, as for most accuracies of all users, no width is asked for, and *yes* says
-  less: that holds for {unchecked} of the {agreeing} values that agree. The width is that of our interval alone; the
-  published ± of AFL is wider than it.
+  less: that holds for {unchecked} of the {agreeing} values that agree. The width is that of our interval alone. The
+  published ± is added to it for the comparison, and that of AFL is the wider of the two, so that one of its values
+  agrees although it is 4.5 points away.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
   difference excludes 0. It is *open* if the interval includes 0, if there is only one replica, or if training diverged
   in some replicas, so that the others are no fair choice. *Not run*: the second learner has no run yet; its hours

@@ -184,6 +184,7 @@ class Row:
         scale: factor of the metric: 100 for percent.
         digits: decimal places.
         claimed: whether the published value was measured as in this row, if its parts are those of the authors.
+        effect: the effect that the paper claims on this metric, if no order has the same metric.
     """
 
     label: str
@@ -194,6 +195,7 @@ class Row:
     scale: float = 100.0
     digits: int = 1
     claimed: bool = True
+    effect: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -290,6 +292,11 @@ class Result:
             return False
         known = self._replica(replica)["metrics"]
         return all(metric in known.get(learner, {}) for learner, metric in metrics)
+
+    def without(self, numbers: Iterable[int]) -> Result:
+        """Return the result without some replicas."""
+        left = {key: entry for key, entry in self.content["replicas"].items() if int(key) not in set(numbers)}
+        return Result({**self.content, "replicas": left})
 
     def _replica(self, number: int) -> Mapping[str, Any]:
         content: Mapping[str, Any] = self.content["replicas"][str(number)]
@@ -388,7 +395,7 @@ class Experiment:
         return item.claimed and all(self.parts[name].is_authors for name in parts)
 
     def effect(self, row: Row) -> float:
-        """Return the largest effect on the metric of a row that a claimed order states; NaN if none does.
+        """Return the largest effect on the metric of a row that a claimed order states; `Row.effect` if none does.
 
         The effect of an order is the difference of the two published values.
         """
@@ -399,7 +406,7 @@ class Experiment:
             has_row = self._compares(order, row)
             if has_row and self.is_claim(order) and pair[0] is not None and pair[1] is not None:
                 found.append(pair[0].distance(pair[1]))
-        return max(found, default=math.nan)
+        return max(found, default=row.effect)
 
     def _compares(self, order: Order, row: Row) -> bool:
         sides = ((order.above, order.parts), (order.below, order.against or order.parts))
