@@ -168,13 +168,16 @@ def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedR
 def _check_is_pass(run: Run, of_pass: Scenario) -> None:
     """Refuse a finished pass of another scenario: that of the run was changed between its start and its resumption.
 
+    When checkpoints are written may change.
+
     Raises:
         ScenarioError: with the first keys that differ.
     """
-    found = differing_keys([run.scenario, parse(of_pass.to_yaml(), "the scenario of a pass")])
+    differing = differing_keys([run.scenario, parse(of_pass.to_yaml(), "the scenario of a pass")])
+    found = [(key, *values) for key, values in differing.items() if key.partition(".")[0] != "checkpoint"]
     if not found:
         return
-    cells = [f"{key} is {theirs} there, and {ours} here" for key, (theirs, ours) in [*found.items()][:2]]
+    cells = [f"{key} is {theirs} there, and {ours} here" for key, theirs, ours in found[:2]]
     problem = f"the scenario of this run is not that of its pass in {run.folder}: {'; '.join(cells)}"
     remedy = "restore scenario.yaml, or start a new run with netfl run"
     raise ScenarioError([Fault("tuning", problem, None, remedy, str(run.folder.parents[1] / "scenario.yaml"))])

@@ -169,6 +169,14 @@ def test_a_run_whose_scenario_was_changed_after_a_pass_is_not_resumed(tmp_path, 
         netfl.resume(stopped.folder, device="cpu")
 
 
+@pytest.mark.slow
+def test_a_run_continues_with_other_checkpoints_than_its_passes(whole, tmp_path):
+    stopped = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(3))
+    file = stopped.folder / "scenario.yaml"
+    file.write_text(netfl.load(file, {"checkpoint": {"rounds": 5}}).to_yaml())
+    assert_same_tables(whole, netfl.resume(stopped.folder, device="cpu"), TABLES)
+
+
 def test_files_of_a_tuned_run_and_of_its_passes_are_verified(whole):
     passes = whole.manifest["tuning"]["passes"]
     results = [*verify_runs(whole.folder)]
