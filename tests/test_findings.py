@@ -112,8 +112,9 @@ def test_the_page_names_step_sizes_at_the_edge_of_the_widest_grid(monkeypatch, t
     steps = {learner: centres[learner] * scenario.tuning.factor**place for learner, place in places.items()}
     findings.store(finding, "", chosen.assign(lr=chosen["learner"].map(steps)))
     sentence = findings._tuning_sentence(finding)
-    state = "tuned by validation rare accuracy, with 7 candidates each or more, "
-    assert sentence == state + (f"but {edges[0]} at the edge of the grid" if edges else "inside of all grids")
+    state = "tuned by validation rare accuracy, with 7 candidates each or more"
+    at_edge = f". At the edge of the widest grid, and so not tuned: {'; '.join(edges)}"
+    assert sentence == state + (at_edge if edges else ", inside of all grids")
 
 
 @pytest.mark.parametrize("cutoff", [1, 3, 7, None])
