@@ -331,7 +331,7 @@ def test_a_replay_needs_as_many_replicas_as_the_tuning(tmp_path):
 @pytest.mark.slow
 def test_check_accepts_a_step_size_that_only_its_candidates_survive(tmp_path):
     path = tmp_path / "tuned.yaml"
-    learners = {name: learner | {"lr": 1e16} for name, learner in {"FedAvg": FEDAVG, "CVaR": CVAR}.items()}
+    learners = {name: learner | {"lr": 1e25} for name, learner in {"FedAvg": FEDAVG, "CVaR": CVAR}.items()}
     tuning = {"by": "loss", "candidates": 9, "factor": 100}
     changes = {"model": {"kind": "mlp", "hidden": [8]}, "learners": learners, "tuning": tuning}
     path.write_text(netfl.load(scenario(**changes)).to_yaml())
