@@ -73,8 +73,8 @@ TUNED = "[Findings](findings.md) tune all learners in accesses like these."
 SMALLER = (
     "None of these steps is smaller than that of CVaR. "
     "[Findings](findings.md#does-a-gain-of-cvar-remain-on-fashion-mnist) tune all learners, with smaller steps too: "
-    "in the 2,000 rounds of that test FedAvg is best at a far smaller step than these with Markovian access, and no "
-    "gain remains. With the 4,000 rounds of this section, tuned learners have not been run."
+    "in the 2,000 rounds of that test FedAvg is best at far smaller steps than these, and no gain remains in any of "
+    "the five accesses. With the 4,000 rounds of this section, tuned learners have not been run."
 )
 """What larger steps alone do not show: on Fashion-MNIST, FedAvg keeps rare classes with small steps."""
 EQUAL_STEPS = (
