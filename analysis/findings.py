@@ -808,7 +808,7 @@ def _at_edges(finding: Finding, label: str) -> list[str]:
     centres = grid_centres(scenario.learners, scenario.step_rule)
     rows = finding.results
     rows = rows[(rows["block"] == label) & rows["learner"].isin([*centres])].drop_duplicates(["point", "learner"])
-    found = []
+    at_edge = []
     for point, of_point in rows.groupby("point", sort=False):
         places = {
             learner: round(math.log(lr / centres[learner], tuning.factor))
@@ -819,8 +819,8 @@ def _at_edges(finding: Finding, label: str) -> list[str]:
             farthest = max(side * other for other in places.values())
             edges = [tuning.candidates // 2 * (1 + widenings) for widenings in range(1, MAX_WIDENINGS + 1)]
             if abs(place) == edges[-1] or (abs(place) in edges and farthest == abs(place)):
-                found.append(str(Series(label, str(point), learner)))
-    return found
+                at_edge.append(str(Series(label, str(point), learner)))
+    return at_edge
 
 
 def _cell(finding: Finding, series: Series) -> str:

@@ -99,8 +99,8 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   The number of replicas that would make the interval narrow enough follows, or *runs differ too much* if no number
   would. Where the paper claims no order, as for most accuracies of all users, no width is asked for, and *yes* says
   less: that holds for {unchecked} of the {agreeing} values that agree. The width is that of our interval alone. The
-  published ± is added to it for the comparison, and that of AFL is the wider of the two, so that one of its values
-  agrees although it is 4.5 points away.
+  published ± is added to it for the comparison, and that of AFL is the wider of the two, so that its values may agree
+  although they are some points away.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
   difference excludes 0. It is *open* if the interval includes 0, if there is only one replica, or if training diverged
   in some replicas, so that the others are no fair choice. *Not run*: the second learner has no run yet; its hours
@@ -252,14 +252,11 @@ def counting_sentences(experiments: Sequence[Experiment], results: Mapping[str, 
     return f"{COUNTED_BEFORE} {rows} rows of other settings are no claims; they show how much the settings matter."
 
 
-def unchecked_values(
-    experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]]
-) -> Iterator[list[Row]]:
-    """Yield the rows of each experiment that agree, and on whose metric the paper claims no effect."""
-    for each in experiments:
-        known = results[each.name]
-        claims = [row for row in each.rows if each.is_claim(row) and _has_row(row, known)]
-        yield [row for row in claims if math.isnan(each.effect(row)) and answer_of(each, row, known) == "yes"]
+def count_unchecked(experiment: Experiment, results: Mapping[str, Result]) -> int:
+    """Return the number of values that agree, and on whose metric the paper claims no effect."""
+    claims = [row for row in experiment.rows if experiment.is_claim(row) and _has_row(row, results)]
+    without_effect = [row for row in claims if math.isnan(experiment.effect(row))]
+    return sum(answer_of(experiment, row, results) == "yes" for row in without_effect)
 
 
 def count_papers(experiments: Sequence[Experiment]) -> str:
@@ -288,7 +285,7 @@ def text(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, R
     head = _HEAD.format(
         papers=count_papers(experiments),
         claims=_wrapped(claims_sentence(experiments, results), WIDTH - 4),
-        unchecked=sum(len(each) for each in unchecked_values(experiments, results)),
+        unchecked=sum(count_unchecked(each, results[each.name]) for each in experiments),
         agreeing=sum(count_claims(each, results[each.name]).values.count("yes") for each in experiments if each.paper),
         unnamed=_wrapped(unnamed_sentences(experiments, results)),
         counting=_wrapped(counting_sentences(experiments, results)),

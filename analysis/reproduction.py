@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -293,10 +293,11 @@ class Result:
         known = self._replica(replica)["metrics"]
         return all(metric in known.get(learner, {}) for learner, metric in metrics)
 
-    def without(self, numbers: Iterable[int]) -> Result:
+    def without(self, numbers: Container[int]) -> Result:
         """Return the result without some replicas."""
-        left = {key: entry for key, entry in self.content["replicas"].items() if int(key) not in set(numbers)}
-        return Result({**self.content, "replicas": left})
+        replicas = self.content["replicas"]
+        kept = {number: replicas[number] for number in replicas if int(number) not in numbers}
+        return Result({**self.content, "replicas": kept})
 
     def _replica(self, number: int) -> Mapping[str, Any]:
         content: Mapping[str, Any] = self.content["replicas"][str(number)]

@@ -347,13 +347,13 @@ def _key_fault(key: str, name: str, value: Any, learner: LearnerSpec, error: Exc
         known = [field for field in type(learner).model_fields if field not in {"lr", "step_of"}]
         return Fault(f"keys.{key}", f"is no key of learner '{name}'", None, suggest(key, known))
     section, _, last = key.rpartition(".")
-    entry: Any = learner.model_dump(mode="json")
+    content: Any = learner.model_dump(mode="json")
     for part in section.split("."):
-        entry = entry.get(part) if isinstance(entry, Mapping) else None
-    if not isinstance(entry, Mapping):
+        content = content.get(part) if isinstance(content, Mapping) else None
+    if not isinstance(content, Mapping):
         return Fault(f"keys.{key}", f"is no key of learner '{name}'", None, "tune keys that all learners have")
     stated = f"is no key of learner '{name}'"
-    if "kind" in entry:
-        stated += f", whose {section} is of the kind {entry['kind']}"
-    fields = [field for field in entry if field != "kind"]
+    if "kind" in content:
+        stated += f", whose {section} is of the kind {content['kind']}"
+    fields = [field for field in content if field != "kind"]
     return Fault(f"keys.{key}", stated, None, suggest(last, fields) if fields else "tune keys that all learners have")

@@ -174,11 +174,14 @@ def _check_is_pass(run: Run, of_pass: Scenario) -> None:
         ScenarioError: with the first keys that differ.
     """
     differing = differing_keys([run.scenario, parse(of_pass.to_yaml(), "the scenario of a pass")])
-    found = [(key, *values) for key, values in differing.items() if key.partition(".")[0] != "checkpoint"]
-    if not found:
+    changed = [
+        f"{key} is {of_file} there, and {of_run} here"
+        for key, (of_file, of_run) in differing.items()
+        if key.partition(".")[0] != "checkpoint"
+    ]
+    if not changed:
         return
-    cells = [f"{key} is {theirs} there, and {ours} here" for key, theirs, ours in found[:2]]
-    problem = f"the scenario of this run is not that of its pass in {run.folder}: {'; '.join(cells)}"
+    problem = f"the scenario of this run is not that of its pass in {run.folder}: {'; '.join(changed[:2])}"
     remedy = "restore scenario.yaml, or start a new run with netfl run"
     raise ScenarioError([Fault("tuning", problem, None, remedy, str(run.folder.parents[1] / "scenario.yaml"))])
 
