@@ -219,7 +219,8 @@ def _courses(members: list[NamedRun], metric: str, over: aggregates.Over) -> pd.
 
 def _curve_caption(members: list[NamedRun], metric: str, over: str) -> str:
     is_smoothed = any(aggregates.smoothing_window(run.data.metrics, metric) > 1 for run in members)
-    return caption("curves_of_runs", members, metric, over, is_smoothed)
+    states = stated_states({run.letter: run.data.run.comparison for run in members})
+    return caption("curves_of_runs", members, metric, over, is_smoothed, states)
 
 
 def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates.Over]) -> Markup:

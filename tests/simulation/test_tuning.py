@@ -316,6 +316,7 @@ def test_runs_of_one_learner_are_compared_with_their_states(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert f"{tuned.comparison}." in text
     assert "settings as given, not tuned." in text
+    assert f"Comparison: A: {tuned.comparison}; B: settings as given, not tuned." in " ".join(text.split())
 
 
 @pytest.mark.slow
