@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -87,23 +88,38 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
         quiet: print nothing unless the run was stopped or diverged.
         report: write its report.
     """
-    from netfl.cli.views.run_summary import show_run
-    from netfl.results.comparison import UNFINISHED
+    in_tuning = False
+    with skip_on_interrupt(when=lambda: done.status != "done"):
+        from netfl.cli.views.run_summary import show_run
+        from netfl.results.comparison import UNFINISHED
 
-    if not quiet:
-        show_run(done)
-    for name in done.diverged:
-        echo(f"diverged: {name}", err=True)
-    if report:
-        write_report(done, None)
+        in_tuning = done.status != "done" and done.comparison == UNFINISHED
+        if not quiet:
+            show_run(done)
+        for name in done.diverged:
+            echo(f"diverged: {name}", err=True)
+        if report:
+            write_report(done, None)
     if done.status != "done":
         remedy = f"continue with: netfl resume {done.folder}"
         if "flower" in done.manifest:
             remedy = "the run of a Flower app cannot be continued"
-        progress = f"after round {done.manifest['rounds_done']} of {done.manifest['rounds']}"
-        if done.comparison == UNFINISHED:
+        progress = f"after round {done.manifest['rounds_done']}"
+        if "rounds" in done.manifest:
+            progress = f"{progress} of {done.manifest['rounds']}"
+        if in_tuning:
             progress = "in the tuning before the run"
         exit_interrupted(remedy, progress)
+
+
+@contextmanager
+def skip_on_interrupt(when: Callable[[], bool]) -> Iterator[None]:
+    """Leave the block on Ctrl-C *when* the run was stopped before: what continues it is still to be printed."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not when():
+            raise
 
 
 def exit_interrupted(remedy: str, progress: str) -> NoReturn:

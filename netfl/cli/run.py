@@ -26,6 +26,7 @@ from netfl.cli.common import (
     handle_errors,
     print_warnings,
     report_outcome,
+    skip_on_interrupt,
     write_report,
 )
 from netfl.cli.options import EngineOptions, ScenarioOptions, SweepEngineOptions, with_options
@@ -118,14 +119,17 @@ def extend(
     from netfl.screen import open_console
     from netfl.simulation.extend import extend as extend_run
     from netfl.simulation.progress import ProgressDisplay
+    from netfl.simulation.run import note_continuation
 
     check_device(device)
     needs_report = report or (folder / "report.html").exists()
-    with ProgressDisplay(open_console(), quiet=quiet) as observer:
-        done = extend_run(folder, replicas, device=device, observer=observer)
-    if done.manifest["replicas"] != replicas:
-        progress = f"with {done.manifest['replicas']} of {replicas} replicas"
-        exit_interrupted(f"continue with: netfl extend {folder} --replicas {replicas}", progress)
+    command = f"netfl extend {folder} --replicas {replicas}"
+    with note_continuation(folder, command):
+        with ProgressDisplay(open_console(), quiet=quiet) as observer:
+            done = extend_run(folder, replicas, device=device, observer=observer)
+        if done.manifest["replicas"] != replicas:
+            progress = f"with {done.manifest['replicas']} of {replicas} replicas"
+            exit_interrupted(f"continue with: {command}", progress)
     report_outcome(done, quiet, report=needs_report)
 
 
@@ -171,10 +175,11 @@ def sweep(
         executor = SlurmEngine(resources, device, **options)
     with SweepDisplay(open_console(), quiet=quiet) as display:
         done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
-    if not quiet:
-        show_sweep(done)
-    if report:
-        write_report(done, None)
+    with skip_on_interrupt(when=lambda: display.stop and done.status != "done"):
+        if not quiet:
+            show_sweep(done)
+        if report:
+            write_report(done, None)
     if done.status != "done":
         remedy = "repeat the command to continue"
         unit = "points" if done.search is None else "trials"

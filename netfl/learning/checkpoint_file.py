@@ -29,7 +29,17 @@ def save(file: IO[bytes], content: dict[str, Any]) -> None:
     try:
         torch.save(content, cast("IO[bytes]", target))
     except Exception as error:
-        raise target.error or error from None
+        raise target.error or _find_interrupt(error) or error from None
+
+
+def _find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interruption that torch's writer replaced by *error*, as the file was not complete, if that is so."""
+    context = error.__context__
+    while context is not None:
+        if isinstance(context, KeyboardInterrupt):
+            return context
+        context = context.__context__
+    return None
 
 
 class _ErrorKeepingFile:

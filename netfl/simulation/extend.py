@@ -61,7 +61,11 @@ def extend(
     folder = finished.folder
     part = folder / EXTENSION
     command = f"netfl extend {folder} --replicas {replicas}"
-    with locked(folder), python_display(observer, progress=progress) as display:
+    with (
+        note_continuation(folder, command),
+        locked(folder),
+        python_display(observer, progress=progress) as display,
+    ):
         if (folder / MERGED).exists():  # a stop has interrupted the last step of an extension
             _replace_files(folder, command)
             finished = open_run(folder)
@@ -88,8 +92,7 @@ def extend(
                 with open_learner(setup, device, learning=learning) as learner, locked(part):
                     perform_run(setup, learner, part, display, command, tuned)
             if _manifest(part).get("status") == "done":  # and not stopped by the observer
-                with note_continuation(folder, command):
-                    merge_replicas(finished, scenario, first, command)
+                merge_replicas(finished, scenario, first, command)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)
             raise

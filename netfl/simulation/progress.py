@@ -61,6 +61,7 @@ class StopOnSignal:
     def __init__(self, screen: Progress) -> None:
         self.stop = False
         self._screen = screen
+        self._is_over = False
         self._former_handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -71,13 +72,14 @@ class StopOnSignal:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._screen.stop()
         for number, handler in self._former_handlers.items():
             signal.signal(number, handler)
-        self._screen.stop()
 
     def ask_to_stop(self) -> None:
         """Stop after the current round; stop at once on the second call."""
-        if self.stop:
+        if self.stop and not self._is_over:
             raise KeyboardInterrupt
         self.stop = True
 

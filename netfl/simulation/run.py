@@ -23,7 +23,7 @@ from netfl.files import local_path
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
-from netfl.results.run_reader import Run, open_run
+from netfl.results.run_reader import EXTENSION, MERGED, Run, open_run
 from netfl.results.run_writer import RunWriter, create_run_directory
 from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
@@ -69,8 +69,10 @@ def run(
         MachineError: the machine failed.
     """
     scenario = as_scenario(scenario)
+    folder = next_run_folder(scenario, out)
     with (
-        create_run_directory(next_run_folder(scenario, out)) as folder,
+        note_continuation(folder),
+        create_run_directory(folder),
         python_display(observer, progress=progress) as display,
     ):
         check_disk(scenario, folder)
@@ -90,8 +92,10 @@ def trace(
     are those of `run`.
     """
     scenario = as_scenario(scenario)
+    folder = next_run_folder(scenario, out)
     with (
-        create_run_directory(next_run_folder(scenario, out)) as folder,
+        note_continuation(folder),
+        create_run_directory(folder),
         python_display(observer, progress=progress) as display,
     ):
         check_disk(scenario, folder)
@@ -118,7 +122,11 @@ def resume(
         MachineError: the checkpoint is damaged, or the network no longer gives the same rounds.
     """
     stopped = open_run(folder)
-    with locked(stopped.folder), python_display(observer, progress=progress) as display:
+    with (
+        note_continuation(stopped.folder),
+        locked(stopped.folder),
+        python_display(observer, progress=progress) as display,
+    ):
         if stopped.manifest.get("status") == "done":
             raise ScenarioError(
                 [Fault("", f"the run in {folder} is finished", None, "use netfl extend to add replicas")]
@@ -280,7 +288,7 @@ def perform_run(
             for name, table in decision_regions(learner, setup.dataset).items():
                 record.writer.write_table(name, table)
             record.end("done")
-    return open_run(folder)
+        return open_run(folder)
 
 
 def _learning_facts(scenario: Scenario, tuned: TunedRun) -> dict[str, object]:
@@ -292,19 +300,32 @@ def _learning_facts(scenario: Scenario, tuned: TunedRun) -> dict[str, object]:
 
 
 @contextmanager
-def note_continuation(folder: Path, command: str, session: LearningSession | None = None) -> Iterator[None]:
-    """Add the *command* that continues the run to an interruption, once the run exists, and the newest checkpoint."""
+def note_continuation(folder: Path, command: str = "", session: LearningSession | None = None) -> Iterator[None]:
+    """Add the newest checkpoint and the command that continues the run to an interruption, once the run exists.
+
+    Args:
+        folder: the run directory.
+        command: the command; by default ``netfl resume``.
+        session: the learners, which have the checkpoints; ``None`` where they are not known.
+    """
     try:
         yield
     except KeyboardInterrupt as error:
-        if (folder / "manifest.json").exists():
+        if _is_unfinished(folder) and not getattr(error, "__notes__", ()):  # those of a context within
             if session is not None and session.learner is not None:
                 newest = session.newest_checkpoint
                 error.add_note(
                     f"the newest checkpoint is of round {newest}" if newest else "there is no checkpoint yet"
                 )
-            error.add_note(f"continue with: {command}")
+            error.add_note(f"continue with: {command or f'netfl resume {folder}'}")
         raise
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Return whether *folder* holds a run, and it or its extension has something left to do."""
+    if not (folder / "manifest.json").exists():
+        return False
+    return open_run(folder).status != "done" or (folder / EXTENSION).exists() or (folder / MERGED).exists()
 
 
 def _describe_training(learner: Learner, folder: Path, checkpoint_round: int | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
@@ -57,7 +58,12 @@ def sweep(
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")
     folder = _make_folder(Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out"))
-    with locked(folder), locate_faults(scenario, ""), sweep_display(observer, progress=progress) as display:
+    with (
+        _note_continuation(),
+        locked(folder),
+        locate_faults(scenario, ""),
+        sweep_display(observer, progress=progress) as display,
+    ):
         try:
             empty = SweepIndex(folder=folder, replicas=1, points=[], tasks={}, errors={})
             index = SweepIndex.read(folder) if is_sweep(folder) else empty
@@ -88,15 +94,22 @@ def sweep(
                 if tasks or search is not None:
                     source = tasks if search is None else search.tasks()
                     (engine or LocalEngine()).run(source, folder, report, lambda: display.stop)
-            except KeyboardInterrupt as error:
-                error.add_note("repeat the command to continue")
-                raise
             finally:
                 index.write()
         except OSError as error:
             problem = f"cannot write {folder}: {error.strerror or error}"
             raise MachineError(f"{problem}; fix this, then repeat the command to continue") from error
     return Sweep(index)
+
+
+@contextmanager
+def _note_continuation() -> Iterator[None]:
+    """Add how to continue the sweep to an interruption."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        error.add_note("repeat the command to continue")
+        raise
 
 
 def _make_folder(folder: Path) -> Path:

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -359,6 +360,80 @@ def test_error_of_node_layout_is_located(folder, command):
     )
 
 
+@pytest.fixture
+def interrupt_at_call(monkeypatch):
+    """Return a function: call a command whose run stops at round 2, and interrupt it again at a later call of netfl.
+
+    It returns the number of calls of functions of netfl from the stop on, and the code and output of the command.
+    """
+
+    def run_command(place, *words):
+        calls = 0
+
+        def count_calls(frame, event, _):
+            nonlocal calls
+            if event == "call" and frame.f_globals["__name__"].startswith("netfl."):
+                calls += 1
+                if calls == place:
+                    sys.setprofile(None)
+
+                    signal.raise_signal(signal.SIGINT)
+
+        def stop(self, progress):
+            if progress.round == 2:
+                self.stop = True
+                sys.setprofile(count_calls)
+
+        monkeypatch.setattr("netfl.simulation.progress.ProgressDisplay.on_round", stop)
+        try:
+            outcome = call(*words)
+            return calls, *outcome
+        finally:
+            sys.setprofile(None)
+
+    return run_command
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of an interrupted finalizer
+def test_second_interruption_anywhere_names_the_command_that_continues(interrupt_at_call, folder):
+    words = ["run", "learning.yaml", "--out", "here", "--set", "rounds=1000"]
+    calls, code, output = interrupt_at_call(None, *words)
+    assert output.endswith("interrupted after round 2 of 1000; continue with: netfl resume here\n")
+    for place in {int(calls ** (step / 40)) for step in range(41)}:
+        shutil.rmtree(folder / "here")
+        _, code, output = interrupt_at_call(place, *words)
+        assert code == 130
+        assert re.fullmatch(
+            r"stopped; (the newest checkpoint is of round 2; |there is no checkpoint yet; )?"
+            r"continue with: netfl resume here"
+            r"|interrupted after round 2 of 1000; continue with: netfl resume here",
+            output.splitlines()[-1],
+        ), place
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_second_interruption_of_an_extension_names_the_command_that_continues(interrupt_at_call):
+    call("run", "learning.yaml", "--out", "here", "-q")
+    words = ["extend", "here", "--replicas", "2"]
+    remedy = "continue with: netfl extend here --replicas 2"
+    calls, _, output = interrupt_at_call(None, *words)
+    assert output.endswith(f"interrupted with 1 of 2 replicas; {remedy}\n")
+    for place in {int(calls ** (step / 20)) for step in range(21)}:
+        _, code, output = interrupt_at_call(place, *words)
+        assert code == 130
+        assert output.splitlines()[-1].endswith(f"; {remedy}"), place
+
+
+@pytest.mark.parametrize("command", ["run", "trace"])
+def test_stopped_run_with_an_open_number_of_rounds_names_its_round(interrupt_at_call, folder, command):
+    document = parse(GOOD + LEARNING, "good.yaml")
+    del document["rounds"]
+    (folder / "open.yaml").write_text(as_yaml({**document, "access": SECTION, "duration": "1000 s"}))
+    _, code, output = interrupt_at_call(None, command, "open.yaml", "--out", "here")
+    assert code == 130
+    assert output.endswith("interrupted after round 2; continue with: netfl resume here\n")
+
+
 @pytest.mark.slow
 def test_second_interruption_names_the_newest_checkpoint():
     changes = ["checkpoint={rounds: 1}", "rounds=1000000", "learners.FedAvg.local_steps=100"]
@@ -374,7 +449,7 @@ def test_second_interruption_names_the_newest_checkpoint():
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert re.fullmatch(
-        r"stopped; the newest checkpoint is of round [1-9]\d*; continue with: netfl resume here\n"
+        r"stopped; (the newest checkpoint is of round [1-9]\d*; )?continue with: netfl resume here\n"
         r"|interrupted after round [1-9]\d* of 1000000; continue with: netfl resume here\n",
         errors,
     )

@@ -99,6 +99,15 @@ def test_a_full_disk_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     assert checkpoint_file.load(tmp_path / "c.pt")["round"] == 3
 
 
+def test_an_interruption_within_a_write_remains_one(tmp_path):
+    class Interrupted(FileIO):
+        def write(self, data):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Interrupted(tmp_path / "c.pt", "w") as file:
+        checkpoint_file.save(file, CHECKPOINT)
+
+
 def test_a_large_state_is_written_without_a_copy(tmp_path):
     """No write is larger than one of the four tables of 8 MB, and each is written as a memoryview."""
     tables = {str(number): torch.full((2_000_000,), float(number)) for number in range(4)}
