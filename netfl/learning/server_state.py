@@ -22,7 +22,7 @@ from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
-from netfl.types import Divergence, Ints, Round
+from netfl.types import SMALLER_STEP, Divergence, Ints, Round
 
 if TYPE_CHECKING:
     from netfl.learning.aggregation import State
@@ -202,7 +202,7 @@ class LaneServers:
         plugins = [*find_plugins(self._shared), *find_plugins(self.specs[lane])]
         suspects = " or ".join(dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins))
         cause = f", or {suspects} returned such numbers" if suspects else ""
-        return f"the {subject} is not finite: training diverged{cause}; a smaller lr may help"
+        return f"the {subject} is not finite: training diverged{cause}; {SMALLER_STEP}"
 
     def new_divergences(self, feedback_lanes: Sequence[int], time_s: float) -> tuple[Divergence, ...]:
         """Return the lanes that diverged since the last call.

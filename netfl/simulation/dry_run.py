@@ -39,7 +39,7 @@ from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.run import run_rounds
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
 from netfl.simulation.tuning import first_pass, smallest_steps
-from netfl.types import LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
+from netfl.types import SMALLER_STEP, LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
 
 if TYPE_CHECKING:
     from netfl.simulation.learning_session import Learner
@@ -89,6 +89,7 @@ class DryRun:
         training: a sentence about how models are trained; empty for the usual way.
         tuning: a sentence about what the tuning costs, which is part of the time; empty without tuning.
         synchronised: towers whose users stay synchronised, and how often these collide again.
+        diverged: the step sizes of learners whose training diverged, in any replica.
     """
 
     seconds: float
@@ -101,6 +102,7 @@ class DryRun:
     training: str = ""
     tuning: str = ""
     synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
+    diverged: Sequence[Fault] = ()
 
     def __str__(self) -> str:
         if self.cut is not None:
@@ -136,7 +138,7 @@ class DryRun:
             yield free / self.disk, problem
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings about a long round, missing memory, rounds without deliveries, and synchronised users."""
+        """Yield warnings about a long round, missing memory, silence, synchronised users, and lost learners."""
         if self.cut is not None and self.is_set_up:
             state = format_progress(self.cut)
             yield f"long: round {self.cut.round} did not end within {LIMIT_S:g} s; its state: {state}"
@@ -156,6 +158,8 @@ class DryRun:
                 "for ever; let the MAC wait for a random time that is long against a frame, or let users begin at "
                 "different times (compute.spread, compute.jitter, traffic that is not synchronous)"
             )
+        for fault in self.diverged:
+            yield f"diverged: {fault}"
 
 
 class _CutError(NetflError):
@@ -427,6 +431,8 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
             is_later = isinstance(error, ModelError) and bool(stopwatch.network_s)
             if not is_later:  # an error of a later round is left to the run
                 writer.abandon()
+                if session.diverged:
+                    raise ScenarioError(_locate_divergence(scenario, session)) from error
                 raise
         files = _end_run(writer, "done")
     rounds = len(stopwatch.network_s)
@@ -456,7 +462,21 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         delivers=stopwatch.max_deliveries > 0 or scenario.traffic_s is not None,
         training=training,
         synchronised=stopwatch.synchronised,
+        diverged=_locate_divergence(scenario, session),
     )
+
+
+def _locate_divergence(scenario: Scenario, session: LearningSession) -> list[Fault]:
+    """Return the step size of each learner whose training has diverged, with the first of its replicas."""
+    faults: dict[str, Fault] = {}
+    for lane in session.diverged:
+        who = f"replica {lane.replica}"
+        if lane.user is not None:
+            who = f"{who}, user {lane.user}"
+        problem = f"{who}: {lane.problem.removesuffix(f'; {SMALLER_STEP}')}"
+        step = scenario.learners[lane.learner].lr
+        faults.setdefault(lane.learner, Fault(f"learners.{lane.learner}.lr", problem, step, SMALLER_STEP))
+    return scenario.located([*faults.values()])
 
 
 def _expected_rounds(scenario: Scenario, stopwatch: _Stopwatch) -> float:

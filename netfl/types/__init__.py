@@ -10,7 +10,7 @@ from netfl.types.arrays import Bools, Floats, Ints, Users
 from netfl.types.events import KINDS, OUTCOMES, Event, EventKind, NullRecorder, Outcome, Recorder
 from netfl.types.facts import ScenarioFacts
 from netfl.types.laws import Law, Rows, StatisticClaim
-from netfl.types.learner_reports import QUERIES, Divergence, LearnerReport
+from netfl.types.learner_reports import QUERIES, SMALLER_STEP, Divergence, LearnerReport
 from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationInfo, Observed
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
@@ -21,6 +21,7 @@ __all__ = [
     "OBSERVATIONS",
     "OUTCOMES",
     "QUERIES",
+    "SMALLER_STEP",
     "AccessContext",
     "Bools",
     "Delivery",

@@ -15,6 +15,10 @@ update, θ alone, that the user would make from that version.
 """
 
 
+SMALLER_STEP = "a smaller lr may help"
+"""The remedy at the end of the problem of a `Divergence`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Divergence:
     """A lane whose training diverged: from then on it does not change and reports no metrics.

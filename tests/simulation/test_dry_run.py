@@ -418,6 +418,30 @@ def test_check_of_a_short_run_warns_if_nothing_is_delivered(call, probability, w
     assert warning == silent * warns
 
 
+def test_check_names_the_step_size_of_a_learner_that_diverges(call):
+    calm = {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 4, "local_steps": 2}
+    wild = calm | {"lr": 1e300}
+    scenario = PLAIN | {
+        "access": {"kind": "stationary", "rho": [1 / USERS] * USERS},
+        "rounds": 200,
+        "replicas": 2,
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 40},
+        "partition": "iid",
+        "model": "logistic",
+    }
+    fault = (
+        r"a\.yaml:\d+: learners\.Wild\.lr: replica 0, user \d: the update in round 1 is not finite: "
+        r"training diverged \(1e\+300\); a smaller lr may help\n"
+    )
+    code, output, warning = call("check", scenario | {"learners": {"Calm": calm, "Wild": wild}})
+    assert code == 0
+    assert output.startswith("a.yaml: valid\n")
+    assert re.fullmatch(rf"  diverged: {fault}", warning)
+    code, output, error = call("check", scenario | {"learners": {"Wild": wild}})
+    assert (code, output) == (2, "")
+    assert re.fullmatch(fault, error)
+
+
 ONCE = {"kind": "pure_aloha", "backoff": "1 s", "max_attempts": 1}
 
 
