@@ -5,6 +5,7 @@ The commands that run a scenario are in `netfl.cli.run`.
 
 from __future__ import annotations
 
+import signal
 import sys
 from io import TextIOWrapper
 
@@ -22,4 +23,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     if (problem := conflict()) is not None:
         echo(problem, err=True)
-    app()
+    try:
+        app()
+    finally:  # all is said, and Ctrl-C would only interrupt the end of Python
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
