@@ -136,13 +136,25 @@ def find_meant(word: str, known: Sequence[str]) -> str:
 
 @contextmanager
 def model_errors(model: str, time_s: float) -> Iterator[None]:
-    """Raise a `ModelError` that names the model and the time, with the original exception as its cause."""
+    """Raise a `ModelError` that names the model and the time, with the original exception as its cause.
+
+    A lack of memory, which is no error of the model, is a `MachineError`.
+    """
     try:
         yield
     except (NetflError, OSError):
         raise
     except Exception as error:
-        raise ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s) from error
+        located = ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s)
+        if _lacks_memory(error):
+            raise MachineError(f"not enough memory: {located}; use fewer users, replicas or learners") from error
+        raise located from error
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Return whether *error* is a lack of memory, for which torch raises errors of its own: on CPUs a RuntimeError."""
+    is_of_torch = isinstance(error, RuntimeError) and re.search(r"out of memory|can't allocate memory", str(error))
+    return isinstance(error, MemoryError) or bool(is_of_torch)
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
+import torch
 
 import netfl
-from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
+from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError, model_errors
 
 ERRORS = [
     NetflError("no"),
@@ -32,3 +34,15 @@ def test_copies_of_errors_are_whole(error):
 def test_the_text_of_an_error_has_all_of_its_parts():
     assert str(ERRORS[2]) == "a.yaml:3: users: not a number ('x'); write a number\ntoo late"
     assert str(ERRORS[3]) == "tdma, user 4, at 60 s of simulated time: KeyError: 3"
+
+
+@pytest.mark.parametrize("allocate", [lambda: np.empty(1 << 58), lambda: torch.empty(1 << 58), lambda: bytes(1 << 58)])
+def test_a_lack_of_memory_is_no_error_of_a_model(allocate):
+    with pytest.raises(MachineError, match=r"not enough memory: mine, at 3 s of simulated time: \w*Error"):  # noqa: SIM117
+        with model_errors("mine", 3.0):
+            allocate()
+
+
+def test_other_errors_name_the_model():
+    with pytest.raises(ModelError, match="mine, at 3 s of simulated time: RuntimeError: no"), model_errors("mine", 3.0):
+        raise RuntimeError("no")

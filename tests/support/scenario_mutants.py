@@ -418,6 +418,7 @@ def _work(numbers, seed, files, report):
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         os.chdir(ROOT)  # files of scenarios are named from there
         with tempfile.TemporaryDirectory() as folder, report.open("a", encoding="utf-8") as lines:
+            os.environ["NETFL_DATA"] = folder  # what this machine has takes no part
             for number in numbers:
                 origin, made = mutant(number, seed, files)
                 outcome = Outcome(number, str(origin.relative_to(ROOT)), made.changes, made.forbidden)
