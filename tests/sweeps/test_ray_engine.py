@@ -2,7 +2,6 @@
 
 import sys
 import sysconfig
-import time
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -206,16 +205,15 @@ def test_missing_data_fail_only_their_tasks(local_cluster, inline_engine, tmp_pa
     assert "data.file: the file does not exist" in sweep.tasks["error"][1]
 
 
-def test_a_stopped_sweep_ends_quickly_and_continues(local_cluster, inline_engine, tmp_path):
+def test_a_stopped_sweep_ends_its_tasks_after_a_round_and_continues(local_cluster, inline_engine, tmp_path):
     def ask_to_stop(observer):
-        observer.stop, observer.at_s = True, time.monotonic()
+        observer.stop = True
 
     scenario = make_scenario(0.15, 20, **LEARNING, sweep={"access.offset": [*range(5)]})
     observer = RecordingObserver(ask_to_stop, running=2)
     stopped = netfl.sweep(
         scenario, tmp_path / "s", engine=RayEngine(local_cluster.with_nodes(3).cluster), observer=observer
     )
-    assert time.monotonic() - observer.at_s < 2.5  # a task takes three seconds
     status = stopped.tasks.set_index("task")["status"]
     interrupted = {*status[status == "interrupted"].index}
     assert len(interrupted) in {2, 3}  # one for each core
