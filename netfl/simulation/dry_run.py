@@ -470,10 +470,10 @@ def _locate_divergence(scenario: Scenario, session: LearningSession) -> list[Fau
     """Return the step size of each learner whose training has diverged, with the first of its replicas."""
     faults: dict[str, Fault] = {}
     for lane in session.diverged:
-        who = f"replica {lane.replica}"
+        concerned = f"replica {lane.replica}"
         if lane.user is not None:
-            who = f"{who}, user {lane.user}"
-        problem = f"{who}: {lane.problem.removesuffix(f'; {SMALLER_STEP}')}"
+            concerned = f"{concerned}, user {lane.user}"
+        problem = f"{concerned}: {lane.problem.removesuffix(f'; {SMALLER_STEP}')}"
         step = scenario.learners[lane.learner].lr
         faults.setdefault(lane.learner, Fault(f"learners.{lane.learner}.lr", problem, step, SMALLER_STEP))
     return scenario.located([*faults.values()])
