@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -89,6 +89,31 @@ class TuningSpec(Spec):
         """The grid before it is widened."""
         return Grid(-(self.candidates // 2), self.candidates - self.candidates // 2 - 1, self.candidates % 2 == 0)
 
+    @property
+    def lowest_exponents(self) -> list[float]:
+        """As many exponents as a first grid has, from the smallest on that a widened one may have."""
+        lowest = self.first_grid.widened(self.candidates // 2 * MAX_WIDENINGS, down=True, up=False)
+        return lowest.exponents[: self.candidates]
+
+    def centres(self, learners: Learners, rule: StepRule) -> list[GridCentre]:
+        """Return the centres of the grids of all tuned learners, with each of the `settings`.
+
+        All have one effective step, that of `grid_centres`: settings that change the largest weight of a learner, such
+        as its momentum, change the ``lr`` at the centre.
+        """
+        centres = []
+        for name, lr in grid_centres(learners, rule).items():
+            weight = rule.weight(learners[name])
+            for settings in self.settings:
+                weight_there = rule.weight(_with_settings(learners[name], settings))
+                at_settings = lr
+                if weight is not None and weight_there is not None:
+                    at_settings = lr * (weight / weight_there)
+                elif weight is not None:  # and with these settings it has no bound
+                    at_settings = learners[name].step_size
+                centres.append(GridCentre(name, at_settings, settings))
+        return centres
+
     def key_faults(self, learners: Learners) -> Iterator[Fault]:
         """Yield the errors of the further keys, which every tuned learner must have; the first of each key."""
         for key, values in self.keys.items():
@@ -114,16 +139,17 @@ class TuningSpec(Spec):
         """Yield the errors of the step sizes of candidates, for learners and further keys without errors."""
         for settings in self.settings if self.keys else ():
             tuned = {name: _with_settings(learners[name], settings) for name in tuned_learners(learners)}
-            for fault in islice(rule.faults({**learners, **tuned}), 1):
+            faults = chain(rule.weight_faults(tuned), rule.faults({**learners, **tuned}))
+            for fault in islice(faults, 1):
                 stated = ", ".join(f"{key}={value}" for key, value in settings)
                 remedy = f"leave out one of these, or learners.{fault.key}"
                 yield Fault("keys", f"with {stated} {fault.problem}", None, remedy)
                 return
         widest = self.candidates // 2 * (1 + MAX_WIDENINGS)
-        for name, centre in grid_centres(learners, rule).items():
-            ends = [math.log(centre) + side * widest * math.log(self.factor) for side in (-1, 1)]
+        for centre in self.centres(learners, rule):
+            ends = [math.log(centre.lr) + side * widest * math.log(self.factor) for side in (-1, 1)]
             if ends[0] < _LOG_SMALLEST or ends[1] > _LOG_LARGEST:
-                problem = f"the lr of '{name}' around {centre:.3g} may leave the range of numbers"
+                problem = f"the lr of '{centre.learner}' around {centre.lr:.3g} may leave the range of numbers"
                 yield Fault("factor", problem, self.factor, "use a smaller factor, fewer candidates, or another lr")
                 return
 
@@ -151,6 +177,21 @@ class Grid:
     def widened(self, steps: int, *, down: bool, up: bool) -> Grid:
         """Return the grid with *steps* more values below, above, or both."""
         return Grid(self.low - steps * down, self.high + steps * up, self.is_even)
+
+
+@dataclass(frozen=True, slots=True)
+class GridCentre:
+    """The centre of the grid of a learner.
+
+    Args:
+        learner: name of the learner.
+        lr: step size at the centre.
+        settings: values of further keys.
+    """
+
+    learner: str
+    lr: float
+    settings: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,18 +232,17 @@ def grid_centres(learners: Learners, rule: StepRule) -> dict[str, float]:
     largest weight W_k of learner k.  The grid of a learner whose weights have no bound is centred on its ``lr``.
     """
     weights = {name: rule.weight(learners[name]) for name in tuned_learners(learners)}
-    known = {name: weight for name, weight in weights.items() if weight}
+    known = {name: weight for name, weight in weights.items() if weight is not None}
     steps = [weight * learners[name].step_size for name, weight in known.items()]
     step = math.exp(math.fsum(map(math.log, steps)) / len(steps)) if steps else 0.0
     return {name: step / known[name] if name in known else learners[name].step_size for name in weights}
 
 
-def candidates_of(tuning: TuningSpec, centres: Mapping[str, float], exponents: Sequence[float]) -> list[Candidate]:
-    """Return the candidates of all learners with these *exponents* of ``lr``, learner by learner."""
+def candidates_of(tuning: TuningSpec, centres: Sequence[GridCentre], exponents: Sequence[float]) -> list[Candidate]:
+    """Return the candidates around *centres* with these *exponents* of ``lr``, centre by centre."""
     return [
-        Candidate(name, exponent, centre * tuning.factor**exponent, settings)
-        for name, centre in centres.items()
-        for settings in tuning.settings
+        Candidate(centre.learner, exponent, centre.lr * tuning.factor**exponent, centre.settings)
+        for centre in centres
         for exponent in exponents
     ]
 
@@ -258,13 +298,15 @@ class TuningChoice:
 
     Args:
         grid: the grid.
-        best: the best candidate of each learner.
+        best: the best candidate of each learner; the smallest one of a learner without one.
         widenings: how often the grids were widened.
+        diverged: learners all of whose candidates diverged.
     """
 
     grid: Grid
     best: Mapping[str, Candidate]
     widenings: int = 0
+    diverged: tuple[str, ...] = ()
 
     @property
     def at_low_edge(self) -> list[str]:
@@ -278,8 +320,8 @@ class TuningChoice:
 
     @property
     def is_inside(self) -> bool:
-        """The best ``lr`` of each learner lies inside the grid."""
-        return not (self.at_low_edge or self.at_high_edge)
+        """Each learner has a best ``lr``, and it lies inside the grid."""
+        return not (self.diverged or self.at_low_edge or self.at_high_edge)
 
     @property
     def is_over(self) -> bool:
@@ -297,9 +339,14 @@ class TuningChoice:
         label = tuning.criterion.label
         if self.is_inside:
             return f"tuned by validation {label}, {number} candidates each"
-        names = ", ".join([*self.at_low_edge, *self.at_high_edge])
-        problem = f"the best lr of {names} by validation {label} is at the edge of {number} candidates each"
-        return f"not tuned: {problem}"
+        problems = []
+        if self.diverged:
+            problems.append(f"all {number} candidates of {', '.join(self.diverged)} diverged")
+        at_edge = [name for name in (*self.at_low_edge, *self.at_high_edge) if name not in self.diverged]
+        if at_edge:
+            names = ", ".join(at_edge)
+            problems.append(f"the best lr of {names} by validation {label} is at the edge of {number} candidates each")
+        return f"not tuned: {', and '.join(problems)}"
 
 
 def choose_candidates(
@@ -310,11 +357,14 @@ def choose_candidates(
     for candidate in values:
         by_learner.setdefault(candidate.learner, []).append(candidate)
     best = {}
+    diverged = []
     for name, candidates in by_learner.items():
         table = np.stack([values[candidate] for candidate in candidates])
         step_sizes = [candidate.lr for candidate in candidates]
         best[name] = candidates[best_candidate(step_sizes, table, is_loss=tuning.criterion.is_loss)]
-    return TuningChoice(grid, best, widenings)
+        if np.isnan(table).any(axis=1).all():
+            diverged.append(name)
+    return TuningChoice(grid, best, widenings, tuple(diverged))
 
 
 def _with_settings(learner: LearnerSpec, settings: Sequence[tuple[str, Any]]) -> LearnerSpec:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,13 @@ from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
-from netfl.results.comparison import joint_state
+from netfl.results.comparison import UNFINISHED, joint_state
 from netfl.results.formatting import counted, is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, is_sweep, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
+from netfl.scenario.scenario import Scenario
 from netfl.sweeps import Sweep, open_sweep
 
 Runs = Run | Sweep | str | Path
@@ -52,6 +55,23 @@ class ComparisonTable(pd.DataFrame):
     def __repr__(self) -> str:
         if not {*_VALUES} <= {*self.columns}:
             return super().__repr__()
+        line_width, max_rows = pd.get_option("display.width"), pd.get_option("display.max_rows")
+        text = self._shown().to_string(index=False, line_width=line_width, max_rows=max_rows)
+        return "\n".join([text, *self._remarks()])
+
+    def _repr_html_(self) -> str | None:
+        if not {*_VALUES} <= {*self.columns}:
+            html: str | None = super()._repr_html_()  # type: ignore[misc]  # the stubs of pandas leave it out
+            return html
+        table = self._shown().to_html(index=False, border=0, max_rows=pd.get_option("display.max_rows"))
+        return "".join([table, *(f"<p>{escape(remark)}</p>" for remark in self._remarks())])
+
+    def _remarks(self) -> list[str]:
+        """Return the lines below the printed table."""
+        return [f"comparison: {self.comparison}"] if self.comparison else []
+
+    def _shown(self) -> pd.DataFrame:
+        """Return the table as it is printed, with units and intervals."""
         units = self._units()
         rows = []
         for row in self.to_dict("records"):
@@ -69,11 +89,7 @@ class ComparisonTable(pd.DataFrame):
         shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
         if self["difference"].isna().all():
             shown = shown.drop(columns="difference")
-        line_width, max_rows = pd.get_option("display.width"), pd.get_option("display.max_rows")
-        text = shown.to_string(index=False, line_width=line_width, max_rows=max_rows)
-        if self.comparison:
-            text = f"{text}\ncomparison: {self.comparison}"
-        return text
+        return shown
 
     def _keys(self) -> list[str]:
         """Return the columns that distinguish the groups."""
@@ -165,7 +181,7 @@ def compare(
         runs: a run or a sweep, or several of them; or their folders.
         metric: metrics of learners, such as ``accuracy``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
-            ``access.mac.kind``.  Values that are equal in these are pooled, but never those of several learners:
+            ``access.mac.kind``.  A key of a learner that was tuned has its chosen value.  Values that are equal in these are pooled, but never those of several learners:
             ``learner`` is then added.  Pooled values with the same trace and replica depend on each other and count as
             one value, their mean.  By default run, axes and learner.
         baseline: the learner, run or value that differences are taken to; by default the first learner, or the first
@@ -198,6 +214,10 @@ def compare(
     for name in [metric] if isinstance(metric, str) else metric:
         samples = [*_samples(opened, read, time.at_s, name)]
         if not samples:
+            for run in opened:
+                if run.comparison == UNFINISHED:
+                    remedy = f"continue it with: netfl resume {run.folder}"
+                    raise ScenarioError([Fault("metric", f"{run.folder} has none yet: {UNFINISHED}", name, remedy)])
             known = sorted({metric for run in opened for metric in _metrics(run)})
             raise ScenarioError([Fault("metric", "no run has this metric", name, suggest(name, known))])
         if at is not None and not is_learned(name):
@@ -314,7 +334,7 @@ def _samples(
         places = {name: place for place, name in enumerate(run.learners)}
         for learner in sorted(finals, key=lambda name: places.get(name, len(places))):
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
-            keys.read_scenario = partial(getattr, run, "scenario")
+            keys.read_scenario = partial(_settings_of, run, run)
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
         lacking += [] if finals else [str(run.folder)]
     if 0 < len(lacking) < len(runs):
@@ -334,7 +354,8 @@ def _sweep_samples(
         table = _values_at(sweep, metric, at_s)
     known = sweep.points[["point", "trace", *(axis for axis in sweep.axes if axis not in table)]]
     table = table.merge(known, on="point")
-    scenario_at = cache(lambda point: sweep.scenario_at(point).plain())
+    tasks = sweep.lanes.groupby("point")["task"].first()
+    scenario_at = cache(lambda point: _settings_of(sweep.run(tasks[point]), sweep.scenario_at(point)))
     for _, rows in table.groupby(["point", "learner"], sort=False):
         first = rows.iloc[0]
         keys = _Keys({**named, **{axis: str(first[axis]) for axis in sweep.axes}})
@@ -364,6 +385,20 @@ def _values_at(sweep: Sweep, metric: str, at_s: float) -> pd.DataFrame:
         values = aggregates.final(of_point, metric, rounds=rounds[rounds["trace"] == trace])
         parts.append(values.rename("value").reset_index().assign(point=point))
     return pd.concat(parts)
+
+
+def _settings_of(run: Run, scenario: Run | Scenario) -> Mapping[str, Any]:
+    """Return a scenario as plain data, with the settings of its learners that the tuning of *run* has chosen."""
+    plain = deepcopy(dict(scenario.plain() if isinstance(scenario, Scenario) else scenario.scenario))
+    chosen = (run.manifest.get("tuning") or {}).get("chosen", {})
+    for learner, settings in chosen.items():
+        for key, value in settings.items():
+            *sections, last = key.split(".")
+            section = plain["learners"][learner]
+            for name in sections:
+                section = section[name]
+            section[last] = value
+    return plain
 
 
 class _Keys(dict[str, str]):

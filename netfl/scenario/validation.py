@@ -17,8 +17,9 @@ from netfl.learning.conformance import model_faults, payload_faults
 from netfl.learning.effective_steps import StepRule
 from netfl.learning.evaluation_sets import set_faults
 from netfl.learning.payload import learner_payloads, list_payloads
+from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import TuningSpec
-from netfl.registry import Spec, kind_of
+from netfl.registry import Spec, find_plugins, kind_of
 from netfl.scenario.recording import RecordSpec
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
@@ -71,11 +72,10 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     yield from _codec_faults(parts)
     yield from _erasure_faults(parts)
     yield from _link_faults(parts)
-    if any(learner.step_of for learner in (parts["learners"] or {}).values()):
-        rule = step_rule(parts["access"], facts.users, facts.rounds)
-        yield from (fault.under("learners") for fault in rule.faults(parts["learners"]))
+    step_faults = [fault.under("learners") for fault in _step_faults(parts, facts)]
+    yield from step_faults
     if parts["tuning"] is not None:
-        yield from (fault.under("tuning") for fault in _tuning_faults(parts, facts))
+        yield from (fault.under("tuning") for fault in _tuning_faults(parts, facts, has_steps=not step_faults))
     if parts["record"] is not None:
         yield from _record_faults(parts, facts)
     cases = [
@@ -235,16 +235,34 @@ def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
         yield Fault("partition", problem, rarity, "use another order of the users, or another partition")
 
 
-def _tuning_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:
-    """Yield the errors of the section ``tuning`` with other sections, with keys relative to it."""
+def _step_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:
+    """Yield the errors of effective steps: of weights of rules from outside netfl, and of ``step_of``."""
+    learners: Mapping[str, LearnerSpec] = parts["learners"] or {}
+    with_plugins = {name: learner for name, learner in learners.items() if any(find_plugins(learner))}
+    if not with_plugins and not any(learner.step_of for learner in learners.values()):
+        return
+    rule = step_rule(parts["access"], facts.users, facts.rounds)
+    weight_faults = [*rule.weight_faults(with_plugins)]
+    yield from weight_faults
+    if not weight_faults:
+        yield from rule.faults(learners)
+
+
+def _tuning_faults(parts: Mapping[str, Any], facts: ScenarioFacts, *, has_steps: bool) -> Iterator[Fault]:
+    """Yield the errors of the section ``tuning`` with other sections, with keys relative to it.
+
+    Args:
+        parts: the sections of the scenario.
+        facts: what is known of it.
+        has_steps: whether the effective steps of its learners have no errors.
+    """
     tuning: TuningSpec = parts["tuning"]
     access, data, evaluate, partition = parts["access"], parts["data"], parts["evaluate"], parts["partition"]
     if learners := parts["learners"]:
         key_faults = [*tuning.key_faults(learners)]
         yield from key_faults
-        rule = step_rule(access, facts.users, facts.rounds)
-        if not key_faults and not any(rule.faults(learners)):
-            yield from tuning.step_faults(learners, rule)
+        if not key_faults and has_steps:
+            yield from tuning.step_faults(learners, step_rule(access, facts.users, facts.rounds))
     if tuning.replicas > facts.replicas and not any(nested_faults(access, "", facts)):
         validation = replace(facts, replicas=tuning.replicas)
         for fault in islice(nested_faults(access, "", validation), 1):

@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,8 +38,17 @@ from netfl.simulation.learners import open_learner
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.run import run_rounds
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.simulation.tuning import first_pass, smallest_steps
-from netfl.types import SMALLER_STEP, LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
+from netfl.simulation.tuning import lowest_pass, smallest_steps
+from netfl.types import (
+    SMALLER_STEP,
+    Divergence,
+    LearnerReport,
+    Round,
+    RoundBatch,
+    RoundProgress,
+    RunObserver,
+    RunProgress,
+)
 
 if TYPE_CHECKING:
     from netfl.simulation.learning_session import Learner
@@ -338,9 +347,14 @@ def run_dry(scenario: Scenario) -> DryRun:
     """
     if scenario.tuning is not None:
         return _run_dry_with_tuning(scenario, scenario.tuning)
+    return _run_dry(scenario)
+
+
+def _run_dry(scenario: Scenario, circumstance: str = "") -> DryRun:
+    """Return the result of a dry run of a scenario without tuning; *circumstance* begins problems of step sizes."""
     stopwatch = _Stopwatch()
     try:
-        dry_run = _measure(scenario, stopwatch)
+        dry_run = _measure(scenario, stopwatch, circumstance)
     except _CutError:
         dry_run = _cut_run(scenario, stopwatch)
     problem = ""
@@ -362,11 +376,14 @@ def run_dry(scenario: Scenario) -> DryRun:
 def _run_dry_with_tuning(scenario: Scenario, tuning: TuningSpec) -> DryRun:
     """Return the result of a dry run of the first pass of tuning and of the run itself, one after the other.
 
-    The run has the smallest step sizes of the grids: those as given do not run, and may be too large.
+    Both have the smallest step sizes that tuning may try: larger ones may diverge, and lose.
     """
-    candidates = first_pass(scenario)
+    of_run = _run_dry(
+        scenario.model_copy(update={"tuning": None, "learners": smallest_steps(scenario)}),
+        "with the smallest lr that the tuning may try, ",
+    )
+    candidates = lowest_pass(scenario)
     of_pass = run_dry(candidates)
-    of_run = run_dry(scenario.model_copy(update={"tuning": None, "learners": smallest_steps(scenario)}))
     steps = tuning.candidates // 2  # more values of lr on one side of each grid
     one_side_s = of_pass.seconds * steps / tuning.candidates
     most_s = of_pass.seconds + 2 * MAX_WIDENINGS * one_side_s
@@ -401,7 +418,7 @@ def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     return DryRun(seconds, needed, cut=last, synchronised=stopwatch.synchronised)
 
 
-def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
+def _measure(scenario: Scenario, stopwatch: _Stopwatch, circumstance: str) -> DryRun:
     """Run the first rounds, and extrapolate preparation, network, learning and evaluations to the whole run."""
     # many short replicas show what each of them costs beside its rounds
     short_replicas = min(_MAX_ROUNDS // scenario.steps, _MAX_USERS // scenario.users)
@@ -423,24 +440,17 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
             writer.write_replicas("nodes", [setup.nodes(replica) for replica in setup.replicas])
         seconds += time.process_time() - started_s
         stopwatch.started_s = time.process_time()
-        try:
-            observers = [writer, stopwatch]
-            with limit.running():
-                run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.on_open)
-        except NetflError as error:
-            is_later = isinstance(error, ModelError) and bool(stopwatch.network_s)
-            if not is_later:  # an error of a later round is left to the run
-                writer.abandon()
-                if session.diverged:
-                    raise ScenarioError(_locate_divergence(scenario, session)) from error
-                raise
+        _run_first_rounds(setup, session, writer, stopwatch, circumstance)
         files = _end_run(writer, "done")
     rounds = len(stopwatch.network_s)
     expected = _expected_rounds(scenario, stopwatch)
     lengthening = expected / rounds
     round_s = _extrapolate(stopwatch.network_s, expected)
+    diverged = session.diverged
     if stopwatch.learning_s:
-        round_s += _extrapolate(stopwatch.learning_s, expected) + expected * _longer_s(setup, stopwatch)
+        longer_s, diverged_later = _longer_s(setup, stopwatch)
+        diverged = [*diverged, *diverged_later]
+        round_s += _extrapolate(stopwatch.learning_s, expected) + expected * longer_s
         evaluations = 2 + expected // scenario.evaluation.every  # also of version 0 and of the last round
         seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
     seconds += round_s + max(0.0, files.seconds - empty.seconds) * lengthening
@@ -462,18 +472,35 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         delivers=stopwatch.max_deliveries > 0 or scenario.traffic_s is not None,
         training=training,
         synchronised=stopwatch.synchronised,
-        diverged=_locate_divergence(scenario, session),
+        diverged=_locate_divergence(scenario, diverged, circumstance),
     )
 
 
-def _locate_divergence(scenario: Scenario, session: LearningSession) -> list[Fault]:
-    """Return the step size of each learner whose training has diverged, with the first of its replicas."""
+def _run_first_rounds(
+    setup: RunSetup, session: LearningSession, writer: RunWriter, stopwatch: _Stopwatch, circumstance: str
+) -> None:
+    """Run rounds until they are enough; an error of a later round than the first ends them, and is left to the run."""
+    try:
+        observers = [writer, stopwatch]
+        with stopwatch.limit.running():
+            run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.on_open)
+    except NetflError as error:
+        if isinstance(error, ModelError) and stopwatch.network_s:
+            return
+        writer.abandon()
+        if session.diverged:
+            raise ScenarioError(_locate_divergence(setup.scenario, session.diverged, circumstance)) from error
+        raise
+
+
+def _locate_divergence(scenario: Scenario, diverged: Iterable[Divergence], circumstance: str) -> list[Fault]:
+    """Return the step size of each learner whose training has *diverged*, with the first of its replicas."""
     faults: dict[str, Fault] = {}
-    for lane in session.diverged:
+    for lane in diverged:
         concerned = f"replica {lane.replica}"
         if lane.user is not None:
             concerned = f"{concerned}, user {lane.user}"
-        problem = f"{concerned}: {lane.problem.removesuffix(f'; {SMALLER_STEP}')}"
+        problem = f"{circumstance}{concerned}: {lane.problem.removesuffix(f'; {SMALLER_STEP}')}"
         step = scenario.learners[lane.learner].lr
         faults.setdefault(lane.learner, Fault(f"learners.{lane.learner}.lr", problem, step, SMALLER_STEP))
     return scenario.located([*faults.values()])
@@ -574,8 +601,10 @@ def _local_steps(learner: LearnerSpec, examples: float) -> int:
     return (learner.local_epochs or 1) * batches
 
 
-def _longer_s(setup: RunSetup, stopwatch: _Stopwatch) -> float:
+def _longer_s(setup: RunSetup, stopwatch: _Stopwatch) -> tuple[float, Sequence[Divergence]]:
     """Return the processor time by which learning in a round takes longer with all local steps than with `_MIN_STEPS`.
+
+    Also returned are the lanes that diverge with more local steps; where these are all, no further round is repeated.
 
     The first rounds are repeated with as many steps as take `SAMPLE_S`; the time grows linearly from there.  With the
     times t of few and of more local steps s of all learners, it is ``(t_more - t_few) (s_all - s_few) / (s_more -
@@ -589,17 +618,25 @@ def _longer_s(setup: RunSetup, stopwatch: _Stopwatch) -> float:
     few_steps = _limited_sum(needed, _MIN_STEPS)
     more_steps = _limited_sum(needed, limit)
     if more_steps == few_steps:
-        return 0.0
+        return 0.0, ()
     round_s = []
     with _fast_learner(setup, limit) as learner, model_errors("learning", 0.0):
         assert learner is not None
         for rounds in stopwatch.rounds[:repeated]:
             started_s = time.process_time()
-            learner.step(rounds)
-            round_s.append(time.process_time() - started_s)
+            try:
+                learner.step(rounds)
+            except ModelError:
+                if not learner.diverged:
+                    raise
+                break
+            finally:
+                round_s.append(time.process_time() - started_s)
+        diverged = learner.diverged
     more_s = _total(round_s)
+    few_s = _total(stopwatch.learning_s[: len(round_s)])
     longer_s = max(0.0, more_s - few_s) * (sum(needed) - few_steps) / (more_steps - few_steps)
-    return longer_s / max(1, repeated - 1)
+    return longer_s / max(1, len(round_s) - 1), diverged
 
 
 def _repeated_rounds(learning_s: Sequence[float]) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault, ModelError, ScenarioError
 from netfl.learning.effective_steps import Learners, StepRule
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import (
@@ -25,7 +25,6 @@ from netfl.learning.tuning import (
     TuningSpec,
     candidates_of,
     choose_candidates,
-    grid_centres,
     last_quarter_means,
     name_candidates,
 )
@@ -36,7 +35,7 @@ from netfl.results.statistics import interval
 from netfl.results.tables import MemoryTable
 from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
-from netfl.types import Floats
+from netfl.types import SMALLER_STEP, Floats
 
 RunPass = Callable[[Scenario, Path], Run]
 """Function that performs a pass in a folder, or continues it there, and returns its run."""
@@ -99,16 +98,20 @@ def _check_pass(scenario: Scenario, of_pass: Scenario) -> None:
     except ScenarioError as error:
         fault = error.faults[0]
         problem = f"the candidates cannot run together: {fault.key}: {fault.problem}"
+        for name in of_pass.learners:
+            if fault.key.startswith(f"learners.{name}."):
+                key = fault.key.removeprefix(f"learners.{name}.")
+                problem = f"the candidate '{name}' cannot run: {key}: {fault.problem}"
         raise ScenarioError(scenario.located([Fault("tuning.keys", problem, None, fault.remedy)])) from None
 
 
 def smallest_steps(scenario: Scenario) -> dict[str, LearnerSpec]:
-    """Return the learners of a scenario with tuning, each with the smallest step size of the first pass."""
+    """Return the learners of a scenario with tuning, each with the smallest step size that a candidate may have."""
     assert scenario.tuning is not None
     rule = scenario.step_rule
-    smallest = scenario.tuning.first_grid.exponents[:1]
-    candidates = candidates_of(scenario.tuning, grid_centres(scenario.learners, rule), smallest)
-    tuned = {each.learner: each.apply(scenario.learners[each.learner]) for each in candidates}
+    centres = scenario.tuning.centres(scenario.learners, rule)
+    candidates = candidates_of(scenario.tuning, centres, scenario.tuning.lowest_exponents[:1])
+    tuned = {each.learner: each.apply(scenario.learners[each.learner]) for each in reversed(candidates)}
     return rule.derive({**scenario.learners, **tuned})
 
 
@@ -117,11 +120,11 @@ def validation_seed(scenario: Scenario) -> int:
     return int(scenario.streams_of(0).rng("tuning").integers(2**63))
 
 
-def first_pass(scenario: Scenario) -> Scenario:
-    """Return the scenario of the first pass of a scenario with tuning."""
+def lowest_pass(scenario: Scenario) -> Scenario:
+    """Return a pass of as many candidates as the first one of a scenario with tuning, with the smallest step sizes."""
     assert scenario.tuning is not None
-    centres = grid_centres(scenario.learners, scenario.step_rule)
-    return pass_scenario(scenario, candidates_of(scenario.tuning, centres, scenario.tuning.first_grid.exponents))
+    centres = scenario.tuning.centres(scenario.learners, scenario.step_rule)
+    return pass_scenario(scenario, candidates_of(scenario.tuning, centres, scenario.tuning.lowest_exponents))
 
 
 def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedRun | None:
@@ -129,11 +132,14 @@ def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedR
 
     The grids are widened until the best ``lr`` of each learner lies inside, at most `MAX_WIDENINGS` times; each further
     pass trains the new candidates only.
+
+    Raises:
+        ModelError: all candidates of all learners diverged.
     """
     tuning = scenario.tuning
     assert tuning is not None
     rule = scenario.step_rule
-    centres = grid_centres(scenario.learners, rule)
+    centres = tuning.centres(scenario.learners, rule)
     grid = tuning.first_grid
     values: dict[Candidate, Floats] = {}
     passes: dict[Candidate, int] = {}
@@ -154,6 +160,8 @@ def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedR
         if choice.is_over:
             break
         grid = choice.next_grid(tuning)
+    if len(choice.diverged) == len(choice.best):
+        raise ModelError("tuning", f"{choice.sentence(tuning).removeprefix('not tuned: ')}; {SMALLER_STEP}")
     chosen = {name: candidate.apply(scenario.learners[name]) for name, candidate in choice.best.items()}
     learners = rule.derive({**scenario.learners, **chosen})
     return TunedRun(
@@ -246,10 +254,15 @@ def _candidate_table(
     passes: Mapping[Candidate, int],
     choice: TuningChoice,
 ) -> pa.Table:
-    """Return the table ``candidates``: learner by learner, by rising ``lr``."""
+    """Return the table ``candidates``: learner by learner, further settings by further settings, by rising ``lr``."""
     best = {*choice.best.values()}
-    order = {name: number for number, name in enumerate(learners)}
-    ordered = sorted(values, key=lambda candidate: (order[candidate.learner], str(candidate.settings), candidate.lr))
+    names = [*learners]
+    # the first pass has all learners and settings in their order, which sorting keeps
+    stated = {name: [each.settings for each in values if each.learner == name] for name in names}
+    ordered = sorted(
+        values,
+        key=lambda each: (names.index(each.learner), stated[each.learner].index(each.settings), each.lr),
+    )
     rows = []
     for candidate in ordered:
         step = rule.step(candidate.apply(learners[candidate.learner]))

@@ -14,12 +14,14 @@ import pyarrow.dataset as ds
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
 from netfl.results.comparison import NOT_TUNED, comparison_state, criterion_label
+from netfl.results.formatting import counted, format_setting
 from netfl.results.payload import billing_kind, billing_note
 from netfl.results.run_reader import TASKS, check_table
 from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
 from netfl.scenario.html_card import html_card
 from netfl.scenario.scenario import Scenario, load
+from netfl.scenario.sweep_axes import SearchSpec
 from netfl.sweeps.plan import task_folder
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _SHOWN_POINTS = 20
 """Maximum number of points that a notebook shows."""
+_NAMED_POINTS = 2
+"""Points that a sentence names."""
 _HIVE = ds.partitioning(pa.schema({"task": pa.string()}), flavor="hive")
 
 
@@ -147,8 +151,18 @@ class Sweep:
             return ""
 
     def _comparison(self, scenario: Scenario) -> str:
-        if len(scenario.learners) < 2:
+        if len(scenario.learners) < 2 and scenario.tuning is None:
             return ""
+        state = self._state(scenario)
+        if isinstance(scenario.sweep, SearchSpec):
+            searched = [path for path in scenario.sweep.names if path.startswith("learners.")]
+            if searched:
+                examples = scenario.evaluation.on
+                state = f"{state}; {', '.join(searched)} searched by {examples} {scenario.sweep.metric}"
+        return state
+
+    def _state(self, scenario: Scenario) -> str:
+        """Return the state of all points, without what a search chooses."""
         runs = [*self._runs]
         tunings = [run.manifest.get("tuning") for run in runs if run.scenario.get("tuning") is not None]
         paths = () if scenario.sweep is None else scenario.sweep.names
@@ -159,10 +173,29 @@ class Sweep:
             return states.pop()
         if not tunings:
             return NOT_TUNED
-        if len(tunings) < len(runs) or not all(tuning and tuning["is_tuned"] for tuning in tunings):
-            return "not tuned at all points"
+        lacking = [point for point, is_tuned in self._tuned_points() if not is_tuned]
+        tuned = len([*self._tuned_points()]) - len(lacking)
+        if lacking and not tuned:
+            return "not tuned at any point"
+        if lacking:
+            named = " and ".join(self._describe_point(point) for point in lacking[:_NAMED_POINTS])
+            others = len(lacking) - _NAMED_POINTS
+            if others > 0:
+                named = f"{named} and {counted(others, 'other')}"
+            return f"tuned at {tuned} of {counted(tuned + len(lacking), 'point')}, not at {named}"
         criteria = dict.fromkeys(criterion_label(tuning["by"]) for tuning in tunings if tuning)
         return f"tuned at each point by validation {' or '.join(criteria)}"
+
+    def _tuned_points(self) -> Iterator[tuple[int, bool]]:
+        """Yield the number of each complete point, and whether its learners were tuned."""
+        for point in self.lanes["point"].unique():
+            tasks = self.lanes.loc[self.lanes["point"] == point, "task"].unique()
+            tunings = [self.run(task).manifest.get("tuning") or {} for task in tasks]
+            yield int(point), all(tuning.get("is_tuned", False) for tuning in tunings)
+
+    def _describe_point(self, number: int) -> str:
+        """Return the values of the axes at a point in words."""
+        return ", ".join(f"{name} = {format_setting(value)}" for name, value in self.point_values(number).items())
 
     @property
     def _runs(self) -> Iterator[Run]:

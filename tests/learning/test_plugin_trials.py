@@ -52,6 +52,45 @@ def test_correct_plugins_run(tmp_path, changes):
     assert run.status == "done"
 
 
+PLAIN = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
+
+
+@pytest.mark.parametrize("more", [{}, {"step_of": "A"}, {"tuning": {"by": "loss"}}])
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ({"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "negative"}}, "gives -1.0"),
+        ({"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "zero"}}, "gives 0.0"),
+        ({"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "infinite"}}, "gives inf"),
+        ({"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "nan"}}, "gives nan"),
+        ({"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "much"}}, "fails: KeyError"),
+        ({"aggregation": "support.plugin_learning:WeighingInWords"}, "gives one"),
+        ({"objective": "support.plugin_learning:WithoutProperty"}, "gives <bound method"),
+    ],
+)
+def test_a_largest_weight_that_is_no_positive_number_is_refused(part, problem, more):
+    learner = PLAIN | part | more
+    settings = scenario()
+    settings["tuning"] = learner.pop("tuning", None)
+    if "step_of" in learner:
+        del learner["lr"]
+    settings |= {"learners": {"A": PLAIN, "B": learner}, "evaluate": {"validation": 0.2}}
+    with pytest.raises(ScenarioError) as error:
+        netfl.load(settings)
+    (fault,) = error.value.faults
+    (key,) = part
+    assert fault.key == f"learners.B.{key}"
+    assert fault.problem.startswith(f"its largest_weight {problem}")
+    assert fault.remedy == "give a positive number, or None if the weights have no bound"
+
+
+def test_a_stated_weight_gives_the_effective_step():
+    half = PLAIN | {"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "half"}, "step_of": "A"}
+    del half["lr"]
+    loaded = netfl.load(scenario() | {"learners": {"A": PLAIN, "B": half}})
+    assert loaded.learners["B"].step_size == pytest.approx(0.2)
+
+
 def test_the_check_uses_no_more_deliveries_than_the_access():
     prepare_run(validate(ScenarioDocument(scenario(1, aggregation="support.plugin_learning:Single"), "x")))
     assert "too many values to unpack" in errors_of(aggregation="support.plugin_learning:Single")[0]

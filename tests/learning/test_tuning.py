@@ -14,6 +14,7 @@ from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import (
     Candidate,
     Grid,
+    GridCentre,
     TuningSpec,
     best_candidate,
     candidates_of,
@@ -70,13 +71,60 @@ def test_centres_have_one_effective_step_and_unbounded_weights_keep_their_step_s
     assert grid_centres({"c": UNBOUNDED}, RULE) == {"c": 0.7}
 
 
+def test_further_keys_that_change_the_weight_keep_the_effective_step_of_the_centre():
+    tuning = TuningSpec(by="loss", keys={"momentum": (0.0, 0.9), "batch_size": (4, 8)})
+    learners = {"a": ERM, "b": CVAR, "c": UNBOUNDED}
+    centres = tuning.centres(learners, RULE)
+    assert [centre.learner for centre in centres] == ["a"] * 4 + ["b"] * 4 + ["c"] * 4
+    applied = [Candidate(each.learner, 0.0, each.lr, each.settings).apply(learners[each.learner]) for each in centres]
+    assert {round(RULE.step(learner), 12) for learner in applied[:8]} == {round(0.1 * math.sqrt(9.1), 12)}
+    assert [learner.lr for learner in applied[8:]] == [0.7] * 4
+    assert applied[2].lr == pytest.approx(applied[0].lr / 10)
+
+
+def test_a_further_key_without_a_bound_is_centred_on_the_step_size_given():
+    tuning = TuningSpec(by="loss", keys={"aggregation": ("average", "fedau")})
+    bounded, unbounded = tuning.centres({"a": CVAR}, RULE)
+    assert (bounded.lr, unbounded.lr) == (pytest.approx(0.1), 0.1)
+    both = tuning.centres({"a": CVAR, "b": ERM}, RULE)
+    assert both[0].lr < 0.1
+    assert [centre.lr for centre in both[1::2]] == [0.1, 0.1]
+
+
+@pytest.mark.parametrize("number", [3, 6, 7])
+def test_the_lowest_exponents_are_those_of_a_grid_that_was_widened_twice_below(number):
+    tuning = TuningSpec(by="loss", candidates=number)
+    grid = tuning.first_grid
+    for _ in range(2):
+        grid = grid.widened(number // 2, down=True, up=False)
+    assert tuning.lowest_exponents == grid.exponents[:number]
+
+
+def test_the_state_says_whose_candidates_all_diverged():
+    tuning = TuningSpec(by="loss")
+    candidates = candidates_of(tuning, [GridCentre(name, 0.1) for name in "abc"], GRID.exponents)
+    values = {each: np.array([each.exponent, 1.0]) for each in candidates}
+    values |= {each: np.array([np.nan, 1.0]) for each in candidates if each.learner == "a"}
+    values |= {each: np.array([abs(each.exponent), 1.0]) for each in candidates if each.learner == "b"}
+    chosen = choose_candidates(tuning, GRID, 2, values)
+    assert chosen.diverged == ("a",)
+    assert chosen.sentence(tuning) == (
+        "not tuned: all 7 candidates of a diverged, and the best lr of c by validation loss is at the edge of "
+        "7 candidates each"
+    )
+    del values[candidates[-1]]
+    only = choose_candidates(tuning, GRID, 2, {each: value for each, value in values.items() if each.learner != "c"})
+    assert only.sentence(tuning) == "not tuned: all 7 candidates of a diverged"
+
+
 @pytest.mark.parametrize("number", [3, 6, 7])
 def test_grids_are_symmetric_and_all_have_the_same_number_of_candidates(number):
     tuning = TuningSpec(by="accuracy", candidates=number, factor=3, keys={"momentum": (0.0, 0.5)})
     exponents = tuning.first_grid.exponents
     assert len(exponents) == number
     assert sum(exponents) == 0
-    candidates = candidates_of(tuning, {"a": 0.1, "b": 0.01}, exponents)
+    centres = [GridCentre(name, lr, each) for name, lr in (("a", 0.1), ("b", 0.01)) for each in tuning.settings]
+    candidates = candidates_of(tuning, centres, exponents)
     for name, centre in (("a", 0.1), ("b", 0.01)):
         of_learner = [candidate for candidate in candidates if candidate.learner == name]
         assert len(of_learner) == 2 * number
@@ -93,7 +141,7 @@ GRID = Grid(-3, 3)
 def choice(bests, grid=GRID, widenings=0):
     """Return the choice where the best candidate of each learner has the exponent of *bests*."""
     tuning = TuningSpec(by="accuracy")
-    candidates = candidates_of(tuning, dict.fromkeys(bests, 0.1), grid.exponents)
+    candidates = candidates_of(tuning, [GridCentre(name, 0.1) for name in bests], grid.exponents)
     values = {each: np.array([-abs(each.exponent - bests[each.learner])]) for each in candidates}
     return choose_candidates(tuning, grid, widenings, values)
 

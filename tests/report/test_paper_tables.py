@@ -200,3 +200,13 @@ def test_runs_and_sweeps_are_compared_by_a_key_of_the_scenario(swept, folders):
     table = netfl.compare([swept, folders[0]], by="evaluate.every")
     assert table["evaluate.every"].tolist() == ["2", "2", "5", "5"]
     assert table["learner"].tolist() == ["A", "B", "FedAvg", "FED-CVaR-AVG"]
+
+
+def test_a_notebook_shows_the_printed_table(folders):
+    table = netfl.compare(folders[0])
+    html = table._repr_html_()
+    for cell in repr(table).split("comparison: ")[0].split():
+        assert cell in html
+    assert f"<p>comparison: {table.comparison}</p>" in html
+    assert table.comparison == "equal settings"
+    assert "<p>" not in table[["mean"]]._repr_html_()

@@ -18,7 +18,8 @@ from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.tuning import TuningSpec
 from netfl.results.digests import pass_folder, verify_runs
-from netfl.simulation.tuning import first_pass, validation_seed
+from netfl.simulation.dry_run import run_dry
+from netfl.simulation.tuning import lowest_pass, validation_seed
 
 FEDAVG = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}
 CVAR = FEDAVG | {"objective": {"kind": "cvar", "alpha": 0.2, "gamma": 0.1, "lr_t": 0.01}}
@@ -98,7 +99,7 @@ def test_tuned_run_equals_an_untuned_run_with_the_chosen_step_sizes(whole, tmp_p
 
 def test_passes_have_other_seeds_the_same_data_and_validation_examples(whole):
     loaded = netfl.load(scenario())
-    of_pass = first_pass(loaded)
+    of_pass = lowest_pass(loaded)
     assert of_pass.replica_seed == validation_seed(loaded)
     assert of_pass.seed == loaded.seed
     assert of_pass.streams_of(0) != loaded.streams_of(0)
@@ -229,7 +230,9 @@ def test_grids_are_widened_until_the_best_lies_inside(tmp_path):
 def test_candidates_that_diverge_lose_even_if_all_of_a_pass_do(tmp_path):
     wild = {"FedAvg": FEDAVG | {"lr": 2e38}}
     settings = scenario(learners=wild, tuning={"by": "loss", "candidates": 3, "factor": 1.1})
-    with pytest.raises(netfl.ModelError, match="training diverged"):  # also with the smallest step size
+    with pytest.raises(
+        netfl.ModelError, match=r"^tuning: all \d candidates of FedAvg diverged; a smaller lr may help$"
+    ):
         netfl.run(settings, tmp_path / "run", device="cpu")
     for number in (1, 2, 3):
         run = netfl.open_run(pass_folder(tmp_path / "run", number))
@@ -263,7 +266,7 @@ def test_candidates_that_cannot_share_a_network_are_an_error():
     with pytest.raises(
         ScenarioError, match=r"tuning\.keys: the candidates cannot run together: access\.compute: the lea"
     ):
-        first_pass(loaded)
+        lowest_pass(loaded)
 
 
 @pytest.mark.slow
@@ -289,7 +292,8 @@ def test_replicas_of_a_sweep_have_one_choice_and_points_their_own(tmp_path):
     [
         ({"tuning": [WIDE, WIDE | {"by": "loss"}]}, "tuned at each point by validation accuracy or loss"),
         ({"tuning.by": ["accuracy", "loss"]}, "tuned at each point by validation accuracy or loss"),
-        ({"tuning": [TUNING, None]}, "not tuned at all points"),
+        ({"tuning": [WIDE, None]}, "tuned at 1 of 2 points, not at tuning = None"),
+        ({"tuning": [WIDE | {"factor": 1.01}, None]}, "not tuned at any point"),
         ({"access.probability": [0.4, 0.8], "tuning": [None]}, "equal settings"),
         ({"learners.CVaR.lr": [0.1, 0.2], "tuning": [None]}, "settings as given, not tuned"),
     ],
@@ -299,6 +303,78 @@ def test_the_state_of_a_sweep_is_that_of_its_points(tmp_path, swept, state):
     base = scenario(sweep=swept, data=blobs, replicas=1, rounds=20, tuning=WIDE)
     sweep = netfl.sweep(base, tmp_path / "s", engine=Here())
     assert sweep.comparison == state
+
+
+@pytest.mark.slow
+def test_a_sweep_of_one_tuned_learner_has_a_state(tmp_path):
+    one = scenario(learners={"FedAvg": FEDAVG}, replicas=1, rounds=8, sweep={"access.probability": [0.4, 0.8]})
+    sweep = netfl.sweep(one, tmp_path / "s", engine=Here())
+    assert sweep.comparison
+    assert netfl.compare(sweep).comparison == sweep.comparison
+    plain = netfl.sweep({**one, "tuning": None}, tmp_path / "plain", engine=Here())
+    assert plain.comparison == ""
+
+
+def test_a_key_that_was_tuned_distinguishes_rows_by_the_chosen_value(whole, tmp_path):
+    plain = netfl.run(scenario(tuning=None), tmp_path / "plain", device="cpu")
+    table = netfl.compare([whole, plain], by=["learners.FedAvg.lr"])
+    chosen = whole.manifest["tuning"]["chosen"]["FedAvg"]["lr"]
+    assert chosen != FEDAVG["lr"]
+    assert [*dict.fromkeys(table["learners.FedAvg.lr"])] == [str(chosen), str(FEDAVG["lr"])]
+    assert (table["replicas"] == 2).all()
+
+
+@pytest.mark.slow
+def test_a_key_that_was_tuned_distinguishes_points_by_the_chosen_values(tmp_path):
+    sweep = netfl.sweep(scenario(sweep={"access.probability": [0.4, 0.8]}, replicas=1), tmp_path / "s", engine=Here())
+    rows = netfl.compare(sweep, by=["access.probability", "learners.CVaR.lr"])
+    chosen = {
+        sweep.scenario_at(point).plain()["access"]["probability"]: sweep.run(task).manifest["tuning"]["chosen"]
+        for point, task in sweep.lanes[["point", "task"]].drop_duplicates().itertuples(index=False)
+    }
+    assert len(chosen) == 2
+    for _, row in rows.iterrows():
+        assert row["learners.CVaR.lr"] == str(chosen[float(row["access.probability"])]["CVaR"]["lr"])
+
+
+def test_check_accepts_a_tuning_whose_first_grid_is_too_high(tmp_path, monkeypatch):
+    """The first grid diverges with all local steps, at times with two, and the widened one does not."""
+    monkeypatch.chdir(tmp_path)
+    wild = FEDAVG | {"lr": 1e39, "local_steps": 20}
+    tuning = {"by": "loss", "candidates": 3, "factor": 100, "replicas": 1}
+    settings = scenario(learners={"FedAvg": wild}, tuning=tuning, rounds=20)
+    dry_run = run_dry(netfl.load(settings))
+    assert [*dry_run.diverged] == []
+    settings["tuning"] = tuning | {"factor": 1.1}
+    with pytest.raises(ScenarioError, match=r"learners\.FedAvg\.lr: with the smallest lr that the tuning may try, rep"):
+        run_dry(netfl.load(settings))
+
+
+def test_comparing_a_run_that_was_stopped_in_its_tuning_names_the_command(tmp_path):
+    run = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=StopInPass(1, 3))
+    with pytest.raises(ScenarioError, match=r"has none yet: the tuning is not finished.*netfl resume"):
+        netfl.compare(run)
+
+
+def test_the_error_of_a_candidate_names_it_and_its_key():
+    loaded = netfl.load(scenario(tuning=TUNING | {"keys": {"batch_size": [8, "full"], "momentum": [0, 0.9]}}))
+    learners = {name: spec.model_copy(update={"local_steps": None, "local_epochs": 1})
+                for name, spec in loaded.learners.items()}  # fmt: skip
+    with pytest.raises(
+        ScenarioError,
+        match=r"the candidate 'FedAvg lr=\S+ batch_size=full momentum=0\.9' cannot run: momentum: has no effect",
+    ):
+        lowest_pass(loaded.model_copy(update={"learners": learners}))
+
+
+@pytest.mark.slow
+def test_candidates_stand_in_the_order_of_their_keys(tmp_path):
+    tuning = TUNING | {"keys": {"batch_size": [16, 4, 8]}, "replicas": 1}
+    table = netfl.run(scenario(tuning=tuning, replicas=1), tmp_path / "run", device="cpu").candidates
+    expected = ["batch_size=16", "batch_size=4", "batch_size=8"]
+    for _, of_learner in table.groupby("learner", observed=True):
+        assert [*dict.fromkeys(of_learner["settings"])] == expected
+        assert of_learner.groupby("settings", observed=True)["lr"].is_monotonic_increasing.all()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """User-defined objectives and aggregations, correct and faulty."""
 
+import math
 from typing import Annotated
 
 from netfl.learning.aggregation import Aggregation
@@ -99,6 +100,27 @@ class Sized(Average):
         if (users, parameters) != (5, 6):
             raise ValueError(users, parameters)
         return super().memory(users, parameters)
+
+
+class Weighing(Average):
+    """States a weight that may be wrong."""
+
+    gives: str
+
+    def largest_weight(self, users, deliveries):
+        return {"negative": -1.0, "zero": 0.0, "infinite": math.inf, "nan": math.nan, "half": 0.5}[self.gives]
+
+
+class WeighingInWords(Average):
+    def largest_weight(self, users, deliveries):
+        return "one"
+
+
+class WithoutProperty(Erm):
+    """States its weight by a method, where a property is asked for."""
+
+    def largest_weight(self):
+        return 1.0
 
 
 class Single(Average):

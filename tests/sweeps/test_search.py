@@ -105,6 +105,17 @@ class TestTrials:
         assert sweep.lanes.query("learner == 'B'")["task"].nunique() == 1  # trained once, as nothing varies it
 
     @pytest.mark.parametrize("sampler", ["tpe", "random", "gp"])
+    def test_the_state_of_the_comparison_names_what_was_searched(self, tmp_path):
+        sweep = netfl.sweep(learning(trials=2), tmp_path / "s", engine=Here())
+        assert sweep.comparison == "settings as given, not tuned; learners.A.lr searched by test accuracy"
+        tuned = validate(ScenarioDocument({**LEARNING, "tuning": {"by": "loss", "candidates": 3, "replicas": 1},
+                                           "evaluate": {"every": 4, "validation": 0.2},
+                                           "sweep": learning(trials=2).sweep.model_dump(mode="json")
+                                           | {"parameters": {"learners.A.momentum": {"uniform": [0, 0.5]}}}}, "t.yaml"))  # fmt: skip
+        assert netfl.sweep(tuned, tmp_path / "t", engine=Here()).comparison.endswith(
+            "; learners.A.momentum searched by test accuracy"
+        )
+
     def test_samplers_have_seeds(self, sampler, tmp_path):
         scenario, other = network(sampler=sampler, trials=3), network(sampler=sampler, trials=3, seed=1)
         first, second, third = (
