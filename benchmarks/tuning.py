@@ -19,7 +19,8 @@ from learning import clock, verdict
 from whole_run import fig3
 
 import netfl
-from netfl.simulation.tuning import first_pass
+from netfl.learning.tuning import candidates_of
+from netfl.simulation.tuning import pass_scenario
 
 CANDIDATES = 7
 BAR = 1.1
@@ -29,8 +30,13 @@ def scenarios(folder: Path, rounds: int) -> tuple[netfl.Scenario, netfl.Scenario
     """Return the plain run, and the first pass of the tuning of its learners."""
     evaluate = {"evaluate.validation": 0.05, "evaluate.every": max(1, rounds // 4)}
     plain = fig3(folder, rounds, {**evaluate, "evaluate.on": "validation", "replicas": CANDIDATES})
-    tuning = {"by": "rare_accuracy", "candidates": CANDIDATES, "replicas": 1}
-    return plain, first_pass(fig3(folder, rounds, {**evaluate, "tuning": tuning}))
+    tuned = fig3(
+        folder, rounds, {**evaluate, "tuning": {"by": "rare_accuracy", "candidates": CANDIDATES, "replicas": 1}}
+    )
+    tuning = tuned.tuning
+    assert tuning is not None
+    centres = tuning.centres(tuned.learners, tuned.step_rule)
+    return plain, pass_scenario(tuned, candidates_of(tuning, centres, tuning.first_grid.exponents))
 
 
 def seconds_of(scenario: netfl.Scenario) -> float:

@@ -91,7 +91,7 @@ class TuningSpec(Spec):
 
     @property
     def lowest_exponents(self) -> list[float]:
-        """As many exponents as a first grid has, from the smallest on that a widened one may have."""
+        """The smallest exponents that a widened grid may have, as many as in the first grid."""
         lowest = self.first_grid.widened(self.candidates // 2 * MAX_WIDENINGS, down=True, up=False)
         return lowest.exponents[: self.candidates]
 
