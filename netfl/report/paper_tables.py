@@ -181,9 +181,10 @@ def compare(
         runs: a run or a sweep, or several of them; or their folders.
         metric: metrics of learners, such as ``accuracy``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
-            ``access.mac.kind``.  A key of a learner that was tuned has its chosen value.  Values that are equal in these are pooled, but never those of several learners:
-            ``learner`` is then added.  Pooled values with the same trace and replica depend on each other and count as
-            one value, their mean.  By default run, axes and learner.
+            ``access.mac.kind``.  A key of a learner that was tuned has its chosen value.  Values that are equal in
+            these are pooled, but never those of several learners: ``learner`` is then added.  Pooled values with the
+            same trace and replica depend on each other and count as one value, their mean.  By default run, axes and
+            learner.
         baseline: the learner, run or value that differences are taken to; by default the first learner, or the first
             row if there is only one learner.
         at: simulated time of the values of learners, in seconds or as a quantity such as ``2 h``: a final value is then

@@ -222,7 +222,7 @@ class Run:
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
-        """One row per learner, further settings and rising ``lr``: the candidates of its tuning; none without tuning."""
+        """One row per learner and candidate of its tuning, by settings and rising ``lr``; none without tuning."""
         return self.table("candidates")
 
     @property
