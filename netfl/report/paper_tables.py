@@ -216,7 +216,7 @@ def compare(
         samples = [*_samples(opened, read, time.at_s, name)]
         if not samples:
             for run in opened:
-                if run.comparison == UNFINISHED:
+                if isinstance(run, Run) and run.comparison == UNFINISHED:
                     remedy = f"continue it with: netfl resume {run.folder}"
                     raise ScenarioError([Fault("metric", f"{run.folder} has none yet: {UNFINISHED}", name, remedy)])
             known = sorted({metric for run in opened for metric in _metrics(run)})

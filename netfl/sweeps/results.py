@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
-from netfl.results.comparison import NOT_TUNED, comparison_state, criterion_label
+from netfl.results.comparison import NOT_TUNED, UNFINISHED, comparison_state, criterion_label
 from netfl.results.formatting import counted, format_setting
 from netfl.results.payload import billing_kind, billing_note
 from netfl.results.run_reader import TASKS, check_table
@@ -173,17 +173,23 @@ class Sweep:
             return states.pop()
         if not tunings:
             return NOT_TUNED
-        lacking = [point for point, is_tuned in self._tuned_points() if not is_tuned]
-        tuned = len([*self._tuned_points()]) - len(lacking)
-        if lacking and not tuned:
+        return self._tuned_state([tuning or {} for tuning in tunings])
+
+    def _tuned_state(self, tunings: Sequence[Mapping[str, Any]]) -> str:
+        """Return the state of points whose states differ, by the *tunings* of their runs; empty in unfinished ones."""
+        points = dict(self._tuned_points())
+        lacking = [point for point, is_tuned in points.items() if not is_tuned]
+        if lacking and len(lacking) == len(points):
             return "not tuned at any point"
         if lacking:
             named = " and ".join(self._describe_point(point) for point in lacking[:_NAMED_POINTS])
             others = len(lacking) - _NAMED_POINTS
             if others > 0:
                 named = f"{named} and {counted(others, 'other')}"
-            return f"tuned at {tuned} of {counted(tuned + len(lacking), 'point')}, not at {named}"
-        criteria = dict.fromkeys(criterion_label(tuning["by"]) for tuning in tunings if tuning)
+            return f"tuned at {len(points) - len(lacking)} of {counted(len(points), 'point')}, not at {named}"
+        if not all(tuning.get("is_tuned", False) for tuning in tunings):  # of points that are not complete
+            return UNFINISHED
+        criteria = dict.fromkeys(criterion_label(tuning["by"]) for tuning in tunings)
         return f"tuned at each point by validation {' or '.join(criteria)}"
 
     def _tuned_points(self) -> Iterator[tuple[int, bool]]:
