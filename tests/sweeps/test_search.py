@@ -98,13 +98,6 @@ class TestTrials:
         sweep = netfl.sweep(network(direction="minimize", trials=4), tmp_path / "s", engine=Here())
         assert sweep.search.ranked() == np.argsort(sweep.trials["value"]).tolist()
 
-    def test_a_metric_of_a_learner_is_its_final_value(self, tmp_path):
-        sweep = netfl.sweep(learning(), tmp_path / "s", engine=Here())
-        rows = sweep.summary.query("learner == 'A' and metric == 'accuracy.last_tenth'")
-        assert sweep.trials["value"].tolist() == pytest.approx(rows["mean"].tolist())
-        assert sweep.lanes.query("learner == 'B'")["task"].nunique() == 1  # trained once, as nothing varies it
-
-    @pytest.mark.parametrize("sampler", ["tpe", "random", "gp"])
     def test_the_state_of_the_comparison_names_what_was_searched(self, tmp_path):
         sweep = netfl.sweep(learning(trials=2), tmp_path / "s", engine=Here())
         assert sweep.comparison == "settings as given, not tuned; learners.A.lr searched by test accuracy"
@@ -116,6 +109,13 @@ class TestTrials:
             "; learners.A.momentum searched by test accuracy"
         )
 
+    def test_a_metric_of_a_learner_is_its_final_value(self, tmp_path):
+        sweep = netfl.sweep(learning(), tmp_path / "s", engine=Here())
+        rows = sweep.summary.query("learner == 'A' and metric == 'accuracy.last_tenth'")
+        assert sweep.trials["value"].tolist() == pytest.approx(rows["mean"].tolist())
+        assert sweep.lanes.query("learner == 'B'")["task"].nunique() == 1  # trained once, as nothing varies it
+
+    @pytest.mark.parametrize("sampler", ["tpe", "random", "gp"])
     def test_samplers_have_seeds(self, sampler, tmp_path):
         scenario, other = network(sampler=sampler, trials=3), network(sampler=sampler, trials=3, seed=1)
         first, second, third = (
