@@ -88,28 +88,31 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
         quiet: print nothing unless the run was stopped or diverged.
         report: write its report.
     """
-    in_tuning = False
-    with skip_on_interrupt(when=lambda: done.status != "done"):
-        from netfl.cli.views.run_summary import show_run
-        from netfl.results.comparison import UNFINISHED
+    from netfl.simulation.run import note_continuation
 
-        in_tuning = done.status != "done" and done.comparison == UNFINISHED
-        if not quiet:
-            show_run(done)
-        for name in done.diverged:
-            echo(f"diverged: {name}", err=True)
-        if report:
-            write_report(done, None)
-    if done.status != "done":
-        remedy = f"continue with: netfl resume {done.folder}"
-        if "flower" in done.manifest:
-            remedy = "the run of a Flower app cannot be continued"
-        progress = f"after round {done.manifest['rounds_done']}"
-        if "rounds" in done.manifest:
-            progress = f"{progress} of {done.manifest['rounds']}"
-        if in_tuning:
-            progress = "in the tuning before the run"
-        exit_interrupted(remedy, progress)
+    with note_continuation(done.folder):
+        in_tuning = False
+        with skip_on_interrupt(when=lambda: done.status != "done"):
+            from netfl.cli.views.run_summary import show_run
+            from netfl.results.comparison import UNFINISHED
+
+            in_tuning = done.status != "done" and done.comparison == UNFINISHED
+            if not quiet:
+                show_run(done)
+            for name in done.diverged:
+                echo(f"diverged: {name}", err=True)
+            if report:
+                write_report(done, None)
+        if done.status != "done":
+            remedy = f"continue with: netfl resume {done.folder}"
+            if "flower" in done.manifest:
+                remedy = "the run of a Flower app cannot be continued"
+            progress = f"after round {done.manifest['rounds_done']}"
+            if "rounds" in done.manifest:
+                progress = f"{progress} of {done.manifest['rounds']}"
+            if in_tuning:
+                progress = "in the tuning before the run"
+            exit_interrupted(remedy, progress)
 
 
 @contextmanager

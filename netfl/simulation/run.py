@@ -322,10 +322,13 @@ def note_continuation(folder: Path, command: str = "", session: LearningSession 
 
 
 def _is_unfinished(folder: Path) -> bool:
-    """Return whether *folder* holds a run, and it or its extension has something left to do."""
+    """Return whether *folder* holds a run that can be continued: it or its extension has something left to do."""
     if not (folder / "manifest.json").exists():
         return False
-    return open_run(folder).status != "done" or (folder / EXTENSION).exists() or (folder / MERGED).exists()
+    run = open_run(folder)
+    if "flower" in run.manifest:
+        return False
+    return run.status != "done" or (folder / EXTENSION).exists() or (folder / MERGED).exists()
 
 
 def _describe_training(learner: Learner, folder: Path, checkpoint_round: int | None) -> str:
