@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -91,18 +90,15 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
     from netfl.simulation.run import note_continuation
 
     with note_continuation(done.folder):
-        in_tuning = False
-        with skip_on_interrupt(when=lambda: done.status != "done"):
-            from netfl.cli.views.run_summary import show_run
-            from netfl.results.comparison import UNFINISHED
+        from netfl.cli.views.run_summary import show_run
+        from netfl.results.comparison import UNFINISHED
 
-            in_tuning = done.status != "done" and done.comparison == UNFINISHED
-            if not quiet:
-                show_run(done)
-            for name in done.diverged:
-                echo(f"diverged: {name}", err=True)
-            if report:
-                write_report(done, None)
+        if not quiet:
+            show_run(done)
+        for name in done.diverged:
+            echo(f"diverged: {name}", err=True)
+        if report:
+            write_report(done, None)
         if done.status != "done":
             remedy = f"continue with: netfl resume {done.folder}"
             if "flower" in done.manifest:
@@ -110,19 +106,9 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
             progress = f"after round {done.manifest['rounds_done']}"
             if "rounds" in done.manifest:
                 progress = f"{progress} of {done.manifest['rounds']}"
-            if in_tuning:
+            if done.comparison == UNFINISHED:
                 progress = "in the tuning before the run"
             exit_interrupted(remedy, progress)
-
-
-@contextmanager
-def skip_on_interrupt(when: Callable[[], bool]) -> Iterator[None]:
-    """Leave the block on Ctrl-C *when* the run was stopped before: what continues it is still to be printed."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not when():
-            raise
 
 
 def exit_interrupted(remedy: str, progress: str) -> NoReturn:

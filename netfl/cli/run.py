@@ -26,7 +26,6 @@ from netfl.cli.common import (
     handle_errors,
     print_warnings,
     report_outcome,
-    skip_on_interrupt,
     write_report,
 )
 from netfl.cli.options import EngineOptions, ScenarioOptions, SweepEngineOptions, with_options
@@ -156,7 +155,7 @@ def sweep(
     from netfl.cli.views.sweep import show_sweep
     from netfl.screen import open_console
     from netfl.simulation.workers.ray_cluster import Cluster
-    from netfl.sweeps import LocalEngine
+    from netfl.sweeps import LocalEngine, note_continuation
     from netfl.sweeps import sweep as run_sweep
     from netfl.sweeps.display import SweepDisplay
     from netfl.sweeps.ray_engine import RayEngine
@@ -175,7 +174,7 @@ def sweep(
         executor = SlurmEngine(resources, device, **options)
     with SweepDisplay(open_console(), quiet=quiet) as display:
         done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
-    with skip_on_interrupt(when=lambda: display.stop and done.status != "done"):
+    with note_continuation():
         if not quiet:
             show_sweep(done)
         if report:

@@ -59,7 +59,7 @@ def sweep(
         raise ValueError("a scenario without a sweep has no points")
     folder = _make_folder(Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out"))
     with (
-        _note_continuation(),
+        note_continuation(),
         locked(folder),
         locate_faults(scenario, ""),
         sweep_display(observer, progress=progress) as display,
@@ -103,7 +103,7 @@ def sweep(
 
 
 @contextmanager
-def _note_continuation() -> Iterator[None]:
+def note_continuation() -> Iterator[None]:
     """Add how to continue the sweep to an interruption."""
     try:
         yield

@@ -338,13 +338,22 @@ def test_a_key_that_was_tuned_distinguishes_points_by_the_chosen_values(tmp_path
 
 
 def test_check_accepts_a_tuning_whose_first_grid_is_too_high(tmp_path, monkeypatch):
-    """The first grid diverges with all local steps, at times with two, and the widened one does not."""
+    """The first grid diverges, and the widened one does not."""
     monkeypatch.chdir(tmp_path)
-    wild = FEDAVG | {"lr": 1e39, "local_steps": 20}
+    passes = []
+
+    def record_pass(candidates):
+        passes.append(candidates)
+        return run_dry(candidates)
+
+    monkeypatch.setattr("netfl.simulation.dry_run.run_dry", record_pass)
+    wild = FEDAVG | {"lr": 1e41, "local_steps": 20}
     tuning = {"by": "loss", "candidates": 3, "factor": 100, "replicas": 1}
     settings = scenario(learners={"FedAvg": wild}, tuning=tuning, rounds=20)
     dry_run = run_dry(netfl.load(settings))
     assert [*dry_run.diverged] == []
+    (of_pass,) = passes
+    assert sorted(learner.lr for learner in of_pass.learners.values()) == pytest.approx([1e35, 1e37, 1e39])
     settings["tuning"] = tuning | {"factor": 1.1}
     with pytest.raises(ScenarioError, match=r"learners\.FedAvg\.lr: with the smallest lr that the tuning may try, rep"):
         run_dry(netfl.load(settings))
