@@ -99,15 +99,16 @@ def test_a_full_disk_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     assert checkpoint_file.load(tmp_path / "c.pt")["round"] == 3
 
 
-def test_an_interruption_within_a_write_remains_one(tmp_path):
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6])
+def test_an_interruption_within_a_write_remains_one(tmp_path, number):
     class Interrupted(FileIO):
-        """Is interrupted once, before what torch writes at the end."""
+        """Is interrupted once, after which torch writes the end of the file."""
 
-        is_interrupted = False
+        writes = 0
 
         def write(self, data):
-            if not self.is_interrupted:
-                self.is_interrupted = True
+            self.writes += 1
+            if self.writes == number:
                 raise KeyboardInterrupt
             return super().write(data)
 
