@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
+from hypothesis import reject
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -26,6 +27,7 @@ from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.units import Unit
+from support import compositions
 from support.tiny_scenarios import MODELS, OF_FILES, example_settings, world
 
 USUAL = {
@@ -326,3 +328,39 @@ def _is_number(annotation):
     if annotation in {int, float}:
         return True
     return get_origin(annotation) in {Annotated, Union, UnionType} and any(map(_is_number, get_args(annotation)))
+
+
+LOADS = {
+    "updates": {},
+    "updates and packets": {"traffic": "poisson"},
+    "packets": {"round": "duration", "traffic": "poisson"},
+    "saturated": {"round": "duration", "traffic": "saturated"},
+}
+"""Levels of `support.compositions` that give a network its load."""
+
+
+@st.composite
+def networks(draw, mac, size, load, edits=3):
+    """Draw a network whose base is a composition: a MAC, a distribution of sizes, a load, and a few other levels.
+
+    Some numbers of its access are then edited, as in `valid_scenarios`.
+    """
+    known = compositions.axes()
+    levels = {"mac": mac, "size": size, **LOADS[load]}
+    for axis in draw(st.lists(st.sampled_from(sorted(known.keys() - {"mac", "size", "round", "traffic"})), max_size=3)):
+        levels[axis] = draw(st.sampled_from(sorted(known[axis])))
+    try:
+        row = compositions.checked(levels)
+    except compositions.RefusedError:
+        reject()
+    data = row.data
+    scenario = row.scenario
+    for _ in range(draw(st.integers(0, edits))):
+        key, field = draw(st.sampled_from([place for place in places(scenario) if place[0][0] == "access"]))
+        try:
+            changed = put(data, key, value(draw, field.annotation, field.metadata, key[-1]))
+            scenario = validate(ScenarioDocument(changed, "random"))
+        except (ScenarioError, UndrawnError):
+            continue
+        data = changed
+    return data
