@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 REPLICAS = 8
 ROUNDS = 60
 DURATION_S = 30.0
-LIMIT_S = 60
+LIMIT_S = 12
 """Longest processor time of one network, in s; a longer one is not compared."""
 LEVEL = 1e-3
 """Significance of one comparison."""
