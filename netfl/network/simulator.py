@@ -392,10 +392,10 @@ class NetworkSimulator:
 
     def _plan_close(self, server: Server, deadline_s: float | None) -> None:
         """Close the round that has just opened at its deadline, or now if no update will come that could close it."""
-        if deadline_s is not None:
-            self._close_at_deadline(server.admission.deadline_s() or deadline_s)
-        elif server.nothing_outstanding:
+        if server.waits_in_vain:
             self._close()
+        elif deadline_s is not None:
+            self._close_at_deadline(server.admission.deadline_s() or deadline_s)
 
     def _wait_for_answers(self, answers_s: float) -> float:
         """Let the users answer the call of the server before a round; return the time at which the round opens."""
@@ -523,10 +523,12 @@ class NetworkSimulator:
         self._close()
 
     def _close_exhausted(self) -> None:
-        """Close a round without a deadline, as no update is expected any more."""
-        if self._is_calling:
-            return
-        if self._config.service is not None and self._config.service.rule.deadline_s is None:
+        """Close the open round if it waits in vain, now that no update is expected, after all arrivals of this instant."""
+        if not self._round_closed.triggered:
+            self.env.at_end(Stage.TIMERS, self._close_in_vain)
+
+    def _close_in_vain(self) -> None:
+        if not self._is_calling and self._server is not None and self._server.waits_in_vain:
             self._close()
 
     def _finish(self, now_s: float) -> None:

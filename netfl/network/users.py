@@ -290,10 +290,10 @@ class UserPopulation:
             waiting = users[~self._goes_on(users)]
         self.queue.ready_s[waiting] = self.next_ready_s(waiting)
 
-        unexpected = users
         if self._server_waits:  # except for users that are cut off for good
-            unexpected = users[np.isinf(due_s)]
-        self._outstanding.cancel(self._ids[unexpected], version)
+            self._outstanding.cancel(self._ids[users[np.isinf(due_s)]], version)
+        else:
+            self._outstanding.ignore(self._ids[users], version)
 
         if self._power is not None:  # a training that cannot be paid ends when it begins
             self._power.call_at(due_s, self._apply_due)
