@@ -215,14 +215,19 @@ class Server:
     def waits_in_vain(self) -> bool:
         """True if the open round closes now, as no update that would count can arrive any more.
 
-        A server that does not know of losses waits for the deadline.  So does one that has let nobody take part: it
-        waits for another time.
+        A server that does not know of losses waits for the deadline.  So does one that lets nobody take part or reaches
+        nobody at this instant: nothing was lost, and another round would end like this one.
         """
-        if not self._is_settled or self._arrived or self._outstanding.may_deliver([update for update, _ in self._received]):
+        if (
+            not self._is_settled
+            or self._arrived
+            or self._outstanding.may_deliver([update for update, _ in self._received])
+        ):
             return False
         if self._rule.deadline_s is None:
             return True
-        return self._rule.knows_losses and len(self._selected) > 0
+        has_lasted = after_rounding(self._opened_s[-1]) < float(self._env.now)
+        return self._rule.knows_losses and len(self._selected) > 0 and (has_lasted or self._log.receptions > 0)
 
     @property
     def unreachable(self) -> bool:

@@ -168,7 +168,9 @@ class OutstandingUpdates:
         on_the_way.update(self._left_behind)
         on_the_way.subtract((update.user, update.base) for update in counted)
         return any(
-            base >= self.min_version and self._is_awaited[user] for (user, base), number in on_the_way.items() if number > 0
+            base >= self.min_version and self._is_awaited[user]
+            for (user, base), number in on_the_way.items()
+            if number > 0
         )
 
     def leave_behind(self, users: Users, base: Ints) -> None:

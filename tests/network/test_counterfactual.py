@@ -198,7 +198,11 @@ def write_outages(tmp_path, *rows):
 @pytest.mark.parametrize("node", ["1", "tower:0", "tower:0-server"])
 def test_outage_does_not_affect_exempt_user(tmp_path, node, routing):
     """A node goes down at 20 s: user 1 continues as before, the others as with the outage."""
-    overrides = write_outages(tmp_path, (node, 20.0, 1e6)) | {"round": {"kind": "first", "deadline": 10.0, "losses": "unknown"}} | routing
+    overrides = (
+        write_outages(tmp_path, (node, 20.0, 1e6))
+        | {"round": {"kind": "first", "deadline": 10.0, "losses": "unknown"}}
+        | routing
+    )
     plain_rounds, plain_rows = run_rounds(3, 8, **overrides)
     exempt_rounds, exempt_rows = run_rounds(3, 8, **overrides, exempt={"outage": [1]})
     assert delivery_counts(plain_rounds)[1] == 2

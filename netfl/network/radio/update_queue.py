@@ -170,7 +170,7 @@ class UpdateQueue(TxQueue):
         updates = [self._update(frames, place) for place, cause in enumerate(causes) if not cause]
         self.outstanding.in_flight.update(dict.fromkeys(updates))
         is_current = self._is_current(frames)
-        self._leave_air(frames, ~is_current)
+        self._catch_up(frames, ~is_current)
         senders = frames.users[is_current]
         self.on_air[senders] = False
         self.state[senders] = _WAITING  # until the frame turns out to be received, or the last
@@ -213,7 +213,7 @@ class UpdateQueue(TxQueue):
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         for frames in on_air:
             is_superseded = ~self._is_current(frames)
-            self._leave_air(frames, is_superseded)
+            self._catch_up(frames, is_superseded)
             self._end(frames, is_superseded, Ending("unfinished", self.tower), now_s)
         users = np.flatnonzero(keeps_user_busy(self.state))
         self.end_updates(Ending("unfinished"), now_s, users, self.base[users])
@@ -246,7 +246,7 @@ class UpdateQueue(TxQueue):
             outstanding=self.outstanding,
         )
 
-    def _leave_air(self, frames: Frames, is_superseded: Bools) -> None:
+    def _catch_up(self, frames: Frames, is_superseded: Bools) -> None:
         """Note that the frames of superseded updates have left the air."""
         if is_superseded.any():
             self.outstanding.catch_up(self.ids[frames.users[is_superseded]], frames.handle.base[is_superseded])

@@ -17,9 +17,9 @@ from netfl.units import Seconds
 class Available(RoundPolicy):
     """The server waits for all selected users that are connected when their tower has the version.
 
-    A round closes when each of their updates is delivered or can no longer be (`losses`).  Users that reconnect before that and
-    deliver an update count, too, but the server does not wait for them.  A round without connected users closes at
-    once.
+    A round closes when each of their updates is delivered or can no longer be (`losses`).  Users that reconnect before
+    that and deliver an update count, too, but the server does not wait for them.  A round without connected users
+    closes at once.
 
     Example::
 
@@ -30,7 +30,7 @@ class Available(RoundPolicy):
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
     """Time from the opening of a round to its close at the latest; ``null`` for no deadline."""
     losses: Losses = "known"
-    """``known``: a round closes when no update that would count can arrive any more, as all others were lost or given up.
+    """``known``: a round closes when no update that would count can arrive any more, as the others were lost or given up.
     ``unknown``: only updates and the deadline close it, as a real server does not learn of losses; needs a deadline."""
 
     @property

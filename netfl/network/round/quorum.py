@@ -19,9 +19,9 @@ class Quorum(RoundPolicy):
     """The server waits for a share of the selected users until a deadline; with too few updates the round is void.
 
     A round closes when ``ceil(quorum · n)`` updates are delivered, n being the number of selected users, when no further
-    update that would count can arrive (`losses`), and at the deadline at the latest.  With fewer than ``ceil(min_share · n)`` updates at that time the round is abandoned: the
-    updates are discarded, and the version stays (Bonawitz et al., "Towards federated learning at scale: system design",
-    MLSys 2019, section 2.2).
+    update that would count can arrive (`losses`), and at the deadline at the latest.  With fewer than ``ceil(min_share
+    · n)`` updates at that time the round is abandoned: the updates are discarded, and the version stays (Bonawitz et
+    al., "Towards federated learning at scale: system design", MLSys 2019, section 2.2).
 
     Example::
 
@@ -38,7 +38,7 @@ class Quorum(RoundPolicy):
     min_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share below which a round is abandoned."""
     losses: Losses = "known"
-    """``known``: a round closes when no update that would count can arrive any more, as all others were lost or given up.
+    """``known``: a round closes when no update that would count can arrive any more, as the others were lost or given up.
     ``unknown``: only updates and the deadline close it, as a real server does not learn of losses; needs a deadline."""
 
     @property

@@ -66,7 +66,9 @@ def test_endless_wait_is_an_error(rule):
     scenario["access"]["round"] = rule | {"losses": "unknown"}
     with pytest.raises(ScenarioError) as caught:
         netfl.load(scenario)
-    assert_messages(str(caught.value).splitlines(), ["access.round.losses: … without a deadline … give the round a deadline"])
+    assert_messages(
+        str(caught.value).splitlines(), ["access.round.losses: … without a deadline … give the round a deadline"]
+    )
 
 
 ONE_ATTEMPT = {"kind": "round_robin", "poll": 0, "max_attempts": 1}
