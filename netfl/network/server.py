@@ -93,6 +93,8 @@ class Server:
     Attributes:
         admission: selection of the users.
         on_selected: called with the users selected for each round; returns those that take part.
+        left_out: number of rounds for which each user was selected without taking part, ``[users]``.
+        took_part: number of rounds in which each user took part, ``[users]``.
     """
 
     admission: Admission
@@ -129,6 +131,9 @@ class Server:
         for index, tower in enumerate(self._towers):
             self._tower_of[tower.cell.ids] = index
             self._number_of[tower.cell.ids] = np.arange(tower.cell.size)
+
+        self.left_out = np.zeros(users, np.int64)
+        self.took_part = np.zeros(users, np.int64)
 
         # of the round that is open
         self._selected: Users = np.empty(0, np.int64)
@@ -251,7 +256,10 @@ class Server:
         """Select the users of a round, and give MACs the metrics of users that they need."""
         self._selected = self.admission.choose(self._log.round, report)
         if self.on_selected is not None:
+            self.left_out[self._selected] += 1
             self._selected = self.on_selected(self._selected)
+            self.left_out[self._selected] -= 1
+        self.took_part[self._selected] += 1
         self._is_selected[:] = False
         self._is_selected[self._selected] = True
         metrics = self.admission.metrics_for_mac()

@@ -48,7 +48,7 @@ from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
 from netfl.registry import kind_of, one_line
 from netfl.streams import Streams
-from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
+from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, Users, ignore_progress
 from netfl.units import clock_problem
 
 _SIMPY = Path(simpy.__file__).parent
@@ -293,6 +293,20 @@ class NetworkSimulator:
         """Return the towers whose users stay synchronised, and how often they collide again."""
         repeats = {name: tower.cell.transmit_path.repeats.repeated for name, tower in self._towers.items()}
         return {name: repeated for name, repeated in repeats.items() if repeated is not None}
+
+    @property
+    def left_out(self) -> Ints | None:
+        """Rounds in which each user was selected without a share of the band, ``[users]``; ``None`` if none is given."""
+        if self._server is None or self._server.on_selected is None:
+            return None
+        return self._server.left_out
+
+    @property
+    def always_left_out(self) -> Users:
+        """Users that were selected, but have had a share of the band in no round so far."""
+        if self._server is None:
+            return np.empty(0, np.int64)
+        return np.flatnonzero((self._server.left_out > 0) & (self._server.took_part == 0))
 
     def state(self) -> NetworkState:
         """Return the state of the network now."""
@@ -545,7 +559,13 @@ class NetworkSimulator:
         metrics = self._network_metrics(now_s)
         if self._cells:
             attempts = self._attempts_by_user()
-            self._recorder.add_rows("users", attempts)
+            left_out = self.left_out
+            if left_out is None:
+                self._recorder.add_rows("users", attempts)
+            else:
+                self._recorder.add_rows("users", {**attempts, "left_out": left_out})
+                metrics["left_out"] = float(left_out.sum())
+                metrics["users_left_out"] = float(np.count_nonzero(left_out))
             metrics |= _attempt_metrics(attempts)
         metrics |= self._log.metrics
         if self._config.sampler is not None:

@@ -30,7 +30,7 @@ class Available(RoundPolicy):
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
     """Time from the opening of a round to its close at the latest; ``null`` for no deadline."""
     losses: Losses = "known"
-    """``known``: a round closes when no update that would count can arrive any more, as the others were lost or given up.
+    """``known``: a round closes when no update that would count can arrive any more, as the others were lost.
     ``unknown``: only updates and the deadline close it, as a real server does not learn of losses; needs a deadline."""
 
     @property

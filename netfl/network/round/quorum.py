@@ -38,7 +38,7 @@ class Quorum(RoundPolicy):
     min_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share below which a round is abandoned."""
     losses: Losses = "known"
-    """``known``: a round closes when no update that would count can arrive any more, as the others were lost or given up.
+    """``known``: a round closes when no update that would count can arrive any more, as the others were lost.
     ``unknown``: only updates and the deadline close it, as a real server does not learn of losses; needs a deadline."""
 
     @property
