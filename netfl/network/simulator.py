@@ -296,7 +296,7 @@ class NetworkSimulator:
 
     @property
     def left_out(self) -> Ints | None:
-        """Rounds in which each user was selected without a share of the band, ``[users]``; ``None`` if none is given."""
+        """Rounds in which each user was selected but had no share of the band, ``[users]``; ``None`` without shares."""
         if self._server is None or self._server.on_selected is None:
             return None
         return self._server.left_out
@@ -537,7 +537,7 @@ class NetworkSimulator:
         self._close()
 
     def _close_exhausted(self) -> None:
-        """Close the open round if it waits in vain, now that no update is expected, after all arrivals of this instant."""
+        """Close the open round after the arrivals of this instant if it waits in vain, as no update is expected."""
         if not self._round_closed.triggered:
             self.env.at_end(Stage.TIMERS, self._close_in_vain)
 

@@ -452,7 +452,7 @@ def delays(data: RunData) -> Iterator[Markup]:
     """Yield the delays of all updates and of each user, and the staleness of updates."""
     deliveries = data.run.deliveries
     rounds = data.run.rounds
-    if data.duration_s is not None or deliveries.empty:
+    if data.duration_s is not None or deliveries.empty or not data.has_delays:
         return
     table = aggregates.delays(deliveries, rounds)
     if table["delay_s"].nunique() < 2:

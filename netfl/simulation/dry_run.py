@@ -172,8 +172,8 @@ class DryRun:
         if self.left_out:
             yield (
                 f"left out: in the dry run {user_names(self.left_out)} had no share of the band in any round "
-                "(access.allocation), and so no updates; set a later deadline or a larger budget of the allocation, more "
-                "bandwidth or power, faster processors or smaller updates"
+                "(access.allocation), and so no updates; set a later deadline or a larger budget of the allocation, "
+                "more bandwidth or power, faster processors or smaller updates"
             )
         for fault in self.diverged:
             yield f"diverged: {fault}"
