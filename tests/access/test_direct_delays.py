@@ -13,6 +13,9 @@ from netfl.report.sections import delays
 DIRECT = {"name": "direct", "users": 5, "rounds": 6, "access": {"kind": "bernoulli", "probability": 0.5}}
 
 
+NETWORK = SECTION | {"update_size": "10 kB", "compute": {"speed": 100, "samples": 20}}
+
+
 def has_delays(summary):
     return [name for name in summary if "delay" in name]
 
@@ -31,7 +34,7 @@ def test_delays_of_a_direct_access_are_left_out(tmp_path):
 
 
 def test_replay_has_the_delays_of_its_recording(tmp_path):
-    for name, access in (("direct", DIRECT["access"]), ("network", SECTION)):
+    for name, access in (("direct", DIRECT["access"]), ("network", NETWORK)):
         run = trace(tmp_path / name, DIRECT | {"access": access})
         replay = {"kind": "replay", "run": str(run.folder)}
         again = trace(tmp_path / f"{name}-again", DIRECT | {"access": replay})
