@@ -152,7 +152,7 @@ class Replay(Access):
 
     @property
     def _has_delays(self) -> bool:
-        """Whether the recorded run states delays, which one of a direct access does not; true without a summary."""
+        """True unless the recorded run has a summary without delays, as that of a direct access."""
         try:
             summary = json.loads((self.run / "summary.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):  # a table of another program, or an unfinished run

@@ -431,15 +431,18 @@ def left_out_sentence(users: pd.DataFrame) -> str:
     if rounds.empty:
         return ""
     fewest = int(rounds.min())
-    most = int(rounds.max())
-    number = counted(most, "round") if fewest == most else f"{fewest} to {counted(most, 'round')}"
-    each = " each" if fewest == most and len(rounds) > 1 else ""
+    largest = int(rounds.max())
+    number = counted(largest, "round")
+    if fewest < largest:
+        number = f"{fewest} to {number}"
+    elif len(rounds) > 1:
+        number += " each"
     together = ""
     if "replica" in users and users["replica"].nunique() > 1:
         together = ", all replicas together"
     verb = "was" if len(rounds) == 1 else "were"
     names = capitalized(user_names(rounds.index.tolist()))
-    return f"{names} {verb} left out by the allocation: of {number}{each}{together}, in which they have no updates."
+    return f"{names} {verb} left out by the allocation: of {number}{together}, in which they have no updates."
 
 
 def join_words(parts: Sequence[str]) -> str:
