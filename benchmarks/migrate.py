@@ -1,8 +1,9 @@
-"""Convert run directories, folders of sweeps and recordings of format 1 to format 2, which netfl reads.
+"""Convert run directories, folders of sweeps and recordings of formats 1 and 2 to format 3, which netfl reads.
 
-Rows get their order, pages their checksums, and the manifest the digests of all files; no value changes.  The tables of
-a finished run must have the digests of its manifest.  Each folder is converted beside itself; the old one is kept as
-FOLDER.format1.
+From format 1 on, rows get their order, pages their checksums, and the manifest the digests of all files.  From format 2
+on, a scenario states the values that were defaults before (`KEPT_MEANINGS`), so that its tables still belong to it.  No
+row changes.  The tables of a finished run must have the digests of its manifest.  Each folder is converted beside
+itself; the old one is kept as FOLDER.format1 or FOLDER.format2.
 
     python benchmarks/migrate.py FOLDER...
 """
@@ -13,6 +14,7 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from netfl.errors import NetflError
+from netfl.formats import FORMAT, STAMP
 from netfl.results.atomic_write import write_json, write_text
 from netfl.results.digests import file_digests, run_digests, signed
 from netfl.results.row_order import TIMES, row_order
@@ -28,7 +31,47 @@ from netfl.results.run_reader import SWEEP, TASKS
 from netfl.results.tables import write_parquet
 from netfl.scenario import yaml_document
 
-OLD, NEW = 1, 2
+Model = dict[str, Any]
+"""A model of a scenario: its keys and values."""
+OLD = (1, 2)
+"""Formats that are converted."""
+
+
+def _round_waits(model: Model) -> Model:
+    """A round with a deadline waited for it, even if no update could come any more."""
+    if model.get("kind") in {"first", "available", "quorum"} and model.get("deadline") is not None:
+        return {"losses": "unknown"}
+    return {}
+
+
+def _all_users_have_shares(model: Model) -> Model:
+    """Equal shares of a band were those of all users, whether they had a frame or not."""
+    if model.get("kind") == "fdma" and model.get("division", "equal") == "equal":
+        return {"among": "users"}
+    return {}
+
+
+def _loss_ends_at_reference(model: Model) -> Model:
+    """No user had a smaller path loss than at the reference distance."""
+    if model.get("kind") == "log_distance":
+        return {"min_distance": model.get("reference_distance", 1.0)}
+    return {}
+
+
+def _absent_users_rest(model: Model) -> Model:
+    """Users that were not in a file of motion rested, or moved on straight to where they appeared again."""
+    if model.get("kind") == "sumo_fcd":
+        return {"absent": "rest"}
+    return {}
+
+
+KEPT_MEANINGS: dict[str, Callable[[Model], Model]] = {
+    "round": _round_waits,
+    "mac": _all_users_have_shares,
+    "channel": _loss_ends_at_reference,
+    "motion": _absent_users_rest,
+}
+"""Values that were defaults up to format 2, which a model has to state now, by its key in a scenario."""
 
 
 def migrate(folder: Path) -> None:
@@ -38,7 +81,10 @@ def migrate(folder: Path) -> None:
         ValueError: it is of another format, or its tables are not those that its manifest states.
     """
     part = folder.with_name(f"{folder.name}.part")
-    kept = folder.with_name(f"{folder.name}.format{OLD}")
+    old = format_of(folder)
+    if old not in OLD:
+        raise ValueError(f"it has the format {old}, not {' or '.join(map(str, OLD))}")
+    kept = folder.with_name(f"{folder.name}.format{old}")
     if kept.exists():
         raise ValueError(f"{kept} exists already")
     shutil.rmtree(part, ignore_errors=True)
@@ -53,13 +99,22 @@ def migrate(folder: Path) -> None:
     part.rename(folder)
 
 
+def format_of(folder: Path) -> int:
+    """Return the format that the documents of *folder* state, or else its tables; without a number, it is 1."""
+    for path in (folder / SWEEP, folder / "manifest.json"):
+        if path.exists():
+            return int(read_document(path).get("format", 1))
+    stamps = [pq.read_schema(path).metadata or {} for path in folder.glob("*.parquet")]
+    return max((int(stamp.get(next(iter(STAMP)), b"1")) for stamp in stamps), default=1)
+
+
 def convert_sweep(folder: Path) -> None:
     """Convert the runs of a sweep, and its index."""
     for manifest in sorted((folder / TASKS).glob("*/manifest.json")):
         convert_run(manifest.parent)
     index = read_document(folder / SWEEP)
     convert_scenario(folder / "scenario.yaml")
-    write_json(folder / SWEEP, {**index, "format": NEW})
+    write_json(folder / SWEEP, {**index, "format": FORMAT})
 
 
 def convert_run(folder: Path) -> None:
@@ -70,25 +125,42 @@ def convert_run(folder: Path) -> None:
         raise ValueError(f"the tables in {folder} are not those that the run wrote")
     convert_tables(folder)
     scenario = convert_scenario(folder / "scenario.yaml")
-    manifest |= {"format": NEW, "users": scenario["users"]}
+    manifest |= {"format": FORMAT, "users": scenario["users"]}
     if is_done:
         manifest |= {"digests": run_digests(folder), "files": file_digests(folder)}
     write_json(folder / "manifest.json", signed(manifest))
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file of the old format."""
+    """Return the content of a JSON file."""
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if content.get("format", OLD) != OLD:
-        raise ValueError(f"{path} has the format {content['format']}, not {OLD}")
     return content
 
 
 def convert_scenario(path: Path) -> dict[str, Any]:
-    """State the new format in a scenario, and return its content."""
+    """State the new format and the former defaults in a scenario, and return its content."""
     text = path.read_text(encoding="utf-8")
-    write_text(path, text.replace(f"format: {OLD}\n", f"format: {NEW}\n", 1))
-    return dict(yaml_document.parse(text, str(path)))
+    content = dict(yaml_document.parse(text, str(path)))
+    converted = with_kept_meanings(content) | {"format": FORMAT}
+    write_text(path, yaml_document.dump({"format": FORMAT} | converted))
+    return converted
+
+
+def with_kept_meanings(value: Any, key: str = "") -> Any:
+    """Return a part of a scenario, the value of *key*, in which all models state their former defaults."""
+    family = key.rpartition(".")[-1]  # keys of sweeps and overrides are dotted
+    if isinstance(value, str) and family in KEPT_MEANINGS:
+        stated = KEPT_MEANINGS[family]({"kind": value})
+        return {"kind": value, **stated} if stated else value
+    if isinstance(value, dict):
+        inner = {name: with_kept_meanings(entry, name) for name, entry in value.items()}
+        if family in KEPT_MEANINGS:
+            stated = KEPT_MEANINGS[family](inner)
+            inner |= {name: former for name, former in stated.items() if inner.get(name) is None}
+        return inner
+    if isinstance(value, list):
+        return [with_kept_meanings(entry, key) for entry in value]
+    return value
 
 
 def convert_tables(folder: Path) -> None:
@@ -110,7 +182,7 @@ def main() -> None:
             migrate(folder)
         except (OSError, ValueError, KeyError, NetflError) as error:
             sys.exit(f"{folder}: {error}")
-        print(f"{folder}: format {NEW}; the old one is {folder}.format{OLD}")
+        print(f"{folder}: format {FORMAT}; the old one is kept beside it")
 
 
 if __name__ == "__main__":

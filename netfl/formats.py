@@ -11,7 +11,7 @@ from netfl.errors import Fault, ScenarioError, __version__
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 2
+FORMAT = 3
 """Format number of scenario files, run directories, tables and sweep folders; a file without a number has format 1.
 
 It increases whenever an older file would be misread or could not be read.

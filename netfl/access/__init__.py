@@ -85,6 +85,7 @@ class AccessInfo:
         billing: sizes where the payloads of the learners differ, and `update_bits` does not replace them.  ``own``: an
             error, as the sizes decide the rounds.  ``largest``: all learners are billed the largest payload.
             ``recorded``: the costs are those of a recording, whatever the learners send.
+        has_delays: the times of arrivals are those of the updates; otherwise they only have an order within a round.
         can_erase: deliveries may lack parts (``Delivery.received``).
         link_values: fields of ``Delivery.link`` that deliveries have if ``AccessContext.reports_links`` asks for them;
             none if updates are not sent over the air.
@@ -108,6 +109,7 @@ class AccessInfo:
     needs_early_selection: bool = False
     update_bits: float | None = None
     billing: Literal["own", "largest", "recorded"] = "largest"
+    has_delays: bool = True
     can_erase: bool = False
     link_values: frozenset[str] = frozenset()
     process: str | None = None

@@ -98,6 +98,7 @@ class DirectAccess(WithSelection):
             super().info,
             process=process,
             can_resize_updates=True,
+            has_delays=False,  # updates arrive evenly spaced
             needs_early_selection=self.deliveries == 1,  # without a selection it draws the only user itself
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -133,6 +134,7 @@ class Replay(Access):
             has_ranking=self._has_ranking,
             billing="recorded",
             can_stop=True,
+            has_delays=self._has_delays,
             can_erase=self._has_erasures,
             link_values=self._link_values,
         )
@@ -147,6 +149,15 @@ class Replay(Access):
         except ScenarioError:  # an error of `faults`
             return frozenset()
         return frozenset(column.field for column in columns_of(LinkReport) if not table[column.name].isna().any())
+
+    @property
+    def _has_delays(self) -> bool:
+        """True unless the recorded run has a summary without delays, as that of a direct access."""
+        try:
+            summary = json.loads((self.run / "summary.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # a table of another program, or an unfinished run
+            return True
+        return "delay_mean_s" in summary
 
     @property
     def _has_erasures(self) -> bool:

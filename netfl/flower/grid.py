@@ -637,6 +637,10 @@ class NetworkGrid(Grid):
             self._observer.on_call()
 
 
+_RECEPTIONS = ("received", "held")
+"""Kinds of events by which a version reaches a user."""
+
+
 @dataclass(frozen=True, slots=True)
 class _EndedUpdate:
     """An update that ended, and the version that it started from; -1 if the access does not state it."""
@@ -653,7 +657,7 @@ class _OutcomeRecorder:
     Attributes:
         inner: the receiver of the events.
         ended: the update of each user that ended last, from the newest version.
-        received: users that received a version.
+        received: users that received a version that was new to them.
     """
 
     def __init__(self, inner: Recorder) -> None:
@@ -687,19 +691,20 @@ class _OutcomeRecorder:
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are needed here or by the receiver."""
-        return kind in OUTCOMES or kind == "received" or self.inner.wants(kind)
+        return kind in OUTCOMES or kind in _RECEPTIONS or self.inner.wants(kind)
 
     def record(self, event: Event) -> None:
         """Pass on one event or many."""
         self.inner.record(event)
-        if event.kind != "received" and event.kind not in OUTCOMES:
+        if event.kind not in _RECEPTIONS and event.kind not in OUTCOMES:
             return
         columns = np.broadcast_arrays(event.user, np.asarray(event.time_s, float), np.asarray(event.value, float))
         for number, at_s, version in zip(*(column.ravel().tolist() for column in columns), strict=True):
             base = -1 if math.isnan(version) else int(version)
-            if event.kind == "received":
-                self.received.add(number)
-                self._versions[number] = base
+            if event.kind in _RECEPTIONS:
+                if base > self._versions.get(number, -1):  # else it begins from a version that it has had before
+                    self.received.add(number)
+                    self._versions[number] = base
             elif number not in self.ended or base >= self.ended[number].base:
                 self.ended[number] = _EndedUpdate(event.kind, event.detail, at_s, base)
 

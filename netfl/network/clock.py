@@ -32,7 +32,9 @@ class Stage(IntEnum):
     """Deadlines and time-outs expire: an arrival at a deadline is in time."""
     VERSIONS = 3
     """Users receive versions: one that starts to send at this instant is on the air."""
-    STOP = 4
+    RETURNS = 4
+    """Users that are connected again receive the version that they missed, unless a newer one has come."""
+    STOP = 5
     """The run ends: a round that closes at this instant belongs to it."""
 
 

@@ -14,7 +14,7 @@ from netfl.errors import ModelError
 from netfl.network.attempt_log import AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.network.link_log import LinkLog
-from netfl.types import Event, Recorder
+from netfl.types import KINDS, Event, Recorder
 
 
 class Ending(NamedTuple):
@@ -108,18 +108,23 @@ class EventLog:
         self.downlink_bits = 0.0
 
     def wants(self, kind: str) -> bool:
-        """Return whether events of *kind* are recorded."""
+        """Return whether events of *kind* are recorded.
+
+        Raises:
+            ValueError: there is no such kind; its events would be lost in silence.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"no kind of events ('{kind}'); name one of {', '.join(KINDS)}")
         return self._recorder.wants(kind)
 
     def event(self, kind: str, time_s: ArrayLike, **columns: Any) -> None:
-        """Record an event of the open round, if events of *kind* are recorded; *columns* are fields of an `Event`."""
-        if self._recorder.wants(kind):
-            self._recorder.record(Event(kind, time_s, self.round, **columns))
+        """Record an event of the open round, if events of *kind* are recorded; *columns* are fields of an `Event`.
 
-    def record_reception(self, time_s: ArrayLike, users: ArrayLike, version: ArrayLike, node: str) -> None:
-        """Record that users receive *version*, one for all or one for each."""
-        self.receptions += np.size(users)
-        self.event("received", time_s, user=users, node=node, value=version)
+        Raises:
+            ValueError: there is no such kind.
+        """
+        if self.wants(kind):
+            self._recorder.record(Event(kind, time_s, self.round, **columns))
 
     def record_hop(self, sender: int, node: str, waited_s: float, now_s: float, traffic: str) -> None:
         """Record that *node* has forwarded a message, *waited_s* after that had entered its port."""

@@ -93,6 +93,8 @@ class Server:
     Attributes:
         admission: selection of the users.
         on_selected: called with the users selected for each round; returns those that take part.
+        left_out: number of rounds for which each user was selected without taking part, ``[users]``.
+        took_part: number of rounds in which each user took part, ``[users]``.
     """
 
     admission: Admission
@@ -130,6 +132,9 @@ class Server:
             self._tower_of[tower.cell.ids] = index
             self._number_of[tower.cell.ids] = np.arange(tower.cell.size)
 
+        self.left_out = np.zeros(users, np.int64)
+        self.took_part = np.zeros(users, np.int64)
+
         # of the round that is open
         self._selected: Users = np.empty(0, np.int64)
         self._is_selected = np.zeros(users, np.bool_)
@@ -137,6 +142,7 @@ class Server:
         self._ties = 0
         self._received: list[tuple[Update, Delivery]] = []
         self._is_closed = True
+        self._is_settled = False  # no round is being opened, and no arrivals are being judged
         self._is_calling = False  # updates that arrive wait for the round to open
         self._opened_s: list[float] = []  # of each round
 
@@ -149,6 +155,7 @@ class Server:
         """Open the round of the event log; *report* is that of the learners on the round before."""
         self._received = []
         self._is_closed = False
+        self._is_settled = False
         self._is_calling = False
         self._opened_s.append(float(self._env.now))
         self._ties = 0
@@ -161,6 +168,7 @@ class Server:
             receivers = self._without_update(receivers)
         self._outstanding.expect(receivers, self._version)
         self._send(receivers)
+        self._is_settled = True
         if self._arrived:  # at the instant at which the last round closed, or during the call
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
@@ -209,15 +217,28 @@ class Server:
         return RoundResult(deliveries, oldest, needed)
 
     @property
-    def nothing_outstanding(self) -> bool:
-        """True if no update is expected any more."""
-        return not self._outstanding.count
+    def waits_in_vain(self) -> bool:
+        """True if the open round closes now, as no update that would count can arrive any more.
+
+        A server that does not know of losses waits for the deadline.  So does one that lets nobody take part or reaches
+        nobody at this instant: nothing was lost, and another round would end like this one.
+        """
+        if (
+            not self._is_settled
+            or self._arrived
+            or self._outstanding.may_deliver([update for update, _ in self._received])
+        ):
+            return False
+        if self._rule.deadline_s is None:
+            return True
+        has_lasted = after_rounding(self._opened_s[-1]) < float(self._env.now)
+        return self._rule.knows_losses and len(self._selected) > 0 and (has_lasted or self._log.receptions > 0)
 
     @property
     def unreachable(self) -> bool:
         """True if no user was reached in a round with all users selected that closes by their updates only."""
         needs_updates = self._rule.deadline_s is None and self._rule.needs_disconnected
-        nothing_came = self.nothing_outstanding and not (self._log.receptions or self._received)
+        nothing_came = not (self._outstanding.count or self._log.receptions or self._received)
         return needs_updates and self._selects_all and nothing_came
 
     # the opening of a round
@@ -235,7 +256,10 @@ class Server:
         """Select the users of a round, and give MACs the metrics of users that they need."""
         self._selected = self.admission.choose(self._log.round, report)
         if self.on_selected is not None:
+            self.left_out[self._selected] += 1
             self._selected = self.on_selected(self._selected)
+            self.left_out[self._selected] -= 1
+        self.took_part[self._selected] += 1
         self._is_selected[:] = False
         self._is_selected[self._selected] = True
         metrics = self.admission.metrics_for_mac()
@@ -253,12 +277,12 @@ class Server:
             outstanding.min_version = 0
         else:
             outstanding.min_version = self._version - limit
+        oldest = outstanding.min_version
         if self._restarts:
-            outstanding.drop_older(self._version)  # users drop older work as soon as they get this version
+            oldest = self._version  # users drop older work as soon as they get this version
         elif not self._rule.needs_disconnected:
-            outstanding.drop_older(self._version)  # nobody waits for users that will not get this version
-        else:
-            outstanding.drop_older(outstanding.min_version)
+            oldest = self._version  # nobody waits for users that will not get this version
+        outstanding.drop_older(oldest, awaits_sent=self._rule.needs_disconnected)
 
     def _dismiss_others(self) -> None:
         """Let users that are not selected abandon their updates."""
@@ -304,11 +328,14 @@ class Server:
             order = self._tie_draws.order(users, self._log.round, self._ties)
             arrived = sorted((arrived[place] for place in order), key=lambda arrival: arrival.arrived_s)
             self._ties += 1
+        self._is_settled = False  # all of them arrive before the round can close in vain
         for count, arrival in enumerate(arrived):
             if self._is_closed and self._rule.is_continuous:
                 self._hold(arrived[count:])  # they make the next version
-                return
+                break
             self._judge(arrival)
+        self._is_settled = True
+        self._outstanding.signal_exhausted()
 
     def _at_present(self, arrival: Arrival) -> Arrival:
         """Return *arrival*, of now if it came at this instant: times of one instant may differ by rounding."""
@@ -332,7 +359,9 @@ class Server:
         self._received.append((update, delivery))
         self.admission.note_arrival(update.user, arrived_s - self._opened_s[update.base])
         self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))
-        if not self._rule.can_be_void:  # else its outcome is known when the round closes
+        if self._rule.can_be_void:  # its outcome is known when the round closes
+            self._outstanding.cancel(np.array([update.user]), update.base)
+        else:
             update.end(self._log, Ending("delivered", self.name), arrived_s)
         if self._is_closed:
             self._on_complete()

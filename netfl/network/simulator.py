@@ -48,7 +48,7 @@ from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
 from netfl.registry import kind_of, one_line
 from netfl.streams import Streams
-from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
+from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, Users, ignore_progress
 from netfl.units import clock_problem
 
 _SIMPY = Path(simpy.__file__).parent
@@ -294,6 +294,20 @@ class NetworkSimulator:
         repeats = {name: tower.cell.transmit_path.repeats.repeated for name, tower in self._towers.items()}
         return {name: repeated for name, repeated in repeats.items() if repeated is not None}
 
+    @property
+    def left_out(self) -> Ints | None:
+        """Rounds in which each user was selected but had no share of the band, ``[users]``; ``None`` without shares."""
+        if self._server is None or self._server.on_selected is None:
+            return None
+        return self._server.left_out
+
+    @property
+    def always_left_out(self) -> Users:
+        """Users that were selected, but have had a share of the band in no round so far."""
+        if self._server is None:
+            return np.empty(0, np.int64)
+        return np.flatnonzero((self._server.left_out > 0) & (self._server.took_part == 0))
+
     def state(self) -> NetworkState:
         """Return the state of the network now."""
         config = self._config
@@ -392,10 +406,10 @@ class NetworkSimulator:
 
     def _plan_close(self, server: Server, deadline_s: float | None) -> None:
         """Close the round that has just opened at its deadline, or now if no update will come that could close it."""
-        if deadline_s is not None:
-            self._close_at_deadline(server.admission.deadline_s() or deadline_s)
-        elif server.nothing_outstanding:
+        if server.waits_in_vain:
             self._close()
+        elif deadline_s is not None:
+            self._close_at_deadline(server.admission.deadline_s() or deadline_s)
 
     def _wait_for_answers(self, answers_s: float) -> float:
         """Let the users answer the call of the server before a round; return the time at which the round opens."""
@@ -523,10 +537,12 @@ class NetworkSimulator:
         self._close()
 
     def _close_exhausted(self) -> None:
-        """Close a round without a deadline, as no update is expected any more."""
-        if self._is_calling:
-            return
-        if self._config.service is not None and self._config.service.rule.deadline_s is None:
+        """Close the open round after the arrivals of this instant if it waits in vain, as no update is expected."""
+        if not self._round_closed.triggered:
+            self.env.at_end(Stage.TIMERS, self._close_in_vain)
+
+    def _close_in_vain(self) -> None:
+        if not self._is_calling and self._server is not None and self._server.waits_in_vain:
             self._close()
 
     def _finish(self, now_s: float) -> None:
@@ -543,7 +559,13 @@ class NetworkSimulator:
         metrics = self._network_metrics(now_s)
         if self._cells:
             attempts = self._attempts_by_user()
-            self._recorder.add_rows("users", attempts)
+            left_out = self.left_out
+            if left_out is None:
+                self._recorder.add_rows("users", attempts)
+            else:
+                self._recorder.add_rows("users", {**attempts, "left_out": left_out})
+                metrics["left_out"] = float(left_out.sum())
+                metrics["users_left_out"] = float(np.count_nonzero(left_out))
             metrics |= _attempt_metrics(attempts)
         metrics |= self._log.metrics
         if self._config.sampler is not None:

@@ -12,13 +12,14 @@ import numpy as np
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.sinks import end_traffic
-from netfl.network.clock import Clock, Stage, call_after
+from netfl.network.clock import Clock, Stage, call_after, call_at
 from netfl.network.config import NetworkConfig
 from netfl.network.counterfactual.cells import isolate_users
 from netfl.network.counterfactual.population import PersistentPopulation, cuts_of_users
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
+from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
@@ -64,6 +65,8 @@ class Tower:
         self.present = present
         self._connection = present.connection
         self._population = cast(UserPopulation, population)  # only rounds use it
+        if population is not None:
+            population.plan_returns = self._plan_returns
         self.cells = (*isolated_cells, cell)
         self._number_of = dict[int, int]()  # of users by their ids, which `wake` needs for isolated cells
         if isolated_cells:
@@ -176,11 +179,21 @@ class Tower:
         """Send a version to *users*, except those whom a newer one has reached."""
         now_s = self.cell.env.now
         self.end_copy(version)
-        is_superseded = (self._newest[users] > version) & (self._newest_s[users] <= now_s)
+        is_superseded = (self._newest[users] > version) & (self._newest_s[users] <= after_rounding(now_s))
         users = users[~is_superseded]
         if users.size:
             self._population.receive_version(version, users, self._due_s(users, now_s), now_s)
             self.wake(users)
+
+    def _plan_returns(self, times_s: Floats) -> None:
+        """Let users that return at each of *times_s* have what they missed, at the end of these instants."""
+        env = self.cell.env
+
+        def return_users() -> None:
+            self._population.return_users(env.now)
+
+        for time_s in np.unique(times_s[np.isfinite(times_s)]).tolist():
+            call_at(env, time_s, lambda _: env.at_end(Stage.RETURNS, return_users))
 
     def _due_s(self, users: Users, now_s: float) -> Floats:
         """Return when each of *users* receives what the tower sends now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
@@ -131,8 +131,11 @@ class Update(UpdateCarrier):
 class OutstandingUpdates:
     """Updates that have not ended, and for each user the newest version from which one may still be delivered.
 
+    A user can have older updates, too, which are on their way while it has turned to a newer version.  They may be
+    delivered although the newest is lost: `may_deliver` looks at all of them.
+
     Args:
-        on_exhausted: called when no update is expected any more.
+        on_exhausted: called when no update is expected any more, and again for each that ends while none is.
 
     Attributes:
         count: number of users of whom an update is expected.
@@ -144,12 +147,43 @@ class OutstandingUpdates:
 
     def __init__(self, users: int, on_exhausted: Callable[[], None] = lambda: None) -> None:
         self._expected = np.full(users, _NONE, np.int64)
+        self._is_awaited = np.ones(users, np.bool_)  # whether the round waits for older updates of a user, too
+        self._left_behind: Counter[tuple[int, int]] = Counter()  # on the air, by user and base: its user has turned
         self._on_exhausted = on_exhausted
         self.count = 0
         self.min_version = 0
         self.open_updates: Counter[int] = Counter()
         self.in_flight: dict[Update, None] = {}
         self.on_end: Callable[[Users], None] | None = None
+
+    def may_deliver(self, counted: Collection[Update] = ()) -> bool:
+        """Return whether an update for which the round waits can still arrive and count.
+
+        Args:
+            counted: updates that have arrived, but await the end of the round.
+        """
+        if self.count:
+            return True
+        on_the_way = Counter((update.user, update.base) for update in self.in_flight)
+        on_the_way.update(self._left_behind)
+        on_the_way.subtract((update.user, update.base) for update in counted)
+        return any(
+            base >= self.min_version and self._is_awaited[user]
+            for (user, base), number in on_the_way.items()
+            if number > 0
+        )
+
+    def leave_behind(self, users: Users, base: Ints) -> None:
+        """Note that *users* turn to newer versions while all of their updates from *base* is on the air, ``[n]``."""
+        self._left_behind.update(zip(users.tolist(), base.tolist(), strict=True))
+
+    def catch_up(self, users: Users, base: Ints) -> None:
+        """Note that the updates of *users* from *base*, ``[n]``, have left the air, if they were `leave_behind`."""
+        for key in zip(users.tolist(), base.tolist(), strict=True):
+            if self._left_behind[key] > 1:
+                self._left_behind[key] -= 1
+            else:
+                del self._left_behind[key]
 
     def begin(self, base: Ints) -> None:
         """Count updates that begin, one from each *base*."""
@@ -173,10 +207,15 @@ class OutstandingUpdates:
             return
         log.record_ending(ending, time_s, users, base)
         self._count_open(base, len(users), -1)
-        is_last = is_expected and self._remove(users, base)
+        if is_expected:
+            self._remove(users, base)
         if self.on_end is not None:
             self.on_end(users)
-        if is_last and not self.count:
+        self.signal_exhausted()
+
+    def signal_exhausted(self) -> None:
+        """Call `on_exhausted` if no update is expected."""
+        if not self.count:
             self._on_exhausted()
 
     def expect(self, users: Users, base: ArrayLike, *, include_absent: bool = True) -> None:
@@ -189,6 +228,7 @@ class OutstandingUpdates:
         is_absent = self.absent(users)
         is_newer = (bases > self._expected[users]) & (bases >= self.min_version)
         changes = is_newer & (include_absent | ~is_absent)
+        self._is_awaited[users[changes]] = True
         self.count += int(np.count_nonzero(is_absent[changes]))
         self._expected[users[changes]] = bases[changes]
 
@@ -202,25 +242,36 @@ class OutstandingUpdates:
         self.cancel(users[is_old], bases[is_old])
 
     def cancel(self, users: Users, base: ArrayLike) -> None:
-        """Expect no updates of *users* from *base* any more."""
-        if self._remove(users, base):
-            self._on_exhausted()
+        """Expect no updates of *users* from *base* any more; older ones that are on their way may still come."""
+        self._remove(users, base)
+        self.signal_exhausted()
+
+    def ignore(self, users: Users, base: ArrayLike) -> None:
+        """Wait for no update of *users* any more, of whom one from *base* was expected."""
+        bases = np.broadcast_to(base, users.shape)
+        self._is_awaited[users[self._expected[users] == bases]] = False
+        self.cancel(users, base)
 
     def absent(self, users: Users) -> Bools:
         """Return whether no update of each of *users* is expected, ``[n]``."""
         return np.asarray(self._expected[users] == _NONE)
 
-    def drop_older(self, version: int) -> None:
-        """Expect no updates from versions before *version* any more."""
-        self._expected[self._expected < version] = _NONE
-        self.count = int(np.count_nonzero(self._expected != _NONE))
+    def drop_older(self, version: int, *, awaits_sent: bool) -> None:
+        """Expect no updates from versions before *version* any more.
 
-    def _remove(self, users: Users, base: ArrayLike) -> bool:
-        """Expect no updates of *users* from *base*; return whether the last expected one was among them."""
+        *awaits_sent* is whether the round waits for older ones that are on their way and count.
+        """
+        self._is_awaited[:] = awaits_sent
+        self._expected[self._expected < version] = _NONE
+        is_expected = self._expected != _NONE
+        self._is_awaited |= is_expected
+        self.count = int(np.count_nonzero(is_expected))
+
+    def _remove(self, users: Users, base: ArrayLike) -> None:
+        """Expect no updates of *users* from *base*."""
         removed = users[self._expected[users] == base]
         self._expected[removed] = _NONE
         self.count -= len(removed)
-        return bool(len(removed)) and self.count == 0
 
     def _count_open(self, base: ArrayLike, count: int, sign: int) -> None:
         """Add or subtract *count* updates, most often all from one version."""

@@ -12,7 +12,7 @@ from netfl.network.clock import Environment, call_at
 from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
 from netfl.network.event_log import Ending
-from netfl.network.periods import after_rounding, before_rounding
+from netfl.network.periods import SAME_INSTANT_S, after_rounding, before_rounding
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.types import Bools, Floats, Ints, Users
@@ -94,8 +94,8 @@ class UserPopulation:
     whose last update is unfinished (in training, or not yet received over the air) abandons it, or finishes it and then
     begins from the newest version that it has, or ignores the new one.
 
-    A user that is disconnected when its tower has a new version receives it at a known later time, without an event of
-    its own: `refresh` applies it when somebody looks.  Until then the user cannot send.
+    A user that is disconnected when its tower has a new version receives it at a known later time, most often without
+    an event of its own: `refresh` applies it when somebody looks.  Until then the user cannot send.
 
     Args:
         compute_s: training time of each user for one update, without jitter, ``[size]``.
@@ -103,6 +103,7 @@ class UserPopulation:
     Attributes:
         version: newest version that each user has; -1 before the first.
         on_change: called with users whose frames have changed otherwise than by a request of the cell.
+        plan_returns: called with times at which `return_users` has to be called, or infinity.
     """
 
     def __init__(self, queue: UpdateQueue, compute_s: Floats, behaviour: UserBehaviour | None = None) -> None:
@@ -120,6 +121,7 @@ class UserPopulation:
         self._log = queue.log
         self._outstanding = queue.outstanding
         self.on_change: Callable[[Users], None] = lambda _: None
+        self.plan_returns: Callable[[Floats], None] = lambda _: None
 
         # times of the next trainings, and how many have been drawn
         size = len(self._ids)
@@ -157,15 +159,32 @@ class UserPopulation:
             self._disconnected = disconnected[by_return]
 
     def refresh(self, now_s: float) -> None:
-        """Let users that were disconnected, and are so no longer, have the versions that they missed."""
-        if not self._disconnected.size:
-            return
-        count = np.searchsorted(self._version_due_s[self._disconnected], now_s, side="right")
-        if not count:
-            return
+        """Let users that were disconnected, and are so no longer, have the versions that they missed.
+
+        Those that return at this instant have it at the end of the instant, unless a newer one comes (`Stage.RETURNS`).
+        """
+        if self._disconnected.size:
+            self._receive_due(before_rounding(now_s), "left")
+
+    def _receive_due(self, by_s: float, side: Literal["left", "right"]) -> Users:
+        """Let users have what is due before *by_s*, or also at *by_s* with *side* ``right``; return these users."""
+        count = np.searchsorted(self._version_due_s[self._disconnected], by_s, side=side)
         returned = self._disconnected[:count]
-        self._disconnected = self._disconnected[count:]
-        self.receive_and_train(returned, self._version_due_s[returned], self._due_version[returned])
+        if count:
+            self._disconnected = self._disconnected[count:]
+            self.receive_and_train(returned, self._version_due_s[returned], self._due_version[returned])
+        return returned
+
+    def return_users(self, now_s: float) -> None:
+        """Let users that return at this instant, which ends, have the versions that they missed."""
+        returned = self._receive_due(after_rounding(now_s), "right")
+        trains_at_once = returned[self._trains_at_once(returned)]
+        if trains_at_once.size:  # the others are ready at a time that their MAC knows
+            self.on_change(trains_at_once)
+
+    def _trains_at_once(self, users: Users) -> Bools:
+        """Return whether the next update of each of *users* is ready at the instant at which it begins, ``[n]``."""
+        return np.asarray(self._compute_s[users] <= SAME_INSTANT_S)
 
     def receive_and_train(self, users: Users, at_s: Floats, version: int | Ints) -> None:
         """Let *users* receive *version*, one for all or one for each, at *at_s*, and train if they are not busy."""
@@ -180,7 +199,7 @@ class UserPopulation:
             versions = versions[~goes_on]
         if users.size:
             self._supersede(users, at_s)
-            self._receive(users, at_s, versions)
+            self._get_version(users, at_s, versions)
             self._begin(users, at_s)
 
     def miss_version(self, version: int, users: Users, now_s: float) -> None:
@@ -238,8 +257,12 @@ class UserPopulation:
         return {*np.unique(self.version[self.version >= 0]).tolist(), *later.tolist()}
 
     def next_ready_s(self, users: Users | int) -> Floats:
-        """Return the time at which each user's next update is ready; infinity if none is known, ``[n]``."""
-        return self._version_due_s[users] + self._compute_s[users]
+        """Return the time at which each user's next update is ready; infinity if none is known, ``[n]``.
+
+        It is later than the instant at which the user returns, at whose end it begins.
+        """
+        due_s = self._version_due_s[users]
+        return np.maximum(due_s + self._compute_s[users], np.nextafter(after_rounding(after_rounding(due_s)), np.inf))
 
     def start_next(self, users: Users, now_s: float) -> None:
         """Let *users*, whose updates left the queue, begin from a newer version that they have received."""
@@ -290,13 +313,16 @@ class UserPopulation:
             waiting = users[~self._goes_on(users)]
         self.queue.ready_s[waiting] = self.next_ready_s(waiting)
 
-        unexpected = users
         if self._server_waits:  # except for users that are cut off for good
-            unexpected = users[np.isinf(due_s)]
-        self._outstanding.cancel(self._ids[unexpected], version)
+            self._outstanding.cancel(self._ids[users[np.isinf(due_s)]], version)
+        else:
+            self._outstanding.ignore(self._ids[users], version)
 
+        needs_event = self._trains_at_once(users)  # it may send at once
         if self._power is not None:  # a training that cannot be paid ends when it begins
-            self._power.call_at(due_s, self._apply_due)
+            needs_event[:] = True
+        if needs_event.any():
+            self.plan_returns(due_s[needs_event])
 
     def _goes_on(self, users: Users) -> Bools:
         """Return whether each of *users* goes on with an unfinished update when a version comes, ``[n]``."""
@@ -306,13 +332,15 @@ class UserPopulation:
         """Let *users*, which are busy, continue their updates when they receive *versions*."""
         ids = self._ids[users]
         if self._on_new_version == "finish":  # they begin from these versions afterwards
-            self._receive(users, at_s, versions)
+            self._log.event("held", at_s, user=ids, node=self._tower, value=versions)
+            self._get_version(users, at_s, versions)
             self._outstanding.expect(ids, versions, include_absent=self._server_waits)
         else:  # they ignore these versions, so that no update from them will come
             self._outstanding.redirect(ids, versions, self.queue.base[users])
 
-    def _receive(self, users: Users, at_s: Floats, versions: Ints) -> None:
-        self._log.record_reception(at_s, self._ids[users], versions, self._tower)
+    def _get_version(self, users: Users, at_s: Floats, versions: Ints) -> None:
+        """Let *users* have *versions*, for which they pay."""
+        self._log.receptions += len(users)
         self._receive_broadcast(users, at_s)
         self.version[users] = versions
 
@@ -334,6 +362,7 @@ class UserPopulation:
         """Let *users* begin updates from the versions that they have."""
         base = self.version[users]
         ids = self._ids[users]
+        self._log.event("received", at_s, user=ids, node=self._tower, value=base)
         self._outstanding.begin(base)
         self._outstanding.expect(ids, base, include_absent=self._server_waits)
         trained_s = at_s + self._compute_s[users]
@@ -372,11 +401,6 @@ class UserPopulation:
         at_s = np.full(len(users), now_s)
         self._off_s[users] = self._power.off_s(self._ids[users], at_s, self._trained_s[users])
         self._power.call_at(self._off_s[users], self._end_without_power)
-
-    def _apply_due(self) -> None:
-        """Let users that are connected again receive what was due by now."""
-        assert self._power is not None
-        self.refresh(self._power.env.now)
 
     def _end_without_power(self) -> None:
         """End the trainings of users that have been switched off by now."""

@@ -137,6 +137,11 @@ class RunData:
             rare = partition.get("classes")
         return tuple(int(label) for label in rare or ())
 
+    @property
+    def has_delays(self) -> bool:
+        """True unless the summary states no delays: updates of a direct access only have an order within a round."""
+        return not self.run.summary or "delay_mean_s" in self.run.summary
+
     @cached_property
     def users(self) -> pd.DataFrame:
         """Users of every replica, from `aggregates.with_delivery_counts`."""

@@ -24,7 +24,7 @@ from netfl.report import animation, page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results import aggregates, formatting
-from netfl.results.formatting import clock, format_count, format_setting, learning_label, percent
+from netfl.results.formatting import clock, format_count, format_setting, learning_label, left_out_sentence, percent
 from netfl.results.metrics import metrics_in
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
@@ -408,6 +408,8 @@ def outcomes(data: RunData) -> Iterator[Markup]:
     """Yield the outcomes of updates and the causes of failed attempts, over the rounds and in total."""
     if data.lacks("events"):
         return
+    if sentence := left_out_sentence(data.users):
+        yield page.note(sentence)
     if data.outcomes.empty:
         yield page.note("No outcomes of updates were recorded in this run.")
         return
@@ -450,7 +452,7 @@ def delays(data: RunData) -> Iterator[Markup]:
     """Yield the delays of all updates and of each user, and the staleness of updates."""
     deliveries = data.run.deliveries
     rounds = data.run.rounds
-    if data.duration_s is not None or deliveries.empty:
+    if data.duration_s is not None or deliveries.empty or not data.has_delays:
         return
     table = aggregates.delays(deliveries, rounds)
     if table["delay_s"].nunique() < 2:

@@ -339,7 +339,7 @@ def delays(members: list[NamedRun]) -> Iterator[Markup]:
     parts = {
         run.letter: aggregates.delays(run.data.run.deliveries, run.data.run.rounds)["delay_s"]
         for run in members
-        if len(run.data.run.deliveries)
+        if len(run.data.run.deliveries) and run.data.has_delays
     }
     if parts:
         figure = page.new_figure(7.2, 3.2)

@@ -6,12 +6,15 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netfl.learning.performance import metric_on_set, split_set
 from netfl.results.metrics import CATALOGUE, UNITS, find_metric
 from netfl.results.statistics import HALF, ConfidenceInterval
 from netfl.types import RoundProgress
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _HUGE = 1e6
 """Metrics from this value on are displayed in scientific notation."""
@@ -417,6 +420,29 @@ def user_names(numbers: Sequence[int], max_names: int = 12) -> str:
     """Format a list of users; beyond *max_names* they are only counted."""
     more = [f"{len(numbers) - max_names} more"] if len(numbers) > max_names else []
     return ("user " if len(numbers) == 1 else "users ") + join_words([*map(str, numbers[:max_names]), *more])
+
+
+def left_out_sentence(users: pd.DataFrame) -> str:
+    """Return a sentence on the users that an allocation left out of rounds, by the table of users; empty for none."""
+    if "left_out" not in users:
+        return ""
+    rounds = users.groupby("user")["left_out"].sum()
+    rounds = rounds[rounds > 0]
+    if rounds.empty:
+        return ""
+    fewest = int(rounds.min())
+    largest = int(rounds.max())
+    number = counted(largest, "round")
+    if fewest < largest:
+        number = f"{fewest} to {number}"
+    elif len(rounds) > 1:
+        number += " each"
+    together = ""
+    if "replica" in users and users["replica"].nunique() > 1:
+        together = ", all replicas together"
+    verb = "was" if len(rounds) == 1 else "were"
+    names = capitalized(user_names(rounds.index.tolist()))
+    return f"{names} {verb} left out by the allocation: of {number}{together}, in which they have no updates."
 
 
 def join_words(parts: Sequence[str]) -> str:

@@ -271,6 +271,8 @@ _ACCESS: tuple[Metric, ...] = (
         rank=2,
         views={"headline": "", "sweep": "", "points": ""},
     ),
+    Metric(name="left_out", label="left out by the allocation, users times rounds", lists_zero=False),
+    Metric(name="users_left_out", label="users left out by the allocation", lists_zero=False),
     Metric(name="rounds_abandoned"),
     Metric(name="versions_superseded"),
     Metric(name="version_lag_max"),

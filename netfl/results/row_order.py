@@ -36,6 +36,7 @@ _CAUSES = (
     *OUTCOMES,
     "broadcast",
     "missed",
+    "held",
     "received",
     "trained",
     "queued",

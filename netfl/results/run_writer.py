@@ -152,7 +152,9 @@ class RunWriter(RunObserver):
         self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
         tables = self.tables["events"], self.tables.get("attempts")
         self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
-        self._statistics = [RoundStatistics(scenario.users) for _ in replicas]
+        self._statistics = [
+            RoundStatistics(scenario.users, has_delays=scenario.access.info.has_delays) for _ in replicas
+        ]
         self._waiting: list[Sequence[Round | None]] = []
         self._evaluations: list[LearnerReport] = []
         self._round = self._checkpoint_round = 0

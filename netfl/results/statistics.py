@@ -152,12 +152,16 @@ def t_factor(size: int) -> float:
 class RoundStatistics:
     """Statistics of the rounds of one replica.
 
+    Args:
+        has_delays: whether the times of arrivals are those of the updates, so that there are delays.
+
     Attributes:
         rounds: number of rounds.
         simulated_s: simulated time in seconds.
     """
 
-    def __init__(self, users: int) -> None:
+    def __init__(self, users: int, *, has_delays: bool = True) -> None:
+        self._has_delays = has_delays
         self._delivered = np.zeros(users, np.int64)
         self._delays = array("d")
         self._attempts = 0
@@ -214,11 +218,14 @@ class RoundStatistics:
         """
         delivered = len(self._delays)
         updates = sum(outcomes[outcome] for outcome in OUTCOMES)
+        delay_metrics = {}
+        if self._has_delays:
+            delay_metrics = delays(np.frombuffer(self._delays))
         return {
             "simulated_s": self.simulated_s,
             "rounds_per_hour": _ratio(3600.0 * self.rounds, self.simulated_s),
             "delivered_per_round": _ratio(delivered, self.rounds),
-            **delays(np.frombuffer(self._delays)),
+            **delay_metrics,
             "attempts_mean": _ratio(self._attempts, delivered),
             "jain": jain(self._delivered),
             "uplink_bits": self._uplink_bits,

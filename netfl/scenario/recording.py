@@ -67,8 +67,8 @@ class RecordSpec(Spec):
     """Events and model versions that a run stores."""
 
     events: Annotated[Literal["all", "none"] | tuple[EventKind, ...], ByForm()] = RECORDED
-    """Kinds of events to store.  By default ``received``, ``trained``, ``queued``, ``forwarded`` and ``sampled`` are
-    not stored."""
+    """Kinds of events to store.  By default ``received``, ``held``, ``missed``, ``trained``, ``queued``, ``forwarded``
+    and ``sampled`` are not stored."""
     users: Annotated[Annotated[int, Field(ge=1)] | UserNumbers, ByForm()] | None = None
     """Users whose events are stored: a number of users, evenly spaced, or a list; all by default.  Counts, metrics and
     all other tables cover every user."""

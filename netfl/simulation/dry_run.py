@@ -28,7 +28,7 @@ from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import MAX_WIDENINGS, TuningSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.results.digests import run_digests
-from netfl.results.formatting import clock, counted, format_disk, format_progress
+from netfl.results.formatting import clock, counted, format_disk, format_progress, user_names
 from netfl.results.run_writer import FLUSH_EVERY_S, RunWriter
 from netfl.results.tables import STREAM_BYTES
 from netfl.scenario.scenario import Scenario
@@ -98,6 +98,7 @@ class DryRun:
         training: a sentence about how models are trained; empty for the usual way.
         tuning: a sentence about what the tuning costs, which is part of the time; empty without tuning.
         synchronised: towers whose users stay synchronised, and how often these collide again.
+        left_out: users that the allocation left out of each round of each replica.
         diverged: the step sizes of learners whose training diverged, in any replica.
     """
 
@@ -111,6 +112,7 @@ class DryRun:
     training: str = ""
     tuning: str = ""
     synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
+    left_out: Sequence[int] = ()
     diverged: Sequence[Fault] = ()
 
     def __str__(self) -> str:
@@ -166,6 +168,12 @@ class DryRun:
                 f"other again at their next attempts, where chance would give {repeated.chance:.0%}; they may collide "
                 "for ever; let the MAC wait for a random time that is long against a frame, or let users begin at "
                 "different times (compute.spread, compute.jitter, traffic that is not synchronous)"
+            )
+        if self.left_out:
+            yield (
+                f"left out: in the dry run {user_names(self.left_out)} had no share of the band in any round "
+                "(access.allocation), and so no updates; set a later deadline or a larger budget of the allocation, "
+                "more bandwidth or power, faster processors or smaller updates"
             )
         for fault in self.diverged:
             yield f"diverged: {fault}"
@@ -275,6 +283,12 @@ class _Stopwatch(RunObserver):
             if access.network is not None:
                 towers |= access.network.synchronised_cells()
         return towers
+
+    @property
+    def left_out(self) -> list[int]:
+        """Users that the allocation left out of each round of each replica."""
+        of_replicas = [set(access.network.always_left_out.tolist()) for access in self.accesses if access.network]
+        return sorted(set.intersection(*of_replicas)) if of_replicas else []
 
     @property
     def elapsed_s(self) -> float:
@@ -415,7 +429,7 @@ def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     if share:  # else nothing is known of the rounds
         seconds /= max(share, 1e-9)
     needed = memory.estimate_memory(scenario)
-    return DryRun(seconds, needed, cut=last, synchronised=stopwatch.synchronised)
+    return DryRun(seconds, needed, cut=last, synchronised=stopwatch.synchronised, left_out=stopwatch.left_out)
 
 
 def _measure(scenario: Scenario, stopwatch: _Stopwatch, circumstance: str) -> DryRun:
@@ -472,6 +486,7 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch, circumstance: str) -> Dr
         delivers=stopwatch.max_deliveries > 0 or scenario.traffic_s is not None,
         training=training,
         synchronised=stopwatch.synchronised,
+        left_out=stopwatch.left_out,
         diverged=_locate_divergence(scenario, diverged, circumstance),
     )
 

@@ -24,8 +24,8 @@ its user first, its user was not selected for the next round, or a newer message
 """
 
 EventKind = Literal[
-    Outcome, "broadcast", "received", "missed", "trained", "sent", "failed", "queued", "forwarded", "down", "up",
-    "sampled",
+    Outcome, "broadcast", "received", "held", "missed", "trained", "sent", "failed", "queued", "forwarded", "down",
+    "up", "sampled",
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(EventKind)
 """Kinds of events that a trace can record: the outcomes, and the steps on the way to them."""

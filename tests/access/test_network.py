@@ -145,7 +145,7 @@ def test_mac_does_not_change_the_draws_of_other_models(make_context):
     """Positions, shadowing, training times and outages are bitwise equal under both MACs."""
     seen = []
     for mac in ({"kind": "slotted_aloha", "probability": 0.2}, {"kind": "tdma"}):
-        access = network(mac=mac, outages=OUTAGES, round={"kind": "first", "deadline": 30.0})
+        access = network(mac=mac, outages=OUTAGES, round={"kind": "first", "deadline": 30.0, "losses": "unknown"})
         context = make_context(12, 4)
         _, rows = run_access(access, make_context, rounds=4)
         trained = {(row[3], row[5]): row[1] for row in rows if row[0] == "trained"}

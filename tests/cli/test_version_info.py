@@ -181,7 +181,7 @@ class TestSweeps:
         index = json.loads(path.read_text())
         assert index.pop("format") == FORMAT
         path.write_text(json.dumps(index))
-        with pytest.raises(ScenarioError, match=r"sweep.json: format: older than 2, .* convert the folder"):
+        with pytest.raises(ScenarioError, match=r"sweep.json: format: older than 3, .* convert the folder"):
             SweepIndex.read(tmp_path)
 
     def test_newer_format_is_rejected(self, tmp_path):

@@ -60,7 +60,7 @@ def delivery_counts(rounds):
     return Counter(delivery.user for result in rounds for delivery in result.deliveries)
 
 
-DEADLINE = {"round": {"kind": "first", "deadline": 30.0}}
+DEADLINE = {"round": {"kind": "first", "deadline": 30.0, "losses": "unknown"}}  # rounds of fixed length
 SETTINGS = DEADLINE | {
     "topology": {"kind": "tree", "fanout": [2], "ring": "1 km", "radius": "600 m", "rate": "1 Gbps", "delay": 0},
     "radio": {"power": "0 dBm", "bandwidth": "125 kHz"},
@@ -198,7 +198,11 @@ def write_outages(tmp_path, *rows):
 @pytest.mark.parametrize("node", ["1", "tower:0", "tower:0-server"])
 def test_outage_does_not_affect_exempt_user(tmp_path, node, routing):
     """A node goes down at 20 s: user 1 continues as before, the others as with the outage."""
-    overrides = write_outages(tmp_path, (node, 20.0, 1e6)) | {"round": {"kind": "first", "deadline": 10.0}} | routing
+    overrides = (
+        write_outages(tmp_path, (node, 20.0, 1e6))
+        | {"round": {"kind": "first", "deadline": 10.0, "losses": "unknown"}}
+        | routing
+    )
     plain_rounds, plain_rows = run_rounds(3, 8, **overrides)
     exempt_rounds, exempt_rows = run_rounds(3, 8, **overrides, exempt={"outage": [1]})
     assert delivery_counts(plain_rounds)[1] == 2

@@ -190,8 +190,11 @@ class TestVersionThatNobodyHas:
         weak = {"channel": [{"kind": "constant", "gain": "-200 dB"}], "unreachable": "keep"}
         with pytest.raises(ModelError, match="permanently cut off"):
             run_downlink(1, 1, tmp_path, **weak, **MULTICAST)
-        rounds, _ = run_downlink(1, 2, tmp_path, **weak, **MULTICAST, round={"kind": "first", "deadline": 7})
-        assert [(result.closed_s, result.downlink_bits) for result in rounds] == [(7.0, BITS), (14.0, BITS)]
+        for losses, closed_s in (("unknown", [7.0, 14.0]), ("known", [1.000001, 2.000002])):
+            rule = {"kind": "first", "deadline": 7, "losses": losses}
+            rounds, _ = run_downlink(1, 2, tmp_path, **weak, **MULTICAST, round=rule)
+            assert [result.closed_s for result in rounds] == pytest.approx(closed_s, abs=1e-9)
+            assert [result.downlink_bits for result in rounds] == [BITS, BITS]
 
     def test_copy_that_every_queue_drops_is_an_error_in_a_round_without_deadline(self, tmp_path, monkeypatch):
         """A random early drop of all messages; a deadline closes such rounds."""

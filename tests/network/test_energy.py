@@ -67,16 +67,13 @@ def run_rounds(users=USERS, rounds=15, seed=5, **overrides):
     return [*access.rounds(setting)], log, access.user_columns(setting)
 
 
-def count_trainings(log, user_columns, end_s, *, finishes):
+def count_trainings(log, user_columns, end_s):
     """Return how many updates each user starts, and the trainings that they amount to, from the events alone.
 
-    An update without an end of training ends during training. If users finish their work, it starts when the previous
-    update has left the air.
+    An update without an end of training ends during training.
     """
-    received, trained_s, ended, air_ends_s = (defaultdict(list) for _ in range(4))
+    received, trained_s, ended = (defaultdict(list) for _ in range(3))
     for kind, time_s, _, user, _, value, _ in sorted(log.rows, key=lambda row: row[1]):
-        if kind == "sent":
-            air_ends_s[user].append(time_s + value / UP_BPS)
         for kinds, times in ((["received"], received), (["trained"], trained_s), (OUTCOMES, ended)):
             if kind in kinds:
                 times[user, value].append(time_s)
@@ -87,22 +84,27 @@ def count_trainings(log, user_columns, end_s, *, finishes):
             if any(from_s <= time_trained_s <= time_s for time_trained_s in trained_s[user, base]):
                 trained[user] += 1
                 continue
-            start_s = max([from_s, *(air_ends_s[user] if finishes else ())])
-            assert start_s <= time_s <= end_s
-            trained[user] += (time_s - start_s) / (SAMPLES / user_columns["speed"][user])
+            assert from_s <= time_s <= end_s
+            trained[user] += (time_s - from_s) / (SAMPLES / user_columns["speed"][user])
     return started, trained
 
 
-def recompute_joules(rounds, log, user_columns, *, finishes=False):
+def recompute_joules(rounds, log, user_columns):
     """Return the joules of each user for training, sending, receiving and idling."""
     end_s, users = rounds[-1].closed_s, len(user_columns["speed"])
-    started, trained = count_trainings(log, user_columns, end_s, finishes=finishes)
+    started, trained = count_trainings(log, user_columns, end_s)
     sent_s, received_s = Counter(), Counter()
     for kind, _, _, user, _, value, _ in log.rows:
         if kind == "sent":
             sent_s[user] += value / UP_BPS
-        elif kind == "received":
+    held = {}
+    for kind, _, _, user, _, version, _ in sorted(log.rows, key=lambda row: row[1]):
+        if kind == "received" and held.pop(user, None) == version:  # paid for when it came
+            continue
+        if kind in {"received", "held"}:
             received_s[user] += 1e4 / DOWN_BPS
+        if kind == "held":
+            held[user] = version
     table = np.zeros((4, users))
     for user, device in enumerate(user_columns["device"]):
         training_j, sample_j, send_w, receive_w, idle_w = ENERGY_COSTS[device]
@@ -134,7 +136,7 @@ class TestRecount:
     def test_joules_match_events(self, variant):
         overrides = copy.deepcopy(VARIANTS[variant])
         rounds, log, user_columns = run_rounds(energy=ENERGY, **overrides)
-        expected = recompute_joules(rounds, log, user_columns, finishes="on_new_version" in overrides)
+        expected = recompute_joules(rounds, log, user_columns)
         for name, joules in zip(("train", "send", "receive", "idle"), expected, strict=True):
             assert log.spendings[f"{name}_J"] == pytest.approx(joules, rel=1e-9)
             assert log.final_values[f"energy_{name}_J"] == pytest.approx(joules.sum(), rel=1e-9)

@@ -58,7 +58,8 @@ def outcomes(log):
 class TestUnpaidTraining:
     def test_nothing_is_delivered(self, batteries):
         """The first training takes the 10 J, each later one the 5 J at which the user is up again."""
-        rounds, log = play(1, 100, outages=[COSTLY], energy=COSTS, round={"kind": "first", "m": 1, "deadline": 10.0})
+        rule = {"kind": "first", "m": 1, "deadline": 10.0, "losses": "unknown"}
+        rounds, log = play(1, 100, outages=[COSTLY], energy=COSTS, round=rule)
         assert not any(result.deliveries for result in rounds)
         assert {kind for kind, *_ in events(log, *OUTCOMES)} == {"lost"}
         lost = [(time_s, detail) for _, time_s, _, _, detail in events(log, "lost")]
@@ -279,7 +280,7 @@ class TestMeter:
         costs = {"per_training": 4.0, "per_sample": 0.5, "transmit": 2.0, "idle": 0.02}
         battery = {"kind": "battery", "capacity": 12.0, "restart": 0.4, "charger": {"power": 0.1}}
         overrides = {"energy": costs, "compute": {"speed": [1.0, 2.0, 0.7], "samples": 3}}
-        rule = {"kind": "first", "deadline": 30.0}
+        rule = {"kind": "first", "deadline": 30.0, "losses": "unknown"}
         rounds, log = play(3, 30, outages=[battery], round=rule, **overrides)
         ledger = batteries[0].ledger(np.arange(3), rounds[-1].closed_s)
         assert log.spendings["energy_J"] == pytest.approx(drained_j(ledger))

@@ -340,6 +340,6 @@ def test_an_older_folder_is_refused_by_name(damaged):
     put(damaged / "manifest.json", ("format",), 1)
     with pytest.raises(ScenarioError) as error:
         netfl.open_run(damaged)
-    message = f"{damaged / 'manifest.json'}: format: older than 2, the format of folders that netfl"
+    message = f"{damaged / 'manifest.json'}: format: older than 3, the format of folders that netfl"
     assert str(error.value).startswith(message)
     assert str(error.value).endswith(f"(1); convert the folder: python benchmarks/migrate.py {damaged}")

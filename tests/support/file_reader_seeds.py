@@ -261,7 +261,7 @@ def manifests():
     diverged_ = {"learner": "A", "replica": 0, "round": 1, "user": None, "problem": "no number"}
     manifest = {
         "status": "done",
-        "format": 2,
+        "format": 3,
         "scenario": "small",
         "replicas": 2,
         "learning": True,
@@ -273,7 +273,7 @@ def manifests():
 def sweeps():
     tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
     points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
-    index = {"format": 2, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
+    index = {"format": 3, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
     return [json.dumps(index).encode()]
 
 

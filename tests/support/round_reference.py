@@ -20,6 +20,7 @@ class Case:
     rule: str
     size: int = 1
     deadline: float | None = None
+    knows_losses: bool = True
     least: int = 0
     busy: str = "restart"
     staleness: int | None = None
@@ -226,8 +227,8 @@ class Play:
         self.open()
 
     def close_hopeless_rounds(self):
-        """Close a round without a deadline as soon as no update can be delivered any more."""
-        while self.case.deadline is None and not self.can_deliver() and len(self.closed) < self.rounds:
+        """Close a round as soon as no update can be delivered any more, if the server knows of losses."""
+        while self.case.knows_losses and not self.can_deliver() and len(self.closed) < self.rounds:
             before = self.now, len(self.closed)
             self.close()
             if not self.can_deliver():

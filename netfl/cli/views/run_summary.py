@@ -16,6 +16,7 @@ from netfl.results.formatting import (
     clock,
     format_count,
     is_variance,
+    left_out_sentence,
     metric_head,
     metric_label,
 )
@@ -37,6 +38,7 @@ def show_run(run: Run, console: Console | None = None) -> None:
     console = console or open_console()
     if run.summary:
         _print_outcomes(console, run.summary)
+        _print_left_out(console, run)
         _print_codecs(console, run)
         _print_silence(console, run)
         _show_metrics(console, run)
@@ -64,6 +66,12 @@ def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:
     if summary.get("replicas", 1) > 1:
         several = "" if "duration_s" in summary else " Updates are summed."
         console.print(mean_sentence(summary["replicas"]) + several)
+
+
+def _print_left_out(console: Console, run: Run) -> None:
+    """Name the users without a share of the band, whose updates are in no outcome."""
+    if run.summary.get("left_out") and (sentence := left_out_sentence(run.users)):
+        console.print(sentence, soft_wrap=True)
 
 
 def _print_codecs(console: Console, run: Run) -> None:

@@ -124,8 +124,11 @@ class UpdateQueue(TxQueue):
 
     def supersede(self, users: Users, at_s: Floats) -> None:
         """End those updates of *users* that newer ones end at once; `put` or `clear` comes next."""
-        ends = ends_on_newer_version(self.state[users])
+        states = self.state[users]
+        ends = ends_on_newer_version(states)
         self._end_superseded(users[ends], at_s[ends])
+        on_air = users[states == _ON_AIR]
+        self.outstanding.leave_behind(self.ids[on_air], self.base[on_air])
 
     def clear(self, users: Users) -> None:
         """Leave *users* without an update."""
@@ -164,7 +167,10 @@ class UpdateQueue(TxQueue):
 
     def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         self.refresh(now_s)
+        updates = [self._update(frames, place) for place, cause in enumerate(causes) if not cause]
+        self.outstanding.in_flight.update(dict.fromkeys(updates))
         is_current = self._is_current(frames)
+        self._catch_up(frames, ~is_current)
         senders = frames.users[is_current]
         self.on_air[senders] = False
         self.state[senders] = _WAITING  # until the frame turns out to be received, or the last
@@ -183,8 +189,6 @@ class UpdateQueue(TxQueue):
                 self._end(frames, has_cause & ~is_current, Ending("superseded", self.tower), now_s)
                 is_repeated = has_cause & is_current & ~leaves_queue
                 self.log.count_failures(int(np.count_nonzero(is_repeated)), now_s)
-        updates = [self._update(frames, place) for place, cause in enumerate(causes) if not cause]
-        self.outstanding.in_flight.update(dict.fromkeys(updates))
         self.source.start_next(np.concatenate(leaving_users), now_s)
         return [*updates]
 
@@ -208,7 +212,9 @@ class UpdateQueue(TxQueue):
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         for frames in on_air:
-            self._end(frames, ~self._is_current(frames), Ending("unfinished", self.tower), now_s)
+            is_superseded = ~self._is_current(frames)
+            self._catch_up(frames, is_superseded)
+            self._end(frames, is_superseded, Ending("unfinished", self.tower), now_s)
         users = np.flatnonzero(keeps_user_busy(self.state))
         self.end_updates(Ending("unfinished"), now_s, users, self.base[users])
 
@@ -239,6 +245,11 @@ class UpdateQueue(TxQueue):
             attempts=int(sent.attempts[place]),
             outstanding=self.outstanding,
         )
+
+    def _catch_up(self, frames: Frames, is_superseded: Bools) -> None:
+        """Note that the frames of superseded updates have left the air."""
+        if is_superseded.any():
+            self.outstanding.catch_up(self.ids[frames.users[is_superseded]], frames.handle.base[is_superseded])
 
     def _end(self, frames: Frames, chosen: Bools, ending: Ending, now_s: float) -> None:
         self.end_updates(ending, now_s, frames.users[chosen], frames.handle.base[chosen])

@@ -54,6 +54,14 @@ class RoundPolicy(Spec):
         return None
 
     @property
+    def knows_losses(self) -> bool:
+        """``True`` if a round closes before its deadline when no update that would count can arrive any more.
+
+        A round without a deadline always does.
+        """
+        return True
+
+    @property
     def can_be_void(self) -> bool:
         """``True`` if `is_valid` may return ``False``."""
         return False

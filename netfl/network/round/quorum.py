@@ -10,6 +10,7 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.round import RoundPolicy
+from netfl.network.round._losses import Losses
 from netfl.types import ScenarioFacts
 from netfl.units import Seconds
 
@@ -17,10 +18,10 @@ from netfl.units import Seconds
 class Quorum(RoundPolicy):
     """The server waits for a share of the selected users until a deadline; with too few updates the round is void.
 
-    A round closes when ``ceil(quorum · n)`` updates are delivered, n being the number of selected users, and at the
-    deadline at the latest.  With fewer than ``ceil(min_share · n)`` updates at that time the round is abandoned: the
-    updates are discarded, and the version stays (Bonawitz et al., "Towards federated learning at scale: system design",
-    MLSys 2019, section 2.2).
+    A round closes when ``ceil(quorum · n)`` updates are delivered, n being the number of selected users, when no
+    further update that would count can arrive (`losses`), and at the deadline at the latest.  With fewer than
+    ``ceil(min_share · n)`` updates at that time the round is abandoned: the updates are discarded, and the version
+    stays (Bonawitz et al., "Towards federated learning at scale: system design", MLSys 2019, section 2.2).
 
     Example::
 
@@ -36,10 +37,17 @@ class Quorum(RoundPolicy):
     """Time from the opening of a round to its close at the latest."""
     min_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share below which a round is abandoned."""
+    losses: Losses = "known"
+    """``known``: a round closes when no update that would count can arrive any more, as the others were lost.
+    ``unknown``: only updates and the deadline close it, as a real server does not learn of losses; needs a deadline."""
 
     @property
     def deadline_s(self) -> float:
         return self.deadline
+
+    @property
+    def knows_losses(self) -> bool:
+        return self.losses == "known"
 
     def is_complete(self, delivered: int, users: int) -> bool:
         return delivered >= _count(self.quorum, users)

@@ -84,6 +84,7 @@ class SegmentedUpdateQueue(UpdateQueue):
             ends[place] = transfer.supersede()
             if transfer.is_open:  # packets on their way may complete it
                 self._superseded[transfer] = None
+                self.outstanding.leave_behind(self.ids[[user]], np.array([transfer.base]))
         self._disconnected_until_s[users] = -np.inf
         self._end_superseded(users[ends], at_s[ends])
 
@@ -333,7 +334,9 @@ class SegmentedUpdateQueue(UpdateQueue):
         user = transfer.user
         users = np.array([user])
         transfer.end()
-        self._superseded.pop(transfer, None)
+        if transfer in self._superseded:
+            del self._superseded[transfer]
+            self.outstanding.catch_up(self.ids[users], np.array([transfer.base]))
         if self._transfers[user] is transfer:  # else its user is busy with another update
             self.state[user] = UpdateState.ENDED
         is_expected = not transfer.is_cancelled

@@ -19,6 +19,7 @@ _OMITTED_FIRST = (
     "sampled",
     "trained",
     "missed",
+    "held",
     "received",
     "queued",
     "superseded",

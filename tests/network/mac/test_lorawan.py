@@ -221,7 +221,7 @@ def run_lockstep(rounds, **mac):
     compute = {"speed": 100.0, "samples": 100, "jitter": 0.1}
     access = {
         "kind": "network",
-        "round": {"kind": "first", "m": 5, "deadline": "10 min"},
+        "round": {"kind": "first", "m": 5, "deadline": "10 min", "losses": "unknown"},
         "topology": {"kind": "star", "radius": "2 km"},
         "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
         "channel": [{"kind": "log_distance", "exponent": 3, "frequency": "868 MHz"}],

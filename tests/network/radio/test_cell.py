@@ -179,6 +179,8 @@ def test_reception_requires_user_and_tower_up(make_cell):
     """The user is up at 12, but the tower is down from 11 to 14, and the user again from 13 to 16."""
     simulation = make_cell(1, plan={0: [(5.0, 12.0), (13.0, 16.0)], 100: [(11.0, 14.0)]})
     open_version(simulation, 0, 10.0)
+    assert simulation.cell.ready_s.tolist() == pytest.approx([16.0], abs=1e-8)  # once the instant of its return is over
+    simulation.env.run(until=17.0)
     assert simulation.cell.ready_s.tolist() == [16.0]
 
 

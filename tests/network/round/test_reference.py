@@ -50,7 +50,11 @@ def draw_rule(rng, name, users):
     else:
         deadline = None
         overrides |= {"size": size} if name == "buffered" else {}
-    return overrides, {"size": size, "deadline": deadline, "least": min_updates}
+    arguments = {"size": size, "deadline": deadline, "least": min_updates}
+    if deadline is not None and rng.random() < 0.3:
+        overrides["losses"] = "unknown"
+        arguments["knows_losses"] = False
+    return overrides, arguments
 
 
 def draw_case(seed):

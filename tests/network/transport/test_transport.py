@@ -124,7 +124,7 @@ def make_simulation(make_layout, scripted_links, planned_outages, recorder):
                 samples=np.ones(users),
                 broadcast_bits=1000.0,
                 broadcast_bps=500.0,
-                rule=First(deadline=deadline_s),
+                rule=First(deadline=deadline_s, losses="unknown"),
                 transport=transport,
             ),
         )

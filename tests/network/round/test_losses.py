@@ -1,0 +1,190 @@
+"""Knowledge of losses: when a round closes because no update can come any more, and when it waits for its deadline."""
+
+import copy
+
+import numpy as np
+import pytest
+from support import composition_checks as checks
+from support import compositions
+from support.error_messages import assert_messages
+from support.small_network import Listed, play
+
+import netfl
+from netfl.errors import ModelError, ScenarioError
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument
+
+LATER_S = 1e5
+"""A deadline later than any round without one."""
+FADING = {
+    "name": "fading",
+    "users": 4,
+    "rounds": 30,
+    "access": {
+        "kind": "network",
+        "round": {"kind": "available", "deadline": "3 s"},
+        "topology": {"kind": "star", "distance": "100 m"},
+        "radio": {"power": "0 dBm", "bandwidth": "1 MHz"},
+        "channel": [
+            {"kind": "log_distance", "exponent": 3.5, "frequency": "868 MHz"},
+            {"kind": "rayleigh", "coherence": "10 ms"},
+        ],
+        "reception": {"kind": "snr_threshold", "threshold": "20 dB", "rate": "1 Mbps"},
+        "mac": {"kind": "round_robin", "max_attempts": 1},
+        "compute": {"speed": 1000, "samples": 10},
+        "broadcast_rate": "10 Mbps",
+        "update_size": "1 kB",
+    },
+}
+"""Four users with one attempt each, which most often fails."""
+
+
+def traced(folder, **overrides):
+    scenario = netfl.load(FADING, {f"access.round.{key}": value for key, value in overrides.items()})
+    return netfl.trace(scenario, folder, progress=False)
+
+
+def test_round_closes_with_its_last_loss(tmp_path):
+    """Each round lasts 0.8 ms + 10 ms + 4 · 8 ms, and what links and propagation take, instead of 3 s."""
+    run = traced(tmp_path / "known")
+    lengths_s = run.rounds.closed_s - run.rounds.opened_s
+    assert lengths_s.between(0.0428, 0.05).all()
+    assert (run.events.kind == "faded").sum() > 100
+    without = traced(tmp_path / "without", deadline=None)
+    assert list(run.rounds.closed_s) == list(without.rounds.closed_s)
+
+
+def test_round_that_does_not_know_of_losses_waits(tmp_path):
+    run = traced(tmp_path / "unknown", losses="unknown")
+    closed_s = run.rounds.closed_s.to_numpy()
+    assert closed_s == pytest.approx(3.0 * np.arange(1, 31))
+
+
+@pytest.mark.parametrize("rule", [{"kind": "first", "m": 2}, {"kind": "available"}])
+def test_endless_wait_is_an_error(rule):
+    scenario = copy.deepcopy(FADING)
+    scenario["access"]["round"] = rule | {"losses": "unknown"}
+    with pytest.raises(ScenarioError) as caught:
+        netfl.load(scenario)
+    assert_messages(
+        str(caught.value).splitlines(), ["access.round.losses: … without a deadline … give the round a deadline"]
+    )
+
+
+ONE_ATTEMPT = {"kind": "round_robin", "poll": 0, "max_attempts": 1}
+
+
+@pytest.mark.parametrize(("min_share", "delivered"), [(0.5, [0, 1]), (0.9, [])])
+def test_update_that_awaits_the_end_of_its_round_is_not_waited_for(tmp_path, min_share, delivered):
+    """Two updates have come, and it is open whether they count, when the third is lost at 4 s."""
+    (tmp_path / "away.csv").write_text("node,start_s,end_s\n2,3.5,60\n")
+    [result], log = play(
+        3,
+        1,
+        mac=ONE_ATTEMPT,
+        round={"kind": "quorum", "quorum": 1.0, "min_share": min_share, "deadline": 50},
+        outages=[{"kind": "calendar", "file": str(tmp_path / "away.csv")}],
+    )
+    assert [row[1] for row in log.rows if row[0] == "lost"] == [pytest.approx(4.0, abs=1e-3)]
+    assert result.closed_s == pytest.approx(4.0, abs=1e-3)
+    assert sorted(delivery.user for delivery in result.deliveries) == delivered
+
+
+def test_older_update_on_its_way_is_waited_for(tmp_path):
+    """User 0 sends its first update from 40 to 41 s, and loses the next, from 42 to 43 s; the first arrives at 51 s.
+
+    A link takes 10 s.  The first round closes at 22 s with the update of user 1, which is not selected again.
+    """
+    (tmp_path / "away.csv").write_text("node,start_s,end_s\n0,10.5,40\n0,42.5,43\n")
+    rounds, log = play(
+        2,
+        2,
+        topology={"kind": "star", "radius": "100 m", "rate": "1000 Gbps", "delay": 10},
+        round={"kind": "first", "m": 1},
+        on_new_version="finish",
+        selection=Listed(turns=((0, 1), (0,))),
+        outages=[{"kind": "calendar", "file": str(tmp_path / "away.csv")}],
+        mac=ONE_ATTEMPT,
+    )
+    assert [row[1] for row in log.rows if row[0] == "lost"] == [pytest.approx(43.0, abs=1e-3)]
+    assert [result.closed_s for result in rounds] == pytest.approx([22.0, 51.0], abs=1e-3)
+    assert [(delivery.user, delivery.base) for delivery in rounds[1].deliveries] == [(0, 0)]
+
+
+def test_round_without_selected_users_waits_for_its_deadline():
+    """Nothing was lost: the server lets nobody take part, and waits for another time."""
+    rule = {"kind": "first", "deadline": 7}
+    rounds, _ = play(2, 2, selection=Listed(turns=((), (0, 1))), round=rule, mac=ONE_ATTEMPT)
+    assert [result.closed_s for result in rounds] == pytest.approx([7.0, 10.0], abs=1e-3)
+
+
+# any composition of models
+
+
+AXES = tuple(axis for axis in compositions.axes() if axis != "deadline")
+RULES = {"first", "available", "quorum"}
+
+
+def design():
+    return compositions.design_without({"inactivity", "diurnal_rate"}, AXES, round=RULES)
+
+
+def closings(row, **settings):
+    """Return index, opening, closing and deliveries of the rounds of a composition; ``None`` if it cannot run."""
+    data = copy.deepcopy(row.data)
+    data["access"]["round"] |= settings
+    try:
+        rounds, _ = checks.simulate(validate(ScenarioDocument(data, "losses")))
+    except (ModelError, checks.LongRunError):
+        return None
+    except ScenarioError as error:  # a MAC of a user's own was running
+        if "LongRunError" not in str(error):
+            raise
+        return None
+    return [(result.opened_s, result.closed_s, result.deliveries) for result in rounds]
+
+
+def check_deadline(row):
+    """Check that a later deadline changes nothing, and that a server without knowledge of losses waits for it."""
+    rule = row.scenario.access.round
+    kind = row.levels["round"]
+    if kind != "quorum":
+        without = closings(row, deadline=None)
+        if without is None or any(closed_s - opened_s >= LATER_S for opened_s, closed_s, _ in without):
+            return False
+        assert closings(row, deadline=LATER_S) == without, row.levels
+
+    known = closings(row)
+    unknown = closings(row, losses="unknown")
+    if known is None or unknown is None:
+        return False
+    for opened_s, closed_s, deliveries in unknown:
+        waits = closed_s == pytest.approx(opened_s + rule.deadline_s)
+        assert waits or deliveries, row.levels
+        assert closed_s <= opened_s + rule.deadline_s * (1 + 1e-9), row.levels
+
+    # until the first round in which they differ, both networks are one
+    for earlier, later in zip(known, unknown, strict=True):
+        assert earlier[1] <= later[1], row.levels
+        if earlier[:2] != later[:2]:
+            if kind == "available":  # users that were away count, but nobody waits for them
+                assert set(earlier[2]) <= set(later[2]), row.levels
+            else:
+                assert earlier[2] == later[2], row.levels
+            break
+    return True
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_deadline_matters_only_when_it_comes(index):
+    check_deadline(design().row(index))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(8))
+def test_deadline_matters_only_when_it_comes_in_all_pairs(chunk):
+    compared = 0
+    while row := design().row(6 + chunk):
+        compared += check_deadline(row)
+        chunk += 8
+    assert compared > 10
