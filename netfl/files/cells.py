@@ -159,7 +159,7 @@ def _type_name(values: NDArray[Any]) -> str:
 
 
 def parse_origin(value: object) -> object:
-    """Return *value* as the date of time 0: eight digits are a date, as in files, and no number is a time since 1970."""
+    """Return *value* as the date of time 0: eight digits are a date, as in files; no number is a time since 1970."""
     text = str(value) if isinstance(value, int | float) else value
     if isinstance(text, str):
         moment = _parse_date(text.strip())
@@ -169,7 +169,7 @@ def parse_origin(value: object) -> object:
     return value
 
 
-Origin = Annotated[datetime, BeforeValidator(parse_origin, json_schema_input_type=datetime)]
+Origin = Annotated[datetime, BeforeValidator(parse_origin, json_schema_input_type=datetime | int)]
 """The date of time 0."""
 
 

@@ -54,7 +54,7 @@ from pydantic import AfterValidator, Field
 
 from netfl import files
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
-from netfl.files.cells import Origin, TimeScale, as_text, cell_value, is_text, parse_users
+from netfl.files.cells import Origin, TimeScale, as_text, cell_value, is_text, parse_numbers
 from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.files.schema import CHANGES, STATE, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
@@ -221,7 +221,9 @@ class AvailabilityFile(Spec):
             return
         shown = ", ".join(f"{number} is {name}" for number, name in enumerate(found[:_MAX_NAMES]))
         more = ", …" if len(found) > _MAX_NAMES else ""
-        yield f"{self.file.name} has names, in ascending order: user {shown}{more}; for another order, list them in names"
+        yield (
+            f"{self.file.name} has names, in ascending order: user {shown}{more}; for another order, list them in names"
+        )
 
 
 class AvailabilityContent(NamedTuple):
@@ -282,10 +284,13 @@ def _number_names(table: UserTable, listed: Sequence[str] | None) -> tuple[UserT
     if "user" not in table:
         return table, ()
     cells = table.columns["user"]
-    if listed is None and (not is_text(cells) or (parse_users(cells) >= 0).any()):
+    if listed is None and not is_text(cells):
         return table, ()
     texts = as_text(cells)
     present = {*texts.to_pylist()} - {""}
+    is_number = bool(np.isfinite(parse_numbers(texts)).any()) or not present.isdisjoint(_STATES)
+    if listed is None and is_number:  # numbers, of which some are wrong
+        return table, ()
     if listed is None:
         found = tuple(sorted(present))
     else:
