@@ -89,9 +89,7 @@ def _plain(value: float) -> str:
 
 NUMBER = Quantity("a number", takes_durations=True)
 """A number of the user's own, such as a feature of an example."""
-TIME = Quantity(
-    "a time", "s", -1e13, 1e13, form="time", takes_durations=True, remedy="check its unit"
-)
+TIME = Quantity("a time", "s", -1e13, 1e13, form="time", takes_durations=True, remedy="check its unit")
 """A time; the range holds milliseconds since 1970, and the year 9999 from any origin."""
 SPAN = replace(TIME, name="a duration", lowest=0.0, form="number", remedy="check its unit")
 POSITION = Quantity("a coordinate", "m", -1e9, 1e9)

@@ -55,7 +55,9 @@ def test_impossible_values_are_refused_with_their_rows(tmp_path, name):
     first = len(POSSIBLE[name])
     assert read_values[:first].tolist() == POSSIBLE[name]
     for row, fault in enumerate(faults, start=first):
-        assert fault.startswith(f"t.parquet:{row + 1}: column x: not {quantity.name} {quantity.range} ({values[row]!r}); ")
+        assert fault.startswith(
+            f"t.parquet:{row + 1}: column x: not {quantity.name} {quantity.range} ({values[row]!r}); "
+        )
     assert len(faults) == len(IMPOSSIBLE[name])
 
 
