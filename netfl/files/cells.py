@@ -34,7 +34,6 @@ _UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _COMPACT_DATE = r"^[0-9]{8}$"
 """A date without separators, which is also a number."""
 NUMBER_REMEDY = "write a number such as 12.5"
-USER_REMEDY = "users are numbered 0, 1, 2, …"
 
 
 def as_text(cells: pa.Array) -> pa.Array:

@@ -108,7 +108,7 @@ DATA = Quantity("an amount of data", "bit", 0.0, 1e20)
 LEVEL = Quantity("a level", "dB", -1000.0, 1000.0, remedy="check that it is in dB")
 """A level that netfl has computed: with fading it may be above what was sent."""
 COUNT = Quantity("a whole number", "", 0.0, form="whole number", remedy="write a whole number from 0 on")
-USER = Quantity("the number of a user", "", 0.0, form="user")
+USER = Quantity("the number of a user", "", 0.0, form="user", remedy="users are numbered 0, 1, 2, …")
 NAME = Quantity("a name", form="name")
 STATE = Quantity("on or off", form="state")
 CHANGES = replace(TIME, name="times", form="list of times")

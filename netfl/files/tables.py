@@ -182,7 +182,7 @@ class UserTable:
         """Return a column of numbers of users, ``[rows]``, below *count* if it is given."""
         name = self.heading(column)
         values = parsing.parse_users(self.columns[name])
-        remedy = parsing.USER_REMEDY
+        remedy = column.quantity.remedy
         self.refuse_cells(name, values < 0, lambda cell: Fault("", "not the number of a user", cell, remedy))
         if count is not None:
             remedy = f"users are numbered 0 to {count - 1}"

@@ -405,7 +405,7 @@ class TestOrigin:
     @pytest.mark.parametrize("value", [1711756800, 1711756800.5, "1711756800", 20241330, True, "noon"])
     def test_a_time_since_1970_is_no_origin(self, value):
         with pytest.raises(
-            ScenarioError, match="origin: not a date in ISO 8601 .*; write a date such as 2024-03-30T00:00"
+            ScenarioError, match=r"origin: not a date in ISO 8601 .*; write a date such as 2024-03-30T00:00"
         ):
             Calendar(file="x.csv", origin=value)
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -64,9 +64,12 @@ from netfl.network.outage._daily import surrounding_instants
 from netfl.registry import Spec
 from netfl.types import Bools, Floats, Ints
 
+_NAMED_USER = FileColumn(
+    "user", replace(USER, remedy="users are numbered 0, 1, 2, …, or all of them are names; the key names lists names")
+)
 CHANGES_SCHEMA = FileSchema(
     "`availability`, changes",
-    FileColumn("user", USER),
+    _NAMED_USER,
     FileColumn("start", STATE),
     FileColumn("times", CHANGES, is_needed=False),
     others="refused",
@@ -74,7 +77,7 @@ CHANGES_SCHEMA = FileSchema(
 )
 INTERVALS_SCHEMA = FileSchema(
     "`availability`, intervals",
-    FileColumn("user", USER),
+    _NAMED_USER,
     FileColumn("start", TIME, other_names=("start_s",), empty="with an empty end: the user is never present"),
     FileColumn("end", TIME, other_names=("end_s",), empty="the interval never ends"),
 )

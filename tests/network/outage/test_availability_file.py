@@ -203,9 +203,18 @@ class TestInvalidFiles:
                 "0,on,2 m\n",
                 "there.csv:1: not a time: a value in m instead of a time ('2 m'); write seconds, a quantity such as '90 min', or a date such as 2024-03-01T08:00",
             ),
-            ("0,on\nx,on\n", "there.csv:2: column user: not the number of a user ('x'); users are numbered 0, 1, 2, …"),
-            ("-1,on\n", "there.csv:1: column user: not the number of a user ('-1'); users are numbered 0, 1, 2, …"),
-            ("1.5,on\n", "there.csv:1: column user: not the number of a user ('1.5'); users are numbered 0, 1, 2, …"),
+            (
+                "0,on\nx,on\n",
+                "there.csv:2: column user: not the number of a user ('x'); users are numbered 0, 1, 2, …, or all of them are names; the key names lists names",
+            ),
+            (
+                "-1,on\n",
+                "there.csv:1: column user: not the number of a user ('-1'); users are numbered 0, 1, 2, …, or all of them are names; the key names lists names",
+            ),
+            (
+                "1.5,on\n",
+                "there.csv:1: column user: not the number of a user ('1.5'); users are numbered 0, 1, 2, …, or all of them are names; the key names lists names",
+            ),
             ("0,on\n1,on\n0,off\n", "there.csv:3: user 0 occurs twice, first in there.csv:1; leave one of them out"),
             ("", "there.csv has no users; give a row for each user: user,start,times or user,start,end"),
             (
