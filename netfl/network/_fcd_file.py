@@ -29,6 +29,7 @@ from pydantic import AfterValidator, Field
 
 from netfl import files
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
+from netfl.files.schema import NAME, POSITION, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable
 from netfl.network._tracks import Points
 from netfl.registry import Spec
@@ -38,6 +39,15 @@ from netfl.units import Metres, Seconds
 _GEO = re.compile(r"fcd-output\.geo\s+value=\"(true|1|yes|on)\"")
 """SUMO's option for coordinates in degrees, in the comment at the head of its files."""
 _REMEDY = "name a file that sumo --fcd-output has written, without compression"
+FCD_SCHEMA = FileSchema(
+    "`sumo_fcd`",
+    FileColumn("time", TIME),
+    FileColumn("id", NAME),
+    FileColumn("x", POSITION),
+    FileColumn("y", POSITION),
+    memory="its elements",
+)
+"""Attributes of a time step, and of an element in it."""
 _NO_USER = -1
 """Number of a vehicle that is no user."""
 
@@ -147,9 +157,9 @@ def read_fcd(path: Path, element: str) -> FcdRows:
             or times that are not ascending; the keys are empty.
     """
     table = _read_elements(path, element)
-    times_s = table.numbers("time")
-    xy_m = np.column_stack([table.numbers("x"), table.numbers("y")])
-    names = table.names("id")
+    times_s = table.numbers(FCD_SCHEMA["time"])
+    xy_m = np.column_stack([table.numbers(FCD_SCHEMA["x"]), table.numbers(FCD_SCHEMA["y"])])
+    names = table.names(FCD_SCHEMA["id"])
     table.check()
 
     # the vehicles, numbered in the order in which they enter

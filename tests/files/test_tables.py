@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.error_messages import assert_messages
 
 from netfl.errors import ScenarioError
 from netfl.files.cells import TimeScale, parse_identifiers
-from netfl.files.tables import read_csv, read_table
+from netfl.files.json_documents import parse_json
+from netfl.files.schema import NAME, NUMBER, TIME, USER, FileColumn
+from netfl.files.tables import _plain_column, read_csv, read_table
+from netfl.network.outage.calendar import Calendar
 
 ORIGIN = datetime(2024, 3, 30)
+NUMBERS = {name: FileColumn(name, NUMBER) for name in ("a", "b", "k", "round", "start", "x")}
 
 
 @pytest.fixture
@@ -72,20 +79,24 @@ class TestHeading:
 
     def test_columns_can_have_other_names(self, table):
         read = table("device,start,from\n1,2,3\n", names={"user": "device", "start": "from"})
-        assert (read.users().tolist(), read.numbers("start").tolist()) == ([1], [3.0])
+        assert (read.users(FileColumn("user", USER)).tolist(), read.numbers(NUMBERS["start"]).tolist()) == ([1], [3.0])
         assert_messages(
             refused(lambda: table("a\n1\n", names={"user": "device"})), ["t.csv: no column device for user"]
         )
 
     def test_blank_lines_count_as_lines(self, table):
         read = table("a\n\n1\n , \nx\n".replace(" , ", "  "))
-        read.numbers("a")
+        read.numbers(NUMBERS["a"])
         assert_messages(faults(read), ["t.csv:5: column a: not a number"])
 
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
     def test_line_ends_and_byte_order_mark(self, table, end):
         read = table("\ufeffa, b" + end + '"1", 2' + end)
-        assert (read.numbers("a").tolist(), read.numbers("b").tolist(), read.lines.tolist()) == ([1.0], [2.0], [2])
+        assert (read.numbers(NUMBERS["a"]).tolist(), read.numbers(NUMBERS["b"]).tolist(), read.lines.tolist()) == (
+            [1.0],
+            [2.0],
+            [2],
+        )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +104,7 @@ class TestHeading:
 )
 def test_row_of_another_length_is_refused(table, row, count):
     read = table(f"a,b\n1,2\n{row}\n3,4\n")
-    read.numbers("a")
+    read.numbers(NUMBERS["a"])
     assert_messages(faults(read), [f"t.csv:3: number of cells: {count} instead of 2"])
     with pytest.raises(ScenarioError):
         read.check()
@@ -105,7 +116,7 @@ class TestNumbers:
         [("12", 12), (" -1.5e3 ", -1500), ("+5", 5), (".5", 0.5), ("5.", 5), ("007", 7), ("1E-3", 1e-3)],
     )
     def test_text(self, table, text, number):
-        assert table(f'a\n"{text}"\n').numbers("a").tolist() == [number]
+        assert table(f'a\n"{text}"\n').numbers(NUMBERS["a"]).tolist() == [number]
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -132,7 +143,7 @@ class TestNumbers:
     )
     def test_other_text_is_refused(self, table, text, problem):
         read = table(f'a,b\n"{text}",1\n2,2\n')
-        read.numbers("a")
+        read.numbers(NUMBERS["a"])
         assert_messages(faults(read), [f"t.csv:2: column a: … {problem}"])
 
     @pytest.mark.parametrize(
@@ -148,7 +159,7 @@ class TestNumbers:
         ],
     )
     def test_typed(self, table, cells, numbers):
-        assert table({"a": cells}).numbers("a").tolist() == numbers
+        assert table({"a": cells}).numbers(NUMBERS["a"]).tolist() == numbers
 
     @pytest.mark.parametrize(
         "cells",
@@ -167,7 +178,7 @@ class TestNumbers:
     )
     def test_other_types_are_refused(self, table, cells):
         read = table({"a": cells})
-        read.numbers("a")
+        read.numbers(NUMBERS["a"])
         assert all(message.startswith("t.parquet:") and ": column a: " in message for message in faults(read))
         assert faults(read)
 
@@ -176,13 +187,13 @@ class TestUsers:
     @pytest.mark.parametrize("text", ["007", "1.0", "-1", "1e0", "true", "NA", "", "12345678901234567890", "٣"])
     def test_only_canonical_integers_are_numbers_of_users(self, table, text):
         read = table(f'user,a\n"{text}",1\n')
-        read.users()
+        read.users(FileColumn("user", USER))
         assert_messages(faults(read), ["t.csv:2: column user: not the number of a user"])
 
     @pytest.mark.parametrize("cells", [pa.array([1.0]), pa.array([True]), pa.array([-1]), pa.array([None], pa.int64())])
     def test_other_types_are_refused(self, table, cells):
         read = table({"user": cells})
-        read.users()
+        read.users(FileColumn("user", USER))
         assert_messages(faults(read), ["t.parquet:1: column user: not the number of a user"])
 
 
@@ -208,7 +219,7 @@ def test_names_are_numbers_only_if_all_are_canonical_integers(table, names, expe
     """In CSV as in Parquet."""
     text = "u,a\n" + "".join(f'"{name}",1\n' for name in names)
     for read in (table(text), table({"u": names}), table({"u": pa.array(names).dictionary_encode()})):
-        assert parse_identifiers(read.names("u")).tolist() == expected
+        assert parse_identifiers(read.names(FileColumn("u", NAME))).tolist() == expected
         assert not faults(read)
 
 
@@ -249,18 +260,22 @@ class TestTimes:
         ],
     )
     def test_text(self, table, text, seconds):
-        assert table(f"t\n{text}\n").times("t", TimeScale(ORIGIN)).tolist() == [seconds]
+        assert table(f"t\n{text}\n").times(FileColumn("t", TIME), TimeScale(ORIGIN)).tolist() == [seconds]
 
     def test_dates_of_parquet(self, table):
         day = ORIGIN + timedelta(days=1, milliseconds=5)
         for unit in ("ms", "us", "ns"):
-            assert table({"t": pa.array([day], pa.timestamp(unit))}).times("t", TimeScale(ORIGIN)).tolist() == [
-                86400.005
-            ]
-        assert table({"t": pa.array([day.date()])}).times("t", TimeScale(ORIGIN)).tolist() == [86400.0]
+            assert table({"t": pa.array([day], pa.timestamp(unit))}).times(
+                FileColumn("t", TIME), TimeScale(ORIGIN)
+            ).tolist() == [86400.005]
+        assert table({"t": pa.array([day.date()])}).times(FileColumn("t", TIME), TimeScale(ORIGIN)).tolist() == [
+            86400.0
+        ]
         zoned = pa.array([day.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))
-        assert table({"t": zoned}).times("t", TimeScale(ORIGIN.replace(tzinfo=UTC))).tolist() == [86400.005]
-        assert table({"t": [20240331]}).times("t", TimeScale(ORIGIN)).tolist() == [86400.0]
+        assert table({"t": zoned}).times(FileColumn("t", TIME), TimeScale(ORIGIN.replace(tzinfo=UTC))).tolist() == [
+            86400.005
+        ]
+        assert table({"t": [20240331]}).times(FileColumn("t", TIME), TimeScale(ORIGIN)).tolist() == [86400.0]
 
     @pytest.mark.parametrize(
         ("cell", "scale", "problem"),
@@ -281,14 +296,14 @@ class TestTimes:
     )
     def test_other_cells_are_refused(self, table, cell, scale, problem):
         read = table(f't\n"{cell}"\n' if isinstance(cell, str) else {"t": [cell]})
-        read.times("t", scale)
+        read.times(FileColumn("t", TIME), scale)
         assert_messages(faults(read), [f"t.{read.path.suffix[1:]}:{read.lines[0]}: column t: … {problem}"])
 
 
 def test_errors_are_sorted_by_row_one_for_each_and_limited(table):
     read = table("a,b\n" + "x,y\n" * 30 + "1,y\n")
-    read.numbers("b")
-    read.numbers("a")
+    read.numbers(NUMBERS["b"])
+    read.numbers(NUMBERS["a"])
     messages = faults(read)
     assert len(messages) == 11
     assert_messages(messages[::10], ["t.csv:2: column b", "and 21 more errors"])
@@ -297,7 +312,7 @@ def test_errors_are_sorted_by_row_one_for_each_and_limited(table):
 def test_separator_of_a_delivery_log_can_be_chosen(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("round;user\n1;0\n")
-    assert read_csv(path, separators=",;").numbers("round").tolist() == [1.0]
+    assert read_csv(path, separators=",;").numbers(NUMBERS["round"]).tolist() == [1.0]
 
 
 def test_csv_equals_parquet_of_the_same_table(tmp_path):
@@ -309,5 +324,106 @@ def test_csv_equals_parquet_of_the_same_table(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     csv, parquet = read_table(tmp_path / "t.csv"), read_table(tmp_path / "t.parquet")
     for name in ("x", "k"):
-        assert (csv.numbers(name) == parquet.numbers(name)).all()
-    assert (csv.names("u") == parquet.names("u")).all()
+        assert (csv.numbers(NUMBERS[name]) == parquet.numbers(NUMBERS[name])).all()
+    assert (csv.names(FileColumn("u", NAME)) == parquet.names(FileColumn("u", NAME))).all()
+
+
+class TestTypesOfParquet:
+    """Types of Parquet that hold what other types hold, and values that Python or 64 bits do not hold."""
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            pa.array(["-100", "-90"], pa.string_view()),
+            pa.array(["-100", "-90"], pa.large_string()),
+            pa.array(["-100", "-90"]).dictionary_encode(),
+            pa.array([-100, -90], pa.float16()),
+            pa.array([Decimal("-100.0"), Decimal("-90.0")]),
+        ],
+    )
+    def test_same_numbers(self, table, cells):
+        assert table({"a": cells}).numbers(NUMBERS["a"]).tolist() == [-100, -90]
+
+    def test_run_ends(self):
+        """No Parquet file has them, but tables in memory do."""
+        cells = pc.run_end_encode(pa.array([1.0, 1.0, 2.0]))
+        assert _plain_column(cells).to_pylist() == [1, 1, 2]
+
+    def test_users_of_64_bits_without_a_sign(self, table):
+        read = table({"user": pa.array([3, 2**64 - 1, None], pa.uint64())})
+        assert read.users(FileColumn("user", USER)).tolist() == [3, -1, -1]
+        assert_messages(faults(read)[:1], ["t.parquet:2: column user: not the number of a user (18446744073709551615)"])
+
+    def test_decimals_are_rounded_once(self, table):
+        rng = random.Random(1)
+        exact = [Decimal(rng.randint(-(10**36), 10**36)).scaleb(-20) for _ in range(500)]
+        cells = pa.array(exact, pa.decimal128(38, 20))
+        assert table({"a": cells}).numbers(NUMBERS["a"]).tolist() == [float(value) for value in exact]
+
+    def test_text_of_any_length_is_rounded_once(self, table):
+        texts = ["0.1000000000000000055511151231257827021181583404541015625000001", "9007199254740993.0000000000000001"]
+        read = table("a\n" + "\n".join(texts) + "\n")
+        assert read.numbers(NUMBERS["a"]).tolist() == [float(text) for text in texts]
+
+    def test_text_that_is_not_utf_8_is_refused(self, tmp_path):
+        bad = pa.Array.from_buffers(
+            pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"\xff\xfe")]
+        )
+        pq.write_table(pa.table({"a": bad}), tmp_path / "t.parquet")
+        assert_messages(refused(read_table, tmp_path / "t.parquet"), ["t.parquet cannot be read: … UTF8"])
+
+
+class TestDatesOfAnyYear:
+    @pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), *map(pa.timestamp, ("s", "ms", "us"))])
+    @pytest.mark.parametrize("year", [1, 1677, 2263, 2700, 9999])
+    def test_parquet_gives_the_times_of_csv(self, table, kind, year):
+        day = datetime(year, 12, 31)
+        cells = pa.array([day.date() if pa.types.is_date(kind) else day], kind)
+        column = FileColumn("t", TIME)
+        scale = TimeScale(ORIGIN)
+        expected = (day - ORIGIN).total_seconds()
+        assert table({"t": cells}).times(column, scale).tolist() == [expected]
+        assert table(f"t\n{day.isoformat()}\n").times(column, scale).tolist() == [expected]
+
+    @pytest.mark.parametrize("cells", [pa.array([10**15], pa.timestamp("s")), pa.array([2**62], pa.timestamp("ms"))])
+    def test_dates_that_python_lacks_are_refused(self, table, cells):
+        read = table({"t": cells})
+        read.times(FileColumn("t", TIME), TimeScale(ORIGIN))
+        assert_messages(faults(read), ["t.parquet:1: column t: not a time from -1e13 to 1e13 s"])
+
+    def test_nanoseconds_stay(self, table):
+        cells = pa.array([1_711_756_800_000_000_007], pa.timestamp("ns"))  # 2024-03-30, and 7 ns
+        (time_s,) = table({"t": cells}).times(FileColumn("t", TIME), TimeScale(ORIGIN))
+        assert time_s == pytest.approx(7e-9, rel=1e-9)
+
+
+class TestOrigin:
+    @pytest.mark.parametrize("value", [20240330, "20240330", "2024-03-30", datetime(2024, 3, 30), date(2024, 3, 30)])
+    def test_eight_digits_are_a_date(self, value):
+        assert Calendar(file="x.csv", origin=value).origin == ORIGIN
+
+    @pytest.mark.parametrize("value", [1711756800, 1711756800.5, "1711756800", 20241330, True, "noon"])
+    def test_a_time_since_1970_is_no_origin(self, value):
+        with pytest.raises(
+            ScenarioError, match=r"origin: not a date in ISO 8601 .*; write a date such as 2024-03-30T00:00"
+        ):
+            Calendar(file="x.csv", origin=value)
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ('{"a": "\\ud800"}', r"a text has half of a character, \\ud800"),
+            ('{"\\udfff": 1}', r"a text has half of a character, \\udfff"),
+            ('{"a": ' + "9" * 310 + "}", "the number 99999999999999999999… of 310 digits is too large"),
+            ('{"a": ' + "9" * 5000 + "}", "of 5000 digits is too large"),
+            ('{"a": 1e400}', "the number 1e400 is too large"),
+        ],
+    )
+    def test_values_that_no_other_file_holds_are_refused(self, text, problem):
+        with pytest.raises(ValueError, match=problem):
+            parse_json(text)
+
+    def test_two_halves_are_a_character(self):
+        assert parse_json('{"a": "\\ud83d\\ude00", "b": "\\\\ud800"}') == {"a": "😀", "b": "\\ud800"}

@@ -10,12 +10,21 @@ import numpy as np
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files.schema import POSITION, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import read_table
 from netfl.network._tracks import Points, Tracks, refuse_other_start
 from netfl.network.layout import Layout, Trajectories
 from netfl.network.motion import Motion
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
+
+SCHEMA = FileSchema(
+    "motion `trajectory`",
+    FileColumn("user", USER),
+    FileColumn("time_s", TIME),
+    FileColumn("x_m", POSITION),
+    FileColumn("y_m", POSITION),
+)
 
 
 class Trajectory(Motion):
@@ -60,11 +69,11 @@ class Trajectory(Motion):
     def _read(self, users: int | None) -> Points:
         with prefix_faults("file"):
             table = read_table(self.file)
-            table.require("user", "time_s", "x_m", "y_m")
+            table.check_headings(SCHEMA)
             points = Points(
-                table.users(count=users),
-                table.numbers("time_s"),
-                np.column_stack([table.numbers("x_m"), table.numbers("y_m")]),
+                table.users(SCHEMA["user"], users),
+                table.numbers(SCHEMA["time_s"]),
+                np.column_stack([table.numbers(SCHEMA["x_m"]), table.numbers(SCHEMA["y_m"])]),
             )
             table.refuse_repeated(("user", "time_s"), (points.users, points.times_s))
             table.check()

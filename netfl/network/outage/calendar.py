@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,8 @@ import numpy as np
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.files.cells import TimeScale, parse_users
+from netfl.files.cells import Origin, TimeScale, parse_users
+from netfl.files.schema import NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_table
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
@@ -24,6 +24,13 @@ from netfl.network.outage._availability_file import (
 from netfl.network.outage._targets import node_number, suggest_node
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
+
+SCHEMA = FileSchema(
+    "outage `calendar`",
+    FileColumn("node", NAME),
+    FileColumn("start", TIME, other_names=("start_s",)),
+    FileColumn("end", TIME, other_names=("end_s",), empty="the outage never ends"),
+)
 
 
 class Calendar(Outage):
@@ -42,7 +49,7 @@ class Calendar(Outage):
 
     file: Annotated[Path, AfterValidator(Path.absolute)]
     """The CSV or Parquet file; a relative path starts at the current directory."""
-    origin: datetime | None = None
+    origin: Origin | None = None
     """The date of time 0, in ISO 8601, with a time zone if the dates in the file have one."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
@@ -75,10 +82,9 @@ class Calendar(Outage):
         """Return the file, the name of each row's node, and its interval, ``[rows, 2]``; errors are in the table."""
         with prefix_faults("file"):
             table = read_table(self.file)
-            start, end = (table.choose(name, f"{name}_s") for name in ("start", "end"))
-            table.require("node", start, end)
-            names = [str(name).strip() for name in table.names("node")]
-            spans_s = table.intervals(start, end, TimeScale(self.origin))
+            table.check_headings(SCHEMA)
+            names = [str(name).strip() for name in table.names(SCHEMA["node"])]
+            spans_s = table.intervals(SCHEMA["start"], SCHEMA["end"], TimeScale(self.origin))
         return table, names, spans_s
 
 

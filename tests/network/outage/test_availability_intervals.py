@@ -8,11 +8,15 @@ from datetime import datetime, timedelta
 import pandas as pd
 import pytest
 from support.error_messages import assert_messages
+from support.small_network import SECTION
 
 from netfl.access.availability import Availability
 from netfl.errors import ScenarioError
 from netfl.files.cells import TimeScale
 from netfl.network.outage._availability_file import read_availability
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.setup import warnings
 
 ORIGIN = datetime(2024, 3, 30)
 
@@ -31,7 +35,7 @@ def read(tmp_path):
         else:
             path = path.with_suffix(".parquet")
             pd.DataFrame(content).to_parquet(path)
-        rows, faults = read_availability(path, *args)
+        rows, faults, _ = read_availability(path, *args)
         return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
 
     return read_file
@@ -90,15 +94,15 @@ def test_interval_that_ends_with_the_period_continues(read):
     ("content", "pattern"),
     [
         ("user,start,end\n0,3,1\n", "file: there.csv:2: it ends before it starts ('3 to 1')"),
-        ("user,start,end\n0,3,3\n", "file: there.csv:2: it ends before it starts"),
-        ("user,start,end\n0,,3\n", "file: there.csv:2: it ends before it starts ('inf to 3')"),
+        ("user,start,end\n0,3,3\n", "file: there.csv:2: it is empty, … ('3 to 3'); remove its row, or end it later"),
+        ("user,start,end\n0,,3\n", "file: there.csv:2: it has an end and no start ('inf to 3'); fill in the start"),
         ("user,start,end\n0,on,3\n", "file: there.csv:2: column start: not a time"),
         ("user,start,end\n0,0,3,7\n", "file: there.csv:2: number of cells: 4 instead of 3"),
         ("user,start,end\n0,2024-03-31,\n", "file: there.csv:2: column start: a date, but no origin"),
         ("user,start,end,times\n0,0,3,7\n", "file: there.csv has both end and times"),
         ("user,start,start_s,end\n0,0,0,3\n", "file: there.csv has the columns start and start_s"),
         ("user,end\n0,3\n", "file: there.csv has no column start"),
-        ("user,start,stop\n0,0,3\n", "file: there.csv has the columns user, start, stop … user,start,end"),
+        ("user,start,stop\n0,0,3\n", "file: there.csv has the column stop, … user,start,end"),
         ("user,start,times,end\n0,on,3,4\n", "file: there.csv has both end and times"),
         ("device,start,end\n0,0,3\n", "file: there.csv:1: column user: not the number of a user"),
         ([{"user": 0, "start": 0, "end": 3, "times": []}], "file: there.json cannot be read: entry 1 has keys other"),
@@ -139,3 +143,79 @@ def test_repeated_key_is_refused(tmp_path):
 def test_origin_has_no_effect_on_rounds(tmp_path):
     with pytest.raises(ScenarioError, match="origin has no effect"):
         Availability(file=tmp_path / "there.csv", unit="rounds", origin=ORIGIN)
+
+
+NAMED = "user,start,end\nphone-b,0,100\nphone-a,50,200\nphone-b,150,160\n"
+
+
+class TestNames:
+    """Users that a file names, such as devices."""
+
+    def test_names_in_ascending_order_are_users(self, tmp_path):
+        (tmp_path / "there.csv").write_text(NAMED)
+        rows, faults, names = read_availability(tmp_path / "there.csv")
+        assert (faults, names) == ([], ("phone-a", "phone-b"))
+        assert [(row.user, row.start, row.times.tolist()) for row in rows] == [
+            (0, False, [50, 200]),
+            (1, True, [100, 150, 160]),
+        ]
+
+    def test_listed_names_are_users_in_their_order_and_others_are_none(self, tmp_path):
+        (tmp_path / "there.csv").write_text(NAMED + "phone-c,0,1\n")
+        rows, faults, names = read_availability(tmp_path / "there.csv", user_names=["phone-c", "phone-b"])
+        assert (faults, names) == ([], ("phone-c", "phone-b"))
+        assert [(row.user, row.times.tolist()) for row in rows] == [(0, [1]), (1, [100, 150, 160])]
+
+    def test_names_may_be_numbers_if_they_are_listed(self, tmp_path):
+        (tmp_path / "there.csv").write_text("user,start,end\n007,0,1\n12,3,4\n12af,5,6\n")
+        rows, faults, _ = read_availability(tmp_path / "there.csv", user_names=["12af", "007", "12"])
+        assert (faults, [row.times[0] for row in rows]) == ([], [5, 1, 3])
+
+    def test_names_beside_numbers_are_errors(self, tmp_path):
+        (tmp_path / "there.csv").write_text("user,start,end\n0,0,1\n12af,5,6\n")
+        (fault,) = read_availability(tmp_path / "there.csv").faults
+        assert "there.csv:3: column user: not the number of a user ('12af')" in str(fault)
+        assert "names" in fault.remedy
+
+    def test_a_listed_name_that_the_file_lacks_is_an_error(self, tmp_path):
+        (tmp_path / "there.csv").write_text(NAMED)
+        (fault,) = read_availability(tmp_path / "there.csv", user_names=["phone-a", "phone-x"]).faults
+        assert "there.csv has no user phone-x, which is listed in names; did you mean 'phone-" in str(fault)
+
+    @pytest.mark.parametrize("names", [None, ["phone-b", "phone-a"]])
+    def test_check_prints_the_users_unless_they_are_listed(self, tmp_path, names):
+        (tmp_path / "there.csv").write_text(NAMED)
+        keys = {"file": str(tmp_path / "there.csv")} | ({} if names is None else {"names": names})
+        access = {"kind": "availability", "round_length": 10} | keys
+        direct = validate(ScenarioDocument({"name": "x", "users": 2, "rounds": 3, "access": access}, "s"))
+        network = {
+            "name": "x",
+            "users": 2,
+            "rounds": 3,
+            "access": NETWORK | {"outages": [{"kind": "availability"} | keys]},
+        }
+        through_network = validate(ScenarioDocument(network, "s"))
+        expected = "there.csv has names, in ascending order: user 0 is phone-a, 1 is phone-b"
+        for scenario in (direct, through_network):
+            assert any(expected in text for text in warnings(scenario)) is (names is None)
+
+
+class TestJsonOfOtherPrograms:
+    @pytest.mark.parametrize(
+        ("text", "problem", "remedy"),
+        [
+            (
+                '{"0": {"duration": 5, "inactive": [3], "active": [1]}}',
+                "it is an object with a key for each of 1 users, each with duration, inactive, active",
+                'list entries such as [{"user": 0, "start": 0, "end": 3600}',
+            ),
+            ('[{"user": 0, "user": 1, "start": 1}]', "the key 'user' occurs 2 times", "give each key once"),
+            ('[{"user": "\\ud800", "start": 1}]', "a text has half of a character", "list entries such as"),
+        ],
+    )
+    def test_remedies_know_that_it_is_json(self, tmp_path, text, problem, remedy):
+        (tmp_path / "there.json").write_text(text)
+        (fault,) = read_availability(tmp_path / "there.json").faults
+        assert problem in fault.problem
+        assert remedy in fault.remedy
+        assert "name a CSV" not in fault.remedy
