@@ -53,6 +53,7 @@ def network_warnings(
     yield from _unfit_paces(spec, layout)
     yield from _costly_uses(spec, context, layout)
     yield from _files_outside(spec, context, deadline_s)
+    yield from _motion_warnings(spec, context, deadline_s)
     yield from _short_data(spec, context, layout, deadline_s)
     yield from _repeated_path_loss(spec)
     yield from _mac_warnings(spec, context, layout)
@@ -234,6 +235,15 @@ def _files_outside(spec: NetworkSpec, context: AccessContext, deadline_s: float 
             )
 
 
+def _motion_warnings(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:
+    """Warnings of the motion: about its file, and about users that are away."""
+    if spec.motion is None:
+        return
+    end_s = _latest_end_s(context, deadline_s or math.inf)
+    for warning in spec.motion.warnings(context.users, end_s):
+        yield f"access.motion, {kind_of(type(spec.motion))}: {warning}"
+
+
 def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout, deadline_s: float | None) -> Iterator[str]:
     """Measured channels whose data may end before the rounds do; with a duration it is an error."""
     if spec.radio is None or context.duration_s is not None:
@@ -270,7 +280,7 @@ def _values_seen_for_nothing(spec: NetworkSpec, mac: Mac) -> list[str]:
     seen = [*mac.observes]
     if spec.radio is None:  # all links are equal
         seen = [name for name in seen if name not in {"snr_db", "rate_bps"}]
-    if not spec.outages:
+    if not spec.has_outages:
         seen = [name for name in seen if name != "user_up"]
     return seen
 
