@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import AfterValidator
 
 from netfl.access import Access, AccessInfo
 from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, missing_defaults
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files import open_parquet
+from netfl.files.schema import COUNT, DATA, ENERGY, LEVEL, SPAN, TIME, FileColumn, FileSchema, Quantity
+from netfl.files.schema import USER as USER_NUMBER
 from netfl.files.tables import UserTable, read_table
 from netfl.network.periods import after_rounding
 from netfl.types import (
@@ -57,8 +57,46 @@ _LINK_COLUMNS = (
     Column("mode", "int32", "", field="mode"),
 )
 """Columns of this table, in any order; quantities may be unknown."""
-_LOWEST = {"round": 1, "attempts": 1, "parts": 1}
-"""Lowest values of columns; those of the others are 0."""
+_FROM_ONE = replace(COUNT, lowest=1.0, remedy="write a whole number from 1 on")
+_QUANTITIES = {
+    "user": USER_NUMBER,
+    "round": _FROM_ONE,
+    "attempts": _FROM_ONE,
+    "parts": _FROM_ONE,
+    "airtime_s": SPAN,
+    "energy_J": ENERGY,
+    "snr_db": LEVEL,
+    "gain_db": LEVEL,
+    "uplink_bits": DATA,
+    "downlink_bits": DATA,
+}
+"""Contents of columns; all others are whole numbers from 0 on or, with the unit in their names, times."""
+
+
+def _file_column(column: Column) -> FileColumn:
+    """Return the declaration of a *column* in a file."""
+    quantity: Quantity = replace(TIME, form="number") if column.name.endswith("_s") else COUNT
+    return FileColumn(
+        column.name,
+        _QUANTITIES.get(column.name, quantity),
+        is_needed=column.default is None,
+        empty="not known" if column.can_be_empty else "",
+        takes_infinity=column.can_be_empty,
+    )
+
+
+def _schema(table: str, *columns: Column) -> FileSchema:
+    return FileSchema(f"access `replay`, {table}", *map(_file_column, columns))
+
+
+SCHEMAS = {
+    "rounds": _schema("rounds", REPLICA, *columns_of(Round)),
+    "deliveries": _schema("deliveries", REPLICA, ROUND, *columns_of(Delivery)),
+    _ERASURES: _schema(_ERASURES, *_ERASURE_COLUMNS),
+    _LINKS: _schema(_LINKS, *_LINK_COLUMNS),
+    "users": _schema("users", REPLICA, USER, _RANK),
+}
+"""Declared columns of the tables that are read."""
 
 
 class Replay(Access):
@@ -303,8 +341,6 @@ class _Recording:
         table.refuse(opened_s < before_s, "times are not ascending: it opens before the last one closed", "opened_s")
         table.refuse(closed_s < opened_s, "times are not ascending: it closes before it opens", "closed_s")
         table.refuse(rounds["oldest"].to_numpy() > number, "oldest is a later version", "oldest")
-        for name in ("uplink_bits", "downlink_bits", "energy_J"):
-            table.refuse(rounds[name].to_numpy() < 0.0, f"{name} is below 0", name)
         first, last = (np.searchsorted(deliveries["round"], number, side) for side in ("left", "right"))
         table.refuse(
             rounds["delivered"].to_numpy() != last - first,
@@ -366,8 +402,6 @@ class _Recording:
         delivery_keys = pd.MultiIndex.from_frame(deliveries[_DELIVERY_KEY])
         table.refuse(~link_keys.isin(delivery_keys), "no such delivery of the user is recorded in this round", "user")
         table.refuse(link_keys.duplicated(), "it occurs twice", "user")
-        for name in ("airtime_s", "energy_J"):
-            table.refuse(links[name].to_numpy() < 0.0, f"{name} is below 0", name)
         of_deliveries = _Rows(self._delivery_rows, deliveries)
         of_deliveries.refuse(~delivery_keys.isin(link_keys), f"{_LINKS}.parquet has no row for this delivery", "user")
 
@@ -403,25 +437,23 @@ def _read_columns(folder: Path, name: str, columns: Sequence[Column]) -> tuple[p
         if folder.is_dir():
             problem = f"there is no file {path}"
         raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
+    schema = SCHEMAS[name]
     with prefix_faults("run"):
         table = read_table(path)
         table.require(*(column.name for column in columns if column.default is None))
     present = [column for column in columns if column.name in table]
-    values = {column.name: _read_column(table, column) for column in present}
+    values = {column.name: _read_column(table, schema[column.name]) for column in present}
     return pd.DataFrame(values).assign(**missing_defaults(columns, values)), table
 
 
-def _read_column(table: UserTable, column: Column) -> Floats | Ints:
-    if column.name == USER.name:
-        return table.users(column.name)
-    if column.dtype is np.int64:
-        return table.integers(column.name, lowest=_LOWEST.get(column.name, 0))
-    if not column.can_be_empty:
-        return table.numbers(column.name)
-    cells = table.columns[column.name]
-    if pa.types.is_floating(cells.type):  # netfl writes NaN where there is no value
-        table.columns[column.name] = pc.if_else(pc.is_nan(cells), None, cells)
-    return table.numbers(column.name, empty=math.nan)
+def _read_column(table: UserTable, column: FileColumn) -> Floats | Ints:
+    if column.quantity.form == "user":
+        return table.users(column)
+    if column.quantity.form == "whole number":
+        return table.integers(column)
+    if column.empty:  # netfl writes NaN where there is no value
+        return table.numbers(column, empty=math.nan)
+    return table.numbers(column)
 
 
 def _record(context: AccessContext, recorded: Round) -> None:

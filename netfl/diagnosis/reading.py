@@ -14,10 +14,20 @@ from netfl.diagnosis.participation import MAX_BYTES, TIME_COLUMNS, Participation
 from netfl.errors import Fault, ScenarioError
 from netfl.files import unreadable_file
 from netfl.files.cells import parse_identifiers
+from netfl.files.schema import COUNT, NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import read_csv, read_table
 from netfl.results.formatting import format_count
 from netfl.results.run_reader import Run, open_run
 from netfl.types import Ints
+
+SCHEMA = FileSchema(
+    "`netfl ram`",
+    FileColumn("round", COUNT),
+    FileColumn("user", NAME),
+    FileColumn("replica", COUNT, is_needed=False),
+    *(FileColumn(name, TIME, is_needed=False) for name in TIME_COLUMNS),
+)
+"""Declared columns of a table of deliveries."""
 
 
 def read_participation(
@@ -160,11 +170,14 @@ def _read_table(path: Path) -> pd.DataFrame:
         table = read_table(path)
     else:
         table = read_csv(path, separators=",;\t", is_limited=False)
-    table.require("round", "user")
-    columns: dict[str, NDArray[Any]] = {"round": table.integers("round"), "user": table.names("user")}
+    table.check_headings(SCHEMA)
+    columns: dict[str, NDArray[Any]] = {
+        "round": table.integers(SCHEMA["round"]),
+        "user": table.names(SCHEMA["user"]),
+    }
     if "replica" in table:
-        columns["replica"] = table.integers("replica")
-    columns |= {name: table.numbers(name) for name in TIME_COLUMNS if name in table}
+        columns["replica"] = table.integers(SCHEMA["replica"])
+    columns |= {name: table.numbers(SCHEMA[name]) for name in TIME_COLUMNS if name in table}
     table.check()
     try:
         columns["user"] = parse_identifiers(columns["user"])

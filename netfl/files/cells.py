@@ -43,8 +43,8 @@ def is_text(cells: pa.Array) -> bool:
     return bool(pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type))
 
 
-def parse_numbers(cells: pa.Array) -> Floats:
-    """Return *cells* as finite numbers, and durations in seconds; NaN for any other cell."""
+def parse_numbers(cells: pa.Array, *, takes_durations: bool = True) -> Floats:
+    """Return *cells* as finite numbers, and durations in seconds if it *takes_durations*; NaN for any other cell."""
     kind = cells.type
     if is_text(cells):
         text = as_text(cells)
@@ -52,7 +52,7 @@ def parse_numbers(cells: pa.Array) -> Floats:
         values = _to_numpy(pc.cast(text, pa.float64()))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = _to_numpy(pc.cast(cells, pa.float64(), safe=False))
-    elif pa.types.is_duration(kind):
+    elif pa.types.is_duration(kind) and takes_durations:
         values = _to_numpy(cells) / np.timedelta64(1, "s")
     else:
         values = np.full(len(cells), np.nan)
@@ -247,6 +247,17 @@ def _parse_date(text: str) -> datetime | None:
 
 def _to_numpy(cells: pa.Array) -> NDArray[Any]:
     return np.asarray(cells.to_numpy(zero_copy_only=False))
+
+
+def is_nothing(cells: pa.Array) -> Bools:
+    """Return which *cells* are the numbers ``nan`` or ``-inf``."""
+    if is_text(cells):
+        words = pc.utf8_lower(as_text(cells))
+        return np.asarray(_to_numpy(pc.is_in(words, pa.array(["nan", "-nan", "-inf", "-infinity"]))))
+    if not pa.types.is_floating(cells.type):
+        return np.zeros(len(cells), bool)
+    values = _to_numpy(pc.cast(cells, pa.float64()))
+    return np.asarray(np.isnan(values) | np.isneginf(values))
 
 
 def is_empty(cells: pa.Array) -> Bools:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import cells as parsing
 from netfl.files import open_parquet, open_text, raise_unreadable
 from netfl.files.cells import TimeScale
+from netfl.files.schema import FileColumn, FileSchema
 from netfl.types import Bools, Floats, Ints
 
 MAX_FAULTS = 10
@@ -118,23 +120,67 @@ class UserTable:
         if self.is_wrong.any():
             raise ScenarioError(self.faults)
 
-    def numbers(self, name: str, *, empty: float | None = None) -> Floats:
-        """Return a column of finite numbers, ``[rows]``; durations are in seconds.
+    def check_headings(self, schema: FileSchema) -> None:
+        """Check that the table has the needed columns of *schema* and, if others are refused, no other.
 
-        *empty* is the value of an empty cell, by default an error.
+        Raises:
+            ScenarioError: it has not; the key is empty.
         """
-        return self._converted(name, parsing.parse_numbers, parsing.number_fault, empty)
+        for column in schema:
+            self.heading(column)
+        self.require(*(self.heading(column) for column in schema if column.is_needed))
+        if schema.others == "ignored":
+            return
+        unknown = [name for name in self.columns if name not in schema.names]
+        if unknown:
+            problem = f"{self.path.name} has the column {unknown[0]}, which is not read"
+            absent = [name for name in schema.names if name not in self]
+            remedy = schema.fix_others or f"rename or remove it; {suggest(unknown[0], absent or schema.names)}"
+            raise ScenarioError([Fault("", problem, None, remedy)])
 
-    def integers(self, name: str, *, lowest: int = 0) -> Ints:
-        """Return a column of whole numbers from *lowest* on, ``[rows]``."""
-        values = self.numbers(name)
-        is_wrong = ~((values == np.floor(values)) & (values >= lowest) & (values < 2.0**53))
-        remedy = f"write a whole number from {lowest} on"
-        self.refuse_cells(name, is_wrong, lambda cell: Fault("", "no such number", cell, remedy))
-        return np.where(is_wrong, lowest, values).astype(np.int64)
+    def heading(self, column: FileColumn) -> str:
+        """Return the one of the headings of *column* that the table has; the first if it has none.
 
-    def users(self, name: str = "user", count: int | None = None) -> Ints:
+        Raises:
+            ScenarioError: it has several.
+        """
+        return self.choose(column.name, *column.other_names)
+
+    def has(self, column: FileColumn) -> bool:
+        """Return whether the table has *column*, under any of its headings."""
+        return self.heading(column) in self
+
+    def numbers(self, column: FileColumn, *, empty: float | None = None, missing: Sequence[float] = ()) -> Floats:
+        """Return a column of finite numbers within the range of *column*, ``[rows]``.
+
+        *empty* is the value of an empty cell, by default an error, and of a cell that holds one of *missing*.
+        """
+        name = self.heading(column)
+        cells = self.columns[name]
+        values = parsing.parse_numbers(cells, takes_durations=column.quantity.takes_durations)
+        return self._checked(column, values, parsing.number_fault, empty, missing)
+
+    def is_missing(self, column: FileColumn, missing: Sequence[float]) -> Bools:
+        """Return which rows hold one of the values *missing*, ``[rows]``."""
+        values = parsing.parse_numbers(self.columns[self.heading(column)])
+        return np.isin(values, np.asarray(missing, float))
+
+    def take(self, is_kept: Bools) -> UserTable:
+        """Return a table of some rows, ``[rows]``, which keep their lines; call it before errors are marked."""
+        columns = {name: cells.filter(pa.array(is_kept)) for name, cells in self.columns.items()}
+        return UserTable(self.path, columns, self.lines[is_kept])
+
+    def integers(self, column: FileColumn) -> Ints:
+        """Return a column of whole numbers within the range of *column*, ``[rows]``."""
+        values = self.numbers(column)
+        name = self.heading(column)
+        is_wrong = (values != np.floor(values)) | (values >= 2.0**53)
+        self.refuse(is_wrong, lambda row: self._outside_fault(column, name, float(values[row]), row))
+        return np.where(self.is_wrong, column.quantity.lowest, values).astype(np.int64)
+
+    def users(self, column: FileColumn, count: int | None = None) -> Ints:
         """Return a column of numbers of users, ``[rows]``, below *count* if it is given."""
+        name = self.heading(column)
         values = parsing.parse_users(self.columns[name])
         remedy = parsing.USER_REMEDY
         self.refuse_cells(name, values < 0, lambda cell: Fault("", "not the number of a user", cell, remedy))
@@ -143,29 +189,48 @@ class UserTable:
             self.refuse(values >= count, lambda row: Fault("", "no such user", int(values[row]), remedy))
         return values
 
-    def times(self, name: str, scale: TimeScale, *, empty: float | None = None) -> Floats:
+    def times(self, column: FileColumn, scale: TimeScale, *, empty: float | None = None) -> Floats:
         """Return a column of times, ``[rows]``; *empty* is the value of an empty cell, by default an error."""
-        return self._converted(name, scale.parse, scale.fault, empty)
+        values = scale.parse(self.columns[self.heading(column)])
+        return self._checked(column, values, scale.fault, empty)
 
-    def _converted(
+    def _checked(
         self,
-        name: str,
-        convert: Callable[[pa.Array], Floats],
+        column: FileColumn,
+        values: Floats,
         describe: Callable[[object], Fault],
         empty: float | None,
+        missing: Sequence[float] = (),
     ) -> Floats:
-        """Return a column by a function that marks wrong cells by NaN."""
+        """Return *values* of a column, in which NaN marks wrong cells, with the errors of the rows marked."""
+        name = self.heading(column)
         cells = self.columns[name]
-        values = convert(cells)
         is_wrong = np.isnan(values)
+        is_outside = column.quantity.is_outside(values)
         if empty is not None:
             is_empty = parsing.is_empty(cells)
+            if column.takes_infinity:
+                is_empty |= parsing.is_nothing(cells)
+            is_empty |= np.isin(values, np.asarray(missing, float))
             values[is_empty] = empty
             is_wrong &= ~is_empty
-        self.refuse_cells(name, is_wrong, describe)
+            is_outside &= ~is_empty
+
+        def describe_cell(cell: object) -> Fault:
+            fault = describe(cell)
+            if fault.value is None or fault.value == "":
+                return replace(fault, remedy=column.fix_empty)
+            return fault
+
+        self.refuse_cells(name, is_wrong, describe_cell)
+        self.refuse(is_outside, lambda row: self._outside_fault(column, name, float(values[row]), row))
         return values
 
-    def intervals(self, start: str, end: str, scale: TimeScale, *, can_be_empty: bool = False) -> Floats:
+    def _outside_fault(self, column: FileColumn, name: str, value: float, row: int) -> Fault:
+        fault = column.outside_fault(value, self.columns[name][row].as_py())
+        return replace(fault, problem=f"column {name}: {fault.problem}")
+
+    def intervals(self, start: FileColumn, end: FileColumn, scale: TimeScale, *, can_be_empty: bool = False) -> Floats:
         """Return the intervals in two columns, ``[rows, 2]``; an empty end is infinity.
 
         If a row *can_be_empty*, it has infinity twice.
@@ -173,17 +238,24 @@ class UserTable:
         starts = self.times(start, scale, empty=np.inf if can_be_empty else None)
         ends = self.times(end, scale, empty=np.inf)
         is_empty = np.isinf(starts) & np.isinf(ends)
-        self.refuse(
-            ~(ends > starts) & ~is_empty,
-            lambda row: Fault("", "it ends before it starts", f"{starts[row]:g} to {ends[row]:g}", "swap them"),
-        )
+
+        def refuse_interval(is_wrong: Bools, problem: str, remedy: str) -> None:
+            self.refuse(
+                is_wrong & ~is_empty,
+                lambda row: Fault("", problem, f"{starts[row]:.12g} to {ends[row]:.12g}", remedy),
+            )
+
+        refuse_interval(np.isinf(starts), "it has an end and no start", "fill in the start")
+        refuse_interval(ends == starts, "it is empty, as it ends when it starts", "remove its row, or end it later")
+        refuse_interval(~(ends > starts), "it ends before it starts", "swap them")
         return np.column_stack([starts, ends])
 
-    def names(self, name: str) -> NDArray[Any]:
+    def names(self, column: FileColumn) -> NDArray[Any]:
         """Return a column of any type as it is, ``[rows]``, without empty cells."""
+        name = self.heading(column)
         cells = self.columns[name]
-        remedy = "fill it in, or remove its row"
-        self.refuse_cells(name, parsing.is_empty(cells), lambda _: Fault("", "an empty cell", None, remedy))
+        fault = Fault("", "an empty cell", None, column.fix_empty)
+        self.refuse_cells(name, parsing.is_empty(cells), lambda _: fault)
         return np.asarray(cells.to_numpy(zero_copy_only=False))
 
     def refuse_cells(self, name: str, is_wrong: Bools, describe: Callable[[object], Fault]) -> None:
@@ -336,11 +408,21 @@ def _read_parquet(path: Path, names: Mapping[str, str]) -> UserTable:
     try:
         with open_parquet(path) as file:
             heading = _rename(path, file.schema_arrow.names, names)
-            columns = [column.combine_chunks() for column in file.read().columns]
+            columns = [_plain_column(column.combine_chunks()) for column in file.read().columns]
     except (MachineError, OSError, NotImplementedError) as error:
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise_unreadable(path, cause, _REMEDY)
-    columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in columns]
     rows = len(columns[0]) if columns else 0
     named = {name: column for name, column in zip(heading, columns, strict=True) if name}
     return UserTable(path, named, np.arange(1, rows + 1))
+
+
+def _plain_column(column: pa.Array) -> pa.Array:
+    """Return a column in the plain form of its type: of text, and of values that were stored by number or by run."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    return column

@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -41,6 +41,7 @@ from pydantic import AfterValidator, Field
 from netfl import files
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.files.cells import as_text, is_empty, parse_numbers
+from netfl.files.schema import NAME, POSITION, SPEED, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
 from netfl.network._tracks import Points, Stretches, find_trips
 from netfl.registry import Spec
@@ -53,8 +54,6 @@ _REMEDY = (
     "name a file that sumo --fcd-output has written, without compression: XML, or CSV or Parquet with the suffix .csv "
     "or .parquet"
 )
-_UNKNOWN = -(2.0**30)
-"""What SUMO writes for a number that it does not know, such as the position of a vehicle that is not on the road."""
 _CLOCK = r"^([0-9]+:)?[0-9]+:[0-9]{2}:[0-9]{2}"
 _GEO_REMEDY = "let SUMO write it without --fcd-output.geo"
 _MAX_DEGREES = np.array([180.0, 90.0])
@@ -69,6 +68,25 @@ _MAX_EXCESS = 2.0
 """Factor by which motion may be faster than stated, as if a vehicle is slow at both ends of a time step."""
 _LANE_CHANGE_M = 10.0
 """Distance that positions may jump when SUMO moves a vehicle to another lane, or a person over a crossing."""
+_FCD_POSITION = replace(
+    POSITION,
+    remedy="check its unit; -1073741824 is what SUMO writes where there is no position: leave such elements out, so "
+    "that their vehicle is absent there",
+)
+_FCD_SPEED = replace(SPEED, remedy="check its unit, or let SUMO write the file without the attribute speed")
+FCD_SCHEMAS = {
+    element: FileSchema(
+        f"`sumo_fcd`, {element}s",
+        FileColumn("timestep_time", TIME, other_names=("time",)),
+        FileColumn(f"{element}_id", NAME, other_names=("id",)),
+        FileColumn(f"{element}_x", _FCD_POSITION, other_names=("x",)),
+        FileColumn(f"{element}_y", _FCD_POSITION, other_names=("y",)),
+        FileColumn(f"{element}_speed", _FCD_SPEED, is_needed=False, other_names=("speed",)),
+        memory="its elements",
+    )
+    for element in ("vehicle", "person", "container")
+}
+"""Columns of a table, by element; an element of XML has the attributes of the second names."""
 _NO_USER = -1
 """Number of a vehicle that is no user."""
 
@@ -198,27 +216,29 @@ def read_fcd(path: Path, element: str) -> FcdRows:
         table, steps_s = _read_columns(path, element)
     else:
         table, steps_s = _read_elements(path, element)
-    is_clock = np.asarray(match_substring_regex(as_text(table.columns["time"]), _CLOCK))
+    schema = FCD_SCHEMAS[element]
+    time = table.heading(schema["timestep_time"])
+    is_clock = np.asarray(match_substring_regex(as_text(table.columns[time]), _CLOCK))
     remedy = "let SUMO write it without --human-readable-time"
-    table.refuse_cells("time", is_clock, lambda cell: Fault("", "a time of day instead of seconds", cell, remedy))
-    times_s = table.numbers("time")
-    xy_m = np.column_stack([_known_numbers(table, "x"), _known_numbers(table, "y")])
+    table.refuse_cells(time, is_clock, lambda cell: Fault("", "a time of day instead of seconds", cell, remedy))
+    times_s = table.numbers(schema["timestep_time"])
+    xy_m = np.column_stack([table.numbers(schema[f"{element}_x"]), table.numbers(schema[f"{element}_y"])])
     speed_m_s = None
-    if "speed" in table:
-        speed_m_s = _known_numbers(table, "speed")
-    names = table.names("id").astype(str)
+    if table.has(schema[f"{element}_speed"]):
+        speed_m_s = table.numbers(schema[f"{element}_speed"])
+    names = [str(name) for name in table.names(schema[f"{element}_id"]).tolist()]
     table.check()
 
     # the vehicles, numbered in the order in which they enter
-    ids = tuple(dict.fromkeys(names.tolist()))
+    ids = tuple(dict.fromkeys(names))
     number_of = {name: number for number, name in enumerate(ids)}
-    numbers = np.array([number_of[name] for name in names.tolist()], np.int64)
+    numbers = np.array([number_of[name] for name in names], np.int64)
 
     # the order of the times
     is_early = np.zeros(len(table), bool)
     is_early[1:] = np.diff(times_s) < 0.0
     remedy = "put the time steps in order"
-    table.refuse_cells("time", is_early, lambda cell: Fault("", "a time before that of the last step", cell, remedy))
+    table.refuse_cells(time, is_early, lambda cell: Fault("", "a time before that of the last step", cell, remedy))
     is_repeated = _is_repeated(numbers, times_s)
     table.refuse(is_repeated, lambda row: Fault("", "occurs twice at one time", names[row], "leave one of them out"))
     table.check()
@@ -235,17 +255,6 @@ def read_fcd(path: Path, element: str) -> FcdRows:
     return FcdRows(ids, numbers, times_s, xy_m, table.lines, steps_s, begins_trip, is_jump)
 
 
-def _known_numbers(table: UserTable, name: str) -> Floats:
-    """Return a column of numbers, without SUMO's value for one that it does not know."""
-    values = table.numbers(name)
-    remedy = "leave the element out, so that its vehicle counts as absent there"
-    if name == "speed":
-        remedy = "let SUMO write the file without the attribute speed"
-    is_unknown = values == _UNKNOWN
-    table.refuse_cells(name, is_unknown, lambda cell: Fault("", "SUMO's value for one that it lacks", cell, remedy))
-    return values
-
-
 def _refuse_slow(path: Path, stretches: Stretches, xy_m: Floats) -> None:
     """Refuse coordinates that could be degrees, if nobody moves faster than a hundredth of one each second.
 
@@ -256,8 +265,8 @@ def _refuse_slow(path: Path, stretches: Stretches, xy_m: Floats) -> None:
     in_degrees = bool((np.abs(xy_m) <= _MAX_DEGREES).all())
     if in_degrees and 0.0 < fastest_m_s < _SLOW_M_S:
         problem = (
-            f"{path.name}: its coordinates look like degrees: all are within ±180 and ±90, and nobody moves faster than "
-            f"{fastest_m_s:.2g} a second"
+            f"{path.name}: its coordinates look like degrees: all are within ±180 and ±90, and nobody moves faster "
+            f"than {fastest_m_s:.2g} a second"
         )
         raise ScenarioError([Fault("", problem, None, _GEO_REMEDY)])
 
@@ -294,28 +303,23 @@ def _find_jumps(stretches: Stretches, speed_m_s: Floats) -> Bools:
 
 
 def _read_columns(path: Path, element: str) -> tuple[UserTable, Floats]:
-    """Return the rows of these elements in a CSV or Parquet file, as `_read_elements` does, and the time steps."""
+    """Return the rows of these elements in a CSV or Parquet file, and the time steps of the file."""
     if path.suffix.lower() == ".csv":
         table = read_csv(path, separators=";,\t")
     else:
         table = read_table(path)
-    chosen = {"time": table.choose("timestep_time", "time")}
-    for key in ("id", "x", "y", "speed"):
-        chosen[key] = table.choose(f"{element}_{key}", key)
-    table.require(*(name for key, name in chosen.items() if key != "speed"))
+    schema = FCD_SCHEMAS[element]
+    table.check_headings(schema)
     table.check()
-    columns = {key: table.columns[name] for key, name in chosen.items() if name in table}
 
     # rows of other elements have no value in these columns
     is_other = np.ones(len(table), bool)
     for key in ("id", "x", "y"):
-        is_other &= is_empty(columns[key])
-    rows = np.flatnonzero(~is_other)
-    if not rows.size:
+        is_other &= is_empty(table.columns[table.heading(schema[f"{element}_{key}"])])
+    if is_other.all():
         raise ScenarioError([Fault("", f"{path.name} has no {element} in its rows", None, _REMEDY)])
-    times_s = parse_numbers(columns["time"])
-    taken = UserTable(path, {key: cells.take(pa.array(rows)) for key, cells in columns.items()}, table.lines[rows])
-    return taken, np.unique(times_s[np.isfinite(times_s)])
+    times_s = parse_numbers(table.columns[table.heading(schema["timestep_time"])])
+    return table.take(~is_other), np.unique(times_s[np.isfinite(times_s)])
 
 
 def _read_elements(path: Path, element: str) -> tuple[UserTable, Floats]:

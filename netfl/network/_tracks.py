@@ -312,8 +312,8 @@ def gap_warnings(points: Points, users: int, end_s: float, name_user: Callable[[
     yield (
         f"{len(missing)} of {users} users lack time steps between others, in which they are away as in an outage, and "
         f"then begin another trip: {name_user(int(points.users[end]))} has no point between {points.times_s[start]:.6g}"
-        f" s and {points.times_s[end]:.6g} s, and is then {stretches.length_m[index]:.6g} m away; set absent: away if "
-        "this is meant, or absent: rest to let it stand there"
+        f" s and {points.times_s[end]:.6g} s, and is then {stretches.length_m[index]:.6g} m away; set absent: rest to "
+        "let users stand there"
     )
 
 

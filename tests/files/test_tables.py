@@ -13,9 +13,11 @@ from support.error_messages import assert_messages
 
 from netfl.errors import ScenarioError
 from netfl.files.cells import TimeScale, parse_identifiers
+from netfl.files.schema import NAME, NUMBER, TIME, USER, FileColumn
 from netfl.files.tables import read_csv, read_table
 
 ORIGIN = datetime(2024, 3, 30)
+NUMBERS = {name: FileColumn(name, NUMBER) for name in ("a", "b", "k", "round", "start", "x")}
 
 
 @pytest.fixture
@@ -72,20 +74,24 @@ class TestHeading:
 
     def test_columns_can_have_other_names(self, table):
         read = table("device,start,from\n1,2,3\n", names={"user": "device", "start": "from"})
-        assert (read.users().tolist(), read.numbers("start").tolist()) == ([1], [3.0])
+        assert (read.users(FileColumn("user", USER)).tolist(), read.numbers(NUMBERS["start"]).tolist()) == ([1], [3.0])
         assert_messages(
             refused(lambda: table("a\n1\n", names={"user": "device"})), ["t.csv: no column device for user"]
         )
 
     def test_blank_lines_count_as_lines(self, table):
         read = table("a\n\n1\n , \nx\n".replace(" , ", "  "))
-        read.numbers("a")
+        read.numbers(NUMBERS["a"])
         assert_messages(faults(read), ["t.csv:5: column a: not a number"])
 
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
     def test_line_ends_and_byte_order_mark(self, table, end):
         read = table("\ufeffa, b" + end + '"1", 2' + end)
-        assert (read.numbers("a").tolist(), read.numbers("b").tolist(), read.lines.tolist()) == ([1.0], [2.0], [2])
+        assert (read.numbers(NUMBERS["a"]).tolist(), read.numbers(NUMBERS["b"]).tolist(), read.lines.tolist()) == (
+            [1.0],
+            [2.0],
+            [2],
+        )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ class TestHeading:
 )
 def test_row_of_another_length_is_refused(table, row, count):
     read = table(f"a,b\n1,2\n{row}\n3,4\n")
-    read.numbers("a")
+    read.numbers(NUMBERS["a"])
     assert_messages(faults(read), [f"t.csv:3: number of cells: {count} instead of 2"])
     with pytest.raises(ScenarioError):
         read.check()
@@ -105,7 +111,7 @@ class TestNumbers:
         [("12", 12), (" -1.5e3 ", -1500), ("+5", 5), (".5", 0.5), ("5.", 5), ("007", 7), ("1E-3", 1e-3)],
     )
     def test_text(self, table, text, number):
-        assert table(f'a\n"{text}"\n').numbers("a").tolist() == [number]
+        assert table(f'a\n"{text}"\n').numbers(NUMBERS["a"]).tolist() == [number]
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -132,7 +138,7 @@ class TestNumbers:
     )
     def test_other_text_is_refused(self, table, text, problem):
         read = table(f'a,b\n"{text}",1\n2,2\n')
-        read.numbers("a")
+        read.numbers(NUMBERS["a"])
         assert_messages(faults(read), [f"t.csv:2: column a: … {problem}"])
 
     @pytest.mark.parametrize(
@@ -148,7 +154,7 @@ class TestNumbers:
         ],
     )
     def test_typed(self, table, cells, numbers):
-        assert table({"a": cells}).numbers("a").tolist() == numbers
+        assert table({"a": cells}).numbers(NUMBERS["a"]).tolist() == numbers
 
     @pytest.mark.parametrize(
         "cells",
@@ -167,7 +173,7 @@ class TestNumbers:
     )
     def test_other_types_are_refused(self, table, cells):
         read = table({"a": cells})
-        read.numbers("a")
+        read.numbers(NUMBERS["a"])
         assert all(message.startswith("t.parquet:") and ": column a: " in message for message in faults(read))
         assert faults(read)
 
@@ -176,13 +182,13 @@ class TestUsers:
     @pytest.mark.parametrize("text", ["007", "1.0", "-1", "1e0", "true", "NA", "", "12345678901234567890", "٣"])
     def test_only_canonical_integers_are_numbers_of_users(self, table, text):
         read = table(f'user,a\n"{text}",1\n')
-        read.users()
+        read.users(FileColumn("user", USER))
         assert_messages(faults(read), ["t.csv:2: column user: not the number of a user"])
 
     @pytest.mark.parametrize("cells", [pa.array([1.0]), pa.array([True]), pa.array([-1]), pa.array([None], pa.int64())])
     def test_other_types_are_refused(self, table, cells):
         read = table({"user": cells})
-        read.users()
+        read.users(FileColumn("user", USER))
         assert_messages(faults(read), ["t.parquet:1: column user: not the number of a user"])
 
 
@@ -208,7 +214,7 @@ def test_names_are_numbers_only_if_all_are_canonical_integers(table, names, expe
     """In CSV as in Parquet."""
     text = "u,a\n" + "".join(f'"{name}",1\n' for name in names)
     for read in (table(text), table({"u": names}), table({"u": pa.array(names).dictionary_encode()})):
-        assert parse_identifiers(read.names("u")).tolist() == expected
+        assert parse_identifiers(read.names(FileColumn("u", NAME))).tolist() == expected
         assert not faults(read)
 
 
@@ -249,18 +255,22 @@ class TestTimes:
         ],
     )
     def test_text(self, table, text, seconds):
-        assert table(f"t\n{text}\n").times("t", TimeScale(ORIGIN)).tolist() == [seconds]
+        assert table(f"t\n{text}\n").times(FileColumn("t", TIME), TimeScale(ORIGIN)).tolist() == [seconds]
 
     def test_dates_of_parquet(self, table):
         day = ORIGIN + timedelta(days=1, milliseconds=5)
         for unit in ("ms", "us", "ns"):
-            assert table({"t": pa.array([day], pa.timestamp(unit))}).times("t", TimeScale(ORIGIN)).tolist() == [
-                86400.005
-            ]
-        assert table({"t": pa.array([day.date()])}).times("t", TimeScale(ORIGIN)).tolist() == [86400.0]
+            assert table({"t": pa.array([day], pa.timestamp(unit))}).times(
+                FileColumn("t", TIME), TimeScale(ORIGIN)
+            ).tolist() == [86400.005]
+        assert table({"t": pa.array([day.date()])}).times(FileColumn("t", TIME), TimeScale(ORIGIN)).tolist() == [
+            86400.0
+        ]
         zoned = pa.array([day.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))
-        assert table({"t": zoned}).times("t", TimeScale(ORIGIN.replace(tzinfo=UTC))).tolist() == [86400.005]
-        assert table({"t": [20240331]}).times("t", TimeScale(ORIGIN)).tolist() == [86400.0]
+        assert table({"t": zoned}).times(FileColumn("t", TIME), TimeScale(ORIGIN.replace(tzinfo=UTC))).tolist() == [
+            86400.005
+        ]
+        assert table({"t": [20240331]}).times(FileColumn("t", TIME), TimeScale(ORIGIN)).tolist() == [86400.0]
 
     @pytest.mark.parametrize(
         ("cell", "scale", "problem"),
@@ -281,14 +291,14 @@ class TestTimes:
     )
     def test_other_cells_are_refused(self, table, cell, scale, problem):
         read = table(f't\n"{cell}"\n' if isinstance(cell, str) else {"t": [cell]})
-        read.times("t", scale)
+        read.times(FileColumn("t", TIME), scale)
         assert_messages(faults(read), [f"t.{read.path.suffix[1:]}:{read.lines[0]}: column t: … {problem}"])
 
 
 def test_errors_are_sorted_by_row_one_for_each_and_limited(table):
     read = table("a,b\n" + "x,y\n" * 30 + "1,y\n")
-    read.numbers("b")
-    read.numbers("a")
+    read.numbers(NUMBERS["b"])
+    read.numbers(NUMBERS["a"])
     messages = faults(read)
     assert len(messages) == 11
     assert_messages(messages[::10], ["t.csv:2: column b", "and 21 more errors"])
@@ -297,7 +307,7 @@ def test_errors_are_sorted_by_row_one_for_each_and_limited(table):
 def test_separator_of_a_delivery_log_can_be_chosen(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("round;user\n1;0\n")
-    assert read_csv(path, separators=",;").numbers("round").tolist() == [1.0]
+    assert read_csv(path, separators=",;").numbers(NUMBERS["round"]).tolist() == [1.0]
 
 
 def test_csv_equals_parquet_of_the_same_table(tmp_path):
@@ -309,5 +319,5 @@ def test_csv_equals_parquet_of_the_same_table(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     csv, parquet = read_table(tmp_path / "t.csv"), read_table(tmp_path / "t.parquet")
     for name in ("x", "k"):
-        assert (csv.numbers(name) == parquet.numbers(name)).all()
-    assert (csv.names("u") == parquet.names("u")).all()
+        assert (csv.numbers(NUMBERS[name]) == parquet.numbers(NUMBERS[name])).all()
+    assert (csv.names(FileColumn("u", NAME)) == parquet.names(FileColumn("u", NAME))).all()

@@ -8,9 +8,20 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from netfl.files.tables import read_table
+from netfl.files.schema import NAME, NUMBER, FileColumn, FileSchema
+from netfl.files.tables import UserTable, read_table
 from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
 from netfl.registry import ByForm
+from netfl.types import Floats
+
+SCHEMA = FileSchema(
+    "data `table`",
+    FileColumn("features", NUMBER),
+    FileColumn("label", NUMBER),
+    FileColumn("user", NAME, is_needed=False),
+    memory="its cells",
+)
+"""Declared columns, whose headings the keys of the same names give."""
 
 
 class Table(UserFileData):
@@ -66,12 +77,19 @@ class Table(UserFileData):
         else:
             features = [*self.features]
         table.require(*features, *others)
-        x = np.column_stack([table.numbers(name) for name in features] or [np.empty((len(table), 0))])
-        y = np.column_stack([table.numbers(name) for name in self._labels])
-        user = None if self.user is None else table.names(self.user)
+        x = np.column_stack([_numbers(table, "features", name) for name in features] or [np.empty((len(table), 0))])
+        y = np.column_stack([_numbers(table, "label", name) for name in self._labels])
+        user = None
+        if self.user is not None:
+            user = table.names(SCHEMA["user"].named(self.user))
         table.check()
         return FileColumns(x, y if isinstance(self.label, tuple) else y[:, 0], user)
 
     @property
     def _labels(self) -> tuple[str, ...]:
         return (self.label,) if isinstance(self.label, str) else self.label
+
+
+def _numbers(table: UserTable, role: str, name: str) -> Floats:
+    """Return the column with the heading *name*, which has one of the roles in `SCHEMA`."""
+    return table.numbers(SCHEMA[role].named(name))

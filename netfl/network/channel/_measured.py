@@ -7,6 +7,8 @@ gain of a link in dB is
 - ``snr_db``: SNR - (P - N);
 - ``rsrp_dbm``: RSRP - ``reference_power``;
 - ``rate_bps``: SNR - (P - N) for the SNR at which the capacity is the rate r, r = B log2(1 + snr).
+
+No link amplifies: a value that gives a gain of 0 dB or more is refused.
 """
 
 from __future__ import annotations
@@ -14,25 +16,40 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, PrivateAttr
 
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
+from netfl.files.cells import parse_numbers
+from netfl.files.schema import (
+    NAME,
+    PATH_GAIN,
+    RATE,
+    RECEIVED_POWER,
+    SNR,
+    FileColumn,
+    FileSchema,
+    value_doubts,
+)
 from netfl.files.tables import UserTable, read_table
 from netfl.network.channel import Channel
 from netfl.network.layout import Layout
 from netfl.registry import kind_of
-from netfl.types import Floats, Ints, Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import DecibelMilliwatts
 
-QUANTITIES = ("gain_db", "snr_db", "rsrp_dbm", "rate_bps")
-"""Columns of which a table has one."""
+QUANTITIES = {"gain_db": PATH_GAIN, "snr_db": SNR, "rsrp_dbm": RECEIVED_POWER, "rate_bps": RATE}
+"""Columns of which a table has one, with what they hold."""
+NO_COVERAGE = {"gain_db": PATH_GAIN.lowest, "snr_db": -200.0, "rsrp_dbm": RECEIVED_POWER.lowest, "rate_bps": 0.0}
+"""Values of a place without coverage; -200 dB is the SNR of a rate of 0."""
+_LINEAR_DB = 0.01
+"""Largest magnitude of gains that are probably ratios: a link without a loss."""
 _LEAST_NATS = 1e-20
 """Capacity per hertz that stands for a rate of 0: an SNR of -200 dB."""
 _MAX_LISTED = 8
@@ -71,20 +88,23 @@ class MeasuredTable:
         values: the measured values, ``[rows]``.
         columns: the other columns of the table by name, ``[rows]`` each.
         towers: the name of each row's tower, ``[rows]``; ``None`` if the table has no column ``tower``.
-        file_name: name of the file.
-        lines: line of each row in the file, ``[rows]``.
+        table: the rows in the file, for messages.
     """
 
     quantity: str
     values: Floats
     columns: dict[str, NDArray[Any]]
     towers: NDArray[Any] | None
-    file_name: str
-    lines: Ints
+    table: UserTable
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file."""
+        return self.table.path.name
 
     def place(self, row: int) -> str:
         """Return the file and the line of a row, for messages."""
-        return f"{self.file_name}:{self.lines[row]}"
+        return self.table.place(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +119,14 @@ class _RadioLevels:
 class Measured(Channel):
     """Base class of channels that read their gains from a table."""
 
+    file_schema: ClassVar[FileSchema]
+    """The declared columns of the file."""
+
     file: Annotated[Path, AfterValidator(Path.absolute)]
     """The CSV or Parquet file; a relative path starts at the current directory."""
+    missing: tuple[float, ...] | None = None
+    """Numbers that stand for no measurement, such as ``[0, 255]``; by default a warning names numbers that probably do.
+    An empty list states that all numbers are measurements."""
     reference_power: DecibelMilliwatts | None = None
     """For ``rsrp_dbm``: the power that the measured tower sent, of which RSRP is the received one; for LTE and NR the
     power of the reference signal in one resource element (EPRE)."""
@@ -148,6 +174,85 @@ class Measured(Channel):
             measured = self._read(read_table(self.file))
         self._check_reference(measured.quantity)
         return measured
+
+    def doubts(self) -> Iterator[str]:
+        """Yield doubts about values in the file that may stand for no measurement, with the name of the file."""
+        measured = self.measured
+        column = self.file_schema[measured.quantity]
+        values = measured.values
+        if column.empty:
+            values = values[values != NO_COVERAGE[measured.quantity]]
+        for doubt in value_doubts(column, values, self.missing):
+            yield f"{measured.file_name}: {doubt}"
+
+    def weak_signal_remedy(self, needed_snr_db: float) -> str:
+        """Return what to do if the best values of the file are too small for an SNR that users need, in dB."""
+        measured = self.measured
+        quantity = measured.quantity
+        largest = float(measured.values.max())
+        if quantity == "rate_bps" and self._levels is not None:
+            needed_bps = self._levels.bandwidth_hz * math.log2(1.0 + 10.0 ** (needed_snr_db / 10.0))
+            return (
+                f"the largest rate in {measured.file_name} is {largest:.4g} bit/s, and {needed_bps:.4g} bit/s are "
+                "needed: check its unit, or lower the rate of the reception"
+            )
+        remedy = f"the largest {quantity} in {measured.file_name} is {largest:.4g}: check its unit"
+        if quantity != "snr_db":  # with SNRs, the power of the radio gives the gain, and so cancels out
+            remedy += ", raise radio.power"
+        return f"{remedy}, or lower the SNR that the reception needs"
+
+    def read_measured(self, table: UserTable) -> MeasuredTable:
+        """Return the rows of *table*, whose errors are marked in it, and which the caller checks.
+
+        Raises:
+            ScenarioError: the table has no row, lacks a column, has several quantities, a column that is not read, or
+                gains that are no decibels; the keys are empty.
+        """
+        table.check_headings(self.file_schema)
+        quantity = _quantity(table)
+        column = self.file_schema[quantity]
+        if quantity == "rsrp_dbm" and self.reference_power is not None:
+            remedy = "reference_power is the radiated power, with the gain of the antenna"
+            column = replace(column, quantity=column.quantity.limited_to(self.reference_power, remedy))
+        missing = self.missing or ()
+        if missing and not column.empty:
+            table = table.take(~table.is_missing(column, missing))
+        if not len(table):
+            raise ScenarioError([Fault("", f"{table.path.name} has no rows", None, "give measured values")])
+        if quantity == "gain_db":
+            _check_decibels(table, column, missing)
+        empty = NO_COVERAGE[quantity] if column.empty else None
+        values = table.numbers(column, empty=empty, missing=missing)
+        columns: dict[str, NDArray[Any]] = {}
+        for place in self.file_schema:
+            if place.is_needed:
+                columns[place.name] = table.users(place) if place.quantity.form == "user" else table.numbers(place)
+        towers = None
+        if "tower" in table:
+            towers = table.names(self.file_schema["tower"]).astype(str).astype(object)
+        return MeasuredTable(quantity, values, columns, towers, table)
+
+    def check_gains(self) -> None:
+        """Check that the SNRs or rates of the file give no gain of 0 dB or more.
+
+        Raises:
+            ScenarioError: one does; the key is ``file``.
+        """
+        measured = self.measured
+        quantity = measured.quantity
+        levels = self._levels
+        if quantity not in {"snr_db", "rate_bps"} or levels is None:
+            return
+        gains_db = self.scale().gain_db(measured.values)
+        limit_db = levels.power_dbm - levels.noise_dbm
+        remedy = f"without any loss, radio.power gives an SNR of {limit_db:.4g} dB in its noise: check the value"
+
+        def describe(cell: object) -> Fault:
+            return Fault("", "more than the radio's power can give", cell, remedy)
+
+        with prefix_faults("file"):
+            measured.table.refuse_cells(quantity, gains_db >= 0.0, describe)
+            measured.table.check()
 
     def scale(self) -> GainScale:
         """Return the conversion of the values of the file to gains."""
@@ -215,42 +320,27 @@ def repeated_path_loss(channels: Sequence[Channel]) -> str:
     )
 
 
-def read_measured(table: UserTable, places: Sequence[str]) -> MeasuredTable:
-    """Return the rows of a *table* with the columns *places*, one of `QUANTITIES`, and perhaps ``tower``.
+def link_schema(reader: str, *places: FileColumn, empty: str = "", memory: str = "its rows") -> FileSchema:
+    """Return the declaration of a table with the columns *places*, one of `QUANTITIES`, and perhaps ``tower``.
 
-    Rows with errors are marked in the table, which the caller checks.
+    *empty* is what a value that is empty or minus infinity means; without it, such a value is an error.
+    """
+    quantities = (
+        FileColumn(name, quantity, is_needed=False, empty=empty, takes_infinity=bool(empty), missing_key="missing")
+        for name, quantity in QUANTITIES.items()
+    )
+    tower = FileColumn("tower", NAME, is_needed=False)
+    return FileSchema(reader, *places, *quantities, tower, others="refused", memory=memory)
+
+
+def _quantity(table: UserTable) -> str:
+    """Return the measured quantity of a table.
 
     Raises:
-        ScenarioError: the table has no row, lacks a column, has several quantities, or a column that is not read; the
-            keys are empty.
+        ScenarioError: it has none, or several; the key is empty.
     """
-    table.require(*places)
-    quantity = _quantity(table, places)
-    if not len(table):
-        raise ScenarioError([Fault("", f"{table.path.name} has no rows", None, "give measured values")])
-    values = table.numbers(quantity)
-    if quantity == "rate_bps":
-        remedy = "write a rate in bit/s from 0 on"
-        table.refuse_cells(quantity, values < 0.0, lambda cell: Fault("", "a negative rate", cell, remedy))
-    columns: dict[str, NDArray[Any]] = {}
-    for name in places:
-        columns[name] = table.users() if name == "user" else table.numbers(name)
-    towers = None
-    if "tower" in table:
-        towers = table.names("tower").astype(str).astype(object)
-    return MeasuredTable(quantity, values, columns, towers, table.path.name, table.lines)
-
-
-def _quantity(table: UserTable, places: Sequence[str]) -> str:
-    """Return the measured quantity of a table."""
     name = table.path.name
     present = [quantity for quantity in QUANTITIES if quantity in table]
-    known = (*places, *QUANTITIES, "tower")
-    unknown = [column for column in table.columns if column not in known]
-    if unknown:
-        problem = f"{name} has the column {unknown[0]}, which is not read"
-        known = known if present else QUANTITIES
-        raise ScenarioError([Fault("", problem, None, f"rename or remove it; {suggest(unknown[0], known)}")])
     if not present:
         problem = f"{name} has no measured values"
         remedy = f"give one of the columns {', '.join(QUANTITIES)}"
@@ -259,6 +349,29 @@ def _quantity(table: UserTable, places: Sequence[str]) -> str:
         problem = f"{name} has {' and '.join(present)}, which may contradict each other"
         raise ScenarioError([Fault("", problem, None, "leave all but one out")])
     return present[0]
+
+
+def _check_decibels(table: UserTable, column: FileColumn, missing: Sequence[float]) -> None:
+    """Check that gains are neither ratios nor losses, which all have the sign or the size of another quantity.
+
+    Raises:
+        ScenarioError: they are; the key is empty.
+    """
+    gains_db = parse_numbers(table.columns[column.name])
+    gains_db = gains_db[np.isfinite(gains_db) & ~np.isin(gains_db, np.asarray(missing, float))]
+    if len(gains_db) < 2:
+        return
+    lowest, highest = gains_db.min(), gains_db.max()
+    span = f"from {lowest:.4g} to {highest:.4g}"
+    problem = remedy = ""
+    if np.abs(gains_db).max() <= _LINEAR_DB or (lowest >= 0.0 and highest < 1.0):
+        problem = f"{table.path.name}: column gain_db holds ratios of powers instead of decibels: all are {span}"
+        remedy = "write 10 lg of each, such as -98 for 1.6e-10"
+    elif lowest >= 1.0 and lowest < highest:
+        problem = f"{table.path.name}: column gain_db holds losses instead of gains: all are {span}"
+        remedy = "a loss is a negative gain: change their sign"
+    if problem:
+        raise ScenarioError([Fault("", problem, None, remedy)])
 
 
 def capacity_snr_db(efficiency: Floats) -> Floats:

@@ -6,20 +6,21 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files.schema import POSITION, FileColumn
 from netfl.files.tables import UserTable
 from netfl.network.channel import LinkGain, StaticGain
 from netfl.network.channel._measured import (
     Measured,
     MeasuredTable,
     OutsideDataError,
+    link_schema,
     listed,
-    read_measured,
 )
 from netfl.network.channel._path_loss import Outside
 from netfl.network.layout import Layout
@@ -57,6 +58,14 @@ class RadioMap(Measured):
         relative: true
     """
 
+    file_schema: ClassVar = link_schema(
+        "channel `radio_map`",
+        FileColumn("x_m", POSITION, fix_empty="fill it in"),
+        FileColumn("y_m", POSITION, fix_empty="fill it in"),
+        empty="no coverage",
+        memory="its rows, which are all points of the grids",
+    )
+
     relative: bool = False
     """Coordinates count from the position of the tower, and not from the origin of the topology."""
     interpolation: Literal["bilinear", "nearest"] = "bilinear"
@@ -66,6 +75,7 @@ class RadioMap(Measured):
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         self.check_towers(layout)
+        self.check_gains()
         gain = _MapGain(self, layout, self._grids(layout))
         users = np.arange(layout.users)
         self._refuse_outside(layout, gain, users)
@@ -103,7 +113,7 @@ class RadioMap(Measured):
         raise ScenarioError([Fault("out_of_range", problem, self.out_of_range, _REMEDY)])
 
     def _read(self, table: UserTable) -> MeasuredTable:
-        measured = read_measured(table, ("x_m", "y_m"))
+        measured = self.read_measured(table)
         keys: list[Floats] = [measured.columns["x_m"], measured.columns["y_m"]]
         names = ["x_m", "y_m"]
         if measured.towers is not None:
@@ -224,12 +234,16 @@ def _check_grid(measured: MeasuredTable, tower: str | None) -> None:
     if min(len(x_m), len(y_m)) < 2:
         problem = f"{measured.file_name}: the grid{of_tower} has {size}"
         raise ScenarioError([Fault("", problem, None, "give at least 2 x 2 points")])
-    has_point = np.zeros((len(x_m), len(y_m)), bool)
-    has_point[column.ravel(), line.ravel()] = True
-    if not has_point.all():
-        i, j = np.argwhere(~has_point)[0]
+    if len(rows) < len(x_m) * len(y_m):  # no point occurs twice
+        # the first point that is missing, found among the rows without an array of the grid
+        points = np.sort(column.ravel() * len(y_m) + line.ravel())
+        first = int(np.argmax(np.append(points != np.arange(len(points)), True)))
+        i, j = divmod(first, len(y_m))
         problem = f"{measured.file_name} has no line for x_m {x_m[i]:g}, y_m {y_m[j]:g}{of_tower}"
-        remedy = f"give each x with each y, {size} in all, with coordinates that are equal to the last digit"
+        remedy = (
+            f"give each x with each y, {size}, with coordinates that are equal to the last digit; a point without "
+            "coverage has an empty value"
+        )
         raise ScenarioError([Fault("", problem, None, remedy)])
 
 

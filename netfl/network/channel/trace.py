@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, ClassVar, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files.schema import TIME, USER, FileColumn
 from netfl.files.tables import UserTable
 from netfl.network._series import last_not_after
 from netfl.network.channel import LinkGain
@@ -19,8 +20,8 @@ from netfl.network.channel._measured import (
     Measured,
     MeasuredTable,
     OutsideDataError,
+    link_schema,
     listed,
-    read_measured,
 )
 from netfl.network.layout import Layout
 from netfl.network.periods import LATER, SAME_INSTANT_S
@@ -61,6 +62,8 @@ class Trace(Measured):
         after_end: hold
     """
 
+    file_schema: ClassVar = link_schema("channel `trace`", FileColumn("user", USER), FileColumn("time_s", TIME))
+
     interpolation: Interpolation = "linear"
     """Rule for times between two lines: ``linear``, ``previous`` or ``nearest``."""
     after_end: Literal["error", "hold"] = "error"
@@ -90,6 +93,7 @@ class Trace(Measured):
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         self.check_users(layout.users)
         self.check_towers(layout)
+        self.check_gains()
         series = self._series(layout)
         return _TraceGain(
             series,
@@ -125,7 +129,8 @@ class Trace(Measured):
         return len(np.unique(listed_users)) == users
 
     def _read(self, table: UserTable) -> MeasuredTable:
-        measured = read_measured(table, ("user", "time_s"))
+        measured = self.read_measured(table)
+        table = measured.table
         _refuse_disorder(table, measured)
         if self.repeat is not None:
             times_s = measured.columns["time_s"]

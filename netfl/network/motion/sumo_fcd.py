@@ -82,8 +82,7 @@ class SumoFcd(FcdFile, Motion):
         yield from self._jump_warnings(points)
         if not self.has_absences:
             return
-        if "absent" not in self.model_fields_set:
-            yield from gap_warnings(points, users, end_s, self._name_user)
+        yield from gap_warnings(points, users, end_s, self._name_user)
         if self.has_times_within(end_s):  # else another warning says so
             yield from absence_warnings(self._stays(points, users), users, end_s, self._name_user)
 

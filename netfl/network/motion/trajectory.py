@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files.schema import POSITION, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import read_table
 from netfl.network._tracks import (
     MAX_SPEED_M_S,
@@ -30,6 +31,13 @@ from netfl.network.motion import Motion
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 
+SCHEMA = FileSchema(
+    "motion `trajectory`",
+    FileColumn("user", USER),
+    FileColumn("time_s", TIME),
+    FileColumn("x_m", POSITION),
+    FileColumn("y_m", POSITION),
+)
 _MIN_SAMPLED = 3
 """Stretches of one time step for each longer one, from which the lines of a user look like time steps."""
 
@@ -112,10 +120,10 @@ class Trajectory(Motion):
     def _read(self, users: int | None) -> Points:
         with prefix_faults("file"):
             table = read_table(self.file)
-            table.require("user", "time_s", "x_m", "y_m")
-            point_users = table.users(count=users)
-            times_s = table.numbers("time_s")
-            xy_m = np.column_stack([table.numbers("x_m"), table.numbers("y_m")])
+            table.check_headings(SCHEMA)
+            point_users = table.users(SCHEMA["user"], users)
+            times_s = table.numbers(SCHEMA["time_s"])
+            xy_m = np.column_stack([table.numbers(SCHEMA["x_m"]), table.numbers(SCHEMA["y_m"])])
             table.refuse_repeated(("user", "time_s"), (point_users, times_s))
             table.check()
         stretches = Stretches.of(point_users, times_s, xy_m)

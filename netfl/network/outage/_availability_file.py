@@ -54,6 +54,7 @@ from netfl import files
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files.cells import TimeScale
 from netfl.files.json_documents import parse_json
+from netfl.files.schema import CHANGES, STATE, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
 from netfl.formats import with_stamp
 from netfl.network.outage import NodeAvailability
@@ -61,6 +62,20 @@ from netfl.network.outage._daily import surrounding_instants
 from netfl.registry import Spec
 from netfl.types import Bools, Floats, Ints
 
+CHANGES_SCHEMA = FileSchema(
+    "`availability`, changes",
+    FileColumn("user", USER),
+    FileColumn("start", STATE),
+    FileColumn("times", CHANGES, is_needed=False),
+    others="refused",
+    fix_others="write user,start,times or user,start,end",
+)
+INTERVALS_SCHEMA = FileSchema(
+    "`availability`, intervals",
+    FileColumn("user", USER),
+    FileColumn("start", TIME, other_names=("start_s",), empty="with an empty end: the user is never present"),
+    FileColumn("end", TIME, other_names=("end_s",), empty="the interval never ends"),
+)
 _STATES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _FORMS = (("user", "start"), ("user", "start", "times"), ("user", "start", "end"))
 """Keys of an entry of JSON; without changes the times may be left out."""
@@ -225,8 +240,10 @@ def read_availability(
     try:
         with prefix_faults("file"):
             table = _read_table(path, names)
-            end = table.choose("end", "end_s")
-            schedules = _read_changes(table, scale) if end not in table else _read_intervals(table, end, scale, period)
+            if table.has(INTERVALS_SCHEMA["end"]):
+                schedules = _read_intervals(table, scale, period)
+            else:
+                schedules = _read_changes(table, scale)
     except ScenarioError as error:
         return [], [*error.faults]
     if not len(table):
@@ -293,12 +310,8 @@ def _to_text(value: object) -> str | None:
 
 def _read_changes(table: UserTable, scale: TimeScale) -> list[UserSchedule]:
     """Return the schedules in rows of a user, its state at time 0 and the times at which this changes."""
-    table.require("user", "start")
-    others = [name for name in table.columns if name not in {"user", "start", "times"}]
-    if others:
-        problem = f"{table.path.name} has the columns {', '.join(table.columns)}"
-        raise ScenarioError([Fault("", problem, None, "write user,start,times or user,start,end")])
-    users = table.users()
+    table.check_headings(CHANGES_SCHEMA)
+    users = table.users(CHANGES_SCHEMA["user"])
     table.refuse_repeated(("user",), (users,))
     states = [_STATES.get(str(cell).strip().lower()) for cell in table.columns["start"].to_pylist()]
     table.refuse_cells(
@@ -347,15 +360,14 @@ def _split_times(table: UserTable, scale: TimeScale) -> list[Floats]:
     return np.split(times, np.cumsum(counts)[:-1])
 
 
-def _read_intervals(table: UserTable, end: str, scale: TimeScale, period: float) -> list[UserSchedule]:
+def _read_intervals(table: UserTable, scale: TimeScale, period: float) -> list[UserSchedule]:
     """Return the schedules in rows of a user, and the start and end of one of its intervals."""
-    start = table.choose("start", "start_s")
-    table.require("user", start, end)
+    table.check_headings(INTERVALS_SCHEMA)
     if "times" in table:
         problem = f"{table.path.name} has both end and times"
         raise ScenarioError([Fault("", problem, None, "write user,start,times or user,start,end")])
-    users = table.users()
-    spans = table.intervals(start, end, scale, can_be_empty=True)
+    users = table.users(INTERVALS_SCHEMA["user"])
+    spans = table.intervals(INTERVALS_SCHEMA["start"], INTERVALS_SCHEMA["end"], scale, can_be_empty=True)
     valid = np.flatnonzero(~table.is_wrong)
     rows = zip(users[valid].tolist(), *spans[valid].T.tolist(), strict=True)
     _, first = np.unique(users[valid], return_index=True)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files.cells import TimeScale, parse_users
+from netfl.files.schema import NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_table
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
@@ -24,6 +25,13 @@ from netfl.network.outage._availability_file import (
 from netfl.network.outage._targets import node_number, suggest_node
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
+
+SCHEMA = FileSchema(
+    "outage `calendar`",
+    FileColumn("node", NAME),
+    FileColumn("start", TIME, other_names=("start_s",)),
+    FileColumn("end", TIME, other_names=("end_s",), empty="the outage never ends"),
+)
 
 
 class Calendar(Outage):
@@ -75,10 +83,9 @@ class Calendar(Outage):
         """Return the file, the name of each row's node, and its interval, ``[rows, 2]``; errors are in the table."""
         with prefix_faults("file"):
             table = read_table(self.file)
-            start, end = (table.choose(name, f"{name}_s") for name in ("start", "end"))
-            table.require("node", start, end)
-            names = [str(name).strip() for name in table.names("node")]
-            spans_s = table.intervals(start, end, TimeScale(self.origin))
+            table.check_headings(SCHEMA)
+            names = [str(name).strip() for name in table.names(SCHEMA["node"])]
+            spans_s = table.intervals(SCHEMA["start"], SCHEMA["end"], TimeScale(self.origin))
         return table, names, spans_s
 
 

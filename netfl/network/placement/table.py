@@ -10,10 +10,19 @@ import numpy as np
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files.schema import POSITION, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import read_table
 from netfl.network.placement import Placement
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
+
+SCHEMA = FileSchema(
+    "placement `table`",
+    FileColumn("user", USER),
+    FileColumn("x_m", POSITION),
+    FileColumn("y_m", POSITION),
+    FileColumn("time_s", TIME, is_needed=False),
+)
 
 
 class Table(Placement):
@@ -58,11 +67,11 @@ class Table(Placement):
         """Return user, time and position of each row; the times of a file without times are 0."""
         with prefix_faults("file"):
             table = read_table(self.file)
-            table.require("user", "x_m", "y_m")
-            listed = table.users(count=users)
-            points_m = np.column_stack([table.numbers("x_m"), table.numbers("y_m")])
-            if "time_s" in table:
-                times_s = table.numbers("time_s")
+            table.check_headings(SCHEMA)
+            listed = table.users(SCHEMA["user"], users)
+            points_m = np.column_stack([table.numbers(SCHEMA["x_m"]), table.numbers(SCHEMA["y_m"])])
+            if table.has(SCHEMA["time_s"]):
+                times_s = table.numbers(SCHEMA["time_s"])
                 table.refuse_repeated(("user", "time_s"), (listed, times_s))
             else:
                 times_s = np.zeros(len(table))

@@ -159,15 +159,15 @@ class TestTowers:
     ("text", "problem"),
     [
         (
-            "x_m,y_m,gain_db\n0,0,1\n0,5,1\n3,0,1\n",
+            "x_m,y_m,gain_db\n0,0,-1\n0,5,-1\n3,0,-1\n",
             "m.csv has no line for x_m 3, y_m 5; give each x with each y, 2 x 2",
         ),
-        ("x_m,y_m,gain_db\n0,0,1\n0,5,1\n", "m.csv: the grid has 1 x 2 points; give at least 2 x 2 points"),
-        ("x_m,y_m,gain_db\n0,0,1\n0,0,1\n", "m.csv:3: x_m 0, y_m 0 occurs twice, first in m.csv:2"),
-        ("x_m,y_m,gain_db\n0,0,\n0,5,1\n5,0,1\n5,5,1\n", "m.csv:2: column gain_db: an empty cell instead of a number"),
-        ("x,y_m,gain_db\n0,0,1\n", "m.csv has no column x_m"),
-        ("x_m,y_m,gain_db,z_m\n0,0,1,1\n", "m.csv has the column z_m, which is not read"),
-        ("x_m,y_m,tower,gain_db\n0,0,a,1\n0,1,a,1\n1,0,a,1\n1,1,b,1\n", "m.csv has no line for x_m 1, y_m 1 of a"),
+        ("x_m,y_m,gain_db\n0,0,-1\n0,5,-1\n", "m.csv: the grid has 1 x 2 points; give at least 2 x 2 points"),
+        ("x_m,y_m,gain_db\n0,0,-1\n0,0,-1\n", "m.csv:3: x_m 0, y_m 0 occurs twice, first in m.csv:2"),
+        ("x_m,y_m,gain_db\n0,,-1\n0,5,-1\n5,0,-1\n5,5,-1\n", "m.csv:2: column y_m: an empty cell instead of a number"),
+        ("x,y_m,gain_db\n0,0,-1\n", "m.csv has no column x_m"),
+        ("x_m,y_m,gain_db,z_m\n0,0,1,-1\n", "m.csv has the column z_m, which is not read"),
+        ("x_m,y_m,tower,gain_db\n0,0,a,-1\n0,1,a,-1\n1,0,a,-1\n1,1,b,-1\n", "m.csv has no line for x_m 1, y_m 1 of a"),
     ],
 )
 def test_files_are_refused(tmp_path, text, problem):

@@ -9,7 +9,6 @@ from support.small_network import RULES, make
 
 import netfl
 from netfl.errors import ModelError, ScenarioError
-from netfl.network.motion.sumo_fcd import SumoFcd
 from netfl.network.motion.trajectory import Trajectory
 from netfl.network.topology.star import Star
 from netfl.network.validation import inactive_causes
@@ -170,3 +169,84 @@ def test_exemption_from_absence_has_an_effect(tmp_path):
     assert "outage" not in facts_of(access)
     access, _, _ = make(USERS, 5, 1, **network(topology=topology, motion=motion | {"absent": "rest"}))
     assert facts_of(access)["outage"] == "there are no outages"
+
+
+class TestTrajectory:
+    """Tables of positions: points of ways or, with ``absent``, time steps."""
+
+    SAMPLES = "user,time_s,x_m,y_m\n" + "".join(
+        f"{user},{time_s},{10 * time_s},{user}\n"
+        for time_s in range(8)
+        for user in (0, 1)
+        if not (user and 3 <= time_s < 6)
+    )
+
+    def open(self, folder, text=None, users=2, **settings):
+        (folder / "walks.csv").write_text(text or self.SAMPLES)
+        layout = Star(placement={"kind": "table", "file": str(folder / "walks.csv")}).open(users, Streams(1))
+        model = Trajectory(file=folder / "walks.csv", **settings)
+        return model, model.open(layout, Streams(1))
+
+    def test_points_of_ways_are_joined(self, tmp_path):
+        model, paths = self.open(tmp_path)
+        assert not model.has_absences
+        assert paths.stays is None
+        assert paths.xy_m(np.array([1]), 4.0).tolist() == [[40.0, 1.0]]
+
+    @pytest.mark.parametrize("absent", ["away", "rest"])
+    def test_user_rests_where_it_was_last_seen(self, tmp_path, absent):
+        model, paths = self.open(tmp_path, absent=absent)
+        assert paths.xy_m(np.array([1, 1, 1]), [2.0, 5.999, 6.0]).tolist() == [[20.0, 1.0], [20.0, 1.0], [60.0, 1.0]]
+        assert model.has_absences == (absent == "away")
+        assert (paths.stays is None) == (absent == "rest")
+
+    def test_user_is_away_at_times_without_its_line(self, tmp_path):
+        _, paths = self.open(tmp_path, absent="away")
+        stays = paths.stays
+        rows = sorted(zip(stays.users.tolist(), stays.starts_s.tolist(), stays.ends_s.tolist(), strict=True))
+        assert rows == [(0, 0.0, 8.0), (1, 0.0, 3.0), (1, 6.0, 8.0)]
+
+    def test_table_that_looks_sampled_is_a_doubt(self, tmp_path):
+        model, _ = self.open(tmp_path)
+        (warning,) = model.warnings(2, 5.0)
+        assert warning.startswith(
+            "1 of 2 users lack lines at times of the file between others, and move straight there"
+        )
+        assert (
+            "user 1; if the times are time steps at which they are absent, set absent: away or absent: rest" in warning
+        )
+        ways = "user,time_s,x_m,y_m\n0,0,0,0\n0,50,9,0\n0,100,0,0\n1,0,0,0\n1,100,5,5\n"
+        assert [*self.open(tmp_path, ways)[0].warnings(2, 5.0)] == []
+
+    def test_user_without_a_line_is_away(self, tmp_path):
+        (tmp_path / "walks.csv").write_text(self.SAMPLES.replace(",1\n", ",0\n"))
+        model = Trajectory(file=tmp_path / "walks.csv", relative=True, absent="away")
+        layout = Star(placement={"kind": "listed", "positions": [[0, 0], [5, 5], [7, 0]]}).open(3, Streams(1))
+        stays = model.open(layout, Streams(1)).stays
+        assert stays.starts_s[stays.users == 2].tolist() == [np.inf]
+        never, end = model.warnings(3, 50.0)
+        assert never.startswith("1 of 3 users are away for the whole run, as no time step of it has them: user 2;")
+        assert end.startswith("all users are away from 8 s on")
+
+    def test_faster_than_the_limit(self, tmp_path):
+        text = "user,time_s,x_m,y_m\n1,15,8150,0\n0,0,0,0\n1,4,40,0\n"
+        with pytest.raises(
+            ScenarioError, match=r"walks.csv:2: user 1 moves 8110 m in 11 s, at 737.273 m/s, faster"
+        ) as e:
+            self.open(tmp_path, text)
+        assert e.value.faults[0].key == "file"
+        assert "set max_speed: 738 m/s" in e.value.faults[0].remedy
+        self.open(tmp_path, text, max_speed="738 m/s")
+
+
+def test_warnings_reach_the_check(tmp_path):
+    motion = write_fcd(tmp_path / "town.fcd.xml")
+    section = network(
+        kind="network", topology={"kind": "star", "rate": "1 Gbps", "placement": motion}, motion=motion,
+        round={"kind": "available", "deadline": 9.0},
+    )  # fmt: skip
+    found = [*warnings(netfl.load({"name": "n", "users": USERS, "rounds": 20, "access": section}))]
+    texts = [text for text in found if text.startswith("access.motion, sumo_fcd: ")]
+    assert len(texts) == 2
+    assert "2 of 5 users lack time steps between others" in texts[0]
+    assert "all users are away from 90 s on" in texts[1]
