@@ -60,7 +60,7 @@ class Points:
 
     @property
     def is_reached(self) -> Bools:
-        """Whether the user moves to each point from its last one, if it has one, ``[n]``."""
+        """Points to which their user moves from its last one, ``[n]``."""
         return ~(self.begins_trip | self.is_jump)
 
 

@@ -34,7 +34,7 @@ _LONG_ROUND_S = 86400.0
 def network_warnings(
     spec: NetworkSpec, context: AccessContext, max_selected: int, *, sets_deadline: bool = False
 ) -> Iterator[str]:
-    """Yield warnings about allocations, links, fading, motion, batteries, slots, late updates, and backlogs.
+    """Yield warnings about topologies, allocations, links, fading, motion, batteries, slots and updates.
 
     Args:
         spec: the network.
@@ -46,6 +46,8 @@ def network_warnings(
     deadline_s = None
     if spec.round is not None and not sets_deadline:
         deadline_s = spec.round.deadline_s
+    for warning in spec.topology.warnings():
+        yield f"access.topology, {kind_of(type(spec.topology))}: {warning}"
     yield from _values_of_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
