@@ -299,7 +299,10 @@ class Spec(BaseModel, ABC, metaclass=_SpecClass):
             spec = handler(value)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            details = [_detail(cls, entry) for entry in errors if not _follows(cls, entry, errors)]
+            shown, unknown = _limit_unknown_keys(errors)
+            details = [_detail(cls, entry) for entry in shown if not _follows(cls, entry, shown)]
+            if unknown:
+                details.append(_more_unknown_keys(unknown))
             raise ValidationError.from_exception_data(cls.__name__, details) from None
         details = [
             to_line_error(fault)
@@ -719,6 +722,8 @@ _WORDS = {
     "string_pattern_mismatch": ("not usable as a name", "begin it with a letter, and use no '/'"),
 }
 """Problem and remedy for pydantic's kinds of errors."""
+_MAX_UNKNOWN_KEYS = 20
+"""Unknown keys of a section that are reported one by one."""
 _REMEDIES = {
     "greater_than": "write more than {limit}",
     "greater_than_equal": "write {limit} or more",
@@ -819,6 +824,31 @@ def to_line_error(fault: Fault) -> InitErrorDetails:
         type=invalid(fault.problem, fault.remedy),
         loc=tuple(int(part) if part.isdecimal() else part for part in fault.key.split(".")),
         input=fault.value,
+    )
+
+
+def _limit_unknown_keys(errors: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the *errors* that are explained, and those of further unknown keys, whose search takes long."""
+    shown = []
+    more = []
+    unknown = 0
+    for error in errors:
+        if error["type"] == "extra_forbidden":
+            unknown += 1
+        if error["type"] == "extra_forbidden" and unknown > _MAX_UNKNOWN_KEYS:
+            more.append(error)
+        else:
+            shown.append(error)
+    return shown, more
+
+
+def _more_unknown_keys(errors: Sequence[Any]) -> InitErrorDetails:
+    """Return the error that stands for the *errors* of further unknown keys."""
+    problem = f"unknown key, and {len(errors) - 1:,} more"
+    return InitErrorDetails(
+        type=invalid(problem, "fix the unknown keys above first", "more_unknown_keys"),
+        loc=errors[0]["loc"],
+        input=None,
     )
 
 

@@ -144,6 +144,8 @@ _USUAL: Mapping[str, tuple[float, float, str]] = MappingProxyType(
     }
 )
 """Usual magnitudes above 0 in each unit: the smallest, the largest, and the words for others."""
+_MAX_NUMBER = 1.7e308
+"""Number above which an integer is none of 64 bits."""
 _CLOCK_STEP_S = 1e-6
 """Longest step between two times that a run distinguishes."""
 
@@ -188,25 +190,26 @@ def to_si(text: str, unit: str) -> float:
         decimal = re.sub(r"(?<=[0-9]),(?=[0-9]{1,2}(?![0-9]))", ".", text)
         remedy = f"write '{decimal}'" if _QUANTITY.match(decimal) else ""
         raise QuantityError("not a number with a unit", remedy)
-    number, written = float(match[1]), match[2]
+    digits, written = match[1], match[2]
     dimension = _DIMENSIONS[unit]
     if unit in _LEVELS and written in dimension.units:
-        return number + float(dimension.units[written])
+        return float(digits) + float(dimension.units[written])
     if written not in units_of(unit):
         raise _unit_error(written, unit)
     if unit != "dBm":
-        return _scaled(number, dimension.units[written])
-    power_mw = _scaled(number, _POWERS[written] * 1000)
+        return _scaled(digits, dimension.units[written])
+    power_mw = _scaled(digits, _POWERS[written] * 1000)
     if power_mw <= 0:
         raise QuantityError("not a power above zero, which decibels need")
     return 10.0 * math.log10(power_mw)
 
 
-def _scaled(number: float, factor: Fraction) -> float:
-    """Return *number* times *factor*, rounded once: ``9 ms`` are 0.009 s, not 0.009000000000000001 s."""
-    if not math.isfinite(number):
+def _scaled(digits: str, factor: Fraction) -> float:
+    """Return the number *digits* times *factor*, rounded once: ``9 ms`` are 0.009 s, not 0.009000000000000001 s."""
+    number = float(digits)
+    if number == 0.0 or not math.isfinite(number):  # also numbers whose exponent is too large to calculate with
         return number
-    exact = Fraction(repr(number)) * factor  # the digits that were written, not the binary number next to them
+    exact = Fraction(digits) * factor  # the digits that were written, not the binary number next to them
     try:
         return float(exact)
     except OverflowError:
@@ -247,7 +250,7 @@ def read_quantities(values: Iterable[Any]) -> Quantities | None:
         largest = _QUANTITY.match(texts[numbers.index(max(numbers, key=abs))])
         assert largest is not None, "`to_si` has read it"
         unit = largest[2]
-        return Quantities(tuple(_scaled(number, 1 / dimension.units[unit]) for number in numbers), unit)
+        return Quantities(tuple(_scaled(repr(number), 1 / dimension.units[unit]) for number in numbers), unit)
     return None
 
 
@@ -312,6 +315,8 @@ class Unit:
         """Return *value* with a string converted; the field's own checks do the rest."""
         if not isinstance(value, str):
             if self.is_level and info.context is WRITTEN and isinstance(value, int | float):
+                if abs(value) > _MAX_NUMBER:
+                    raise invalid("not a finite number", self.remedy)
                 raise invalid("has no unit", readings(float(value), self.symbol))
             return value
         try:

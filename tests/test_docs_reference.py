@@ -1,6 +1,6 @@
 """The generated reference is complete, and every public name is documented.
 
-`python tests/test_docs_reference.py` updates the tables of columns in `docs/tables.md`.
+`python tests/test_docs_reference.py` updates the tables of columns in `docs/tables.md` and `docs/files.md`.
 """
 
 import importlib
@@ -23,6 +23,8 @@ from netfl.types import KINDS
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES_PAGE = DOCS / "tables.md"
+FILES_PAGE = DOCS / "files.md"
+FILE_COLUMNS = re.compile(r"(<!-- columns of files: .*? -->\n).*?(<!-- end of columns of files -->)", re.DOTALL)
 COLUMNS = re.compile(r"(<!-- columns of (\w+): .*? -->\n).*?(<!-- end of columns -->)", re.DOTALL)
 
 
@@ -69,6 +71,27 @@ def test_page_on_tables_has_the_declared_columns():
         "candidates",
     ]
     assert text == with_columns(text), "update it: python tests/test_docs_reference.py"
+
+
+def with_file_columns(text):
+    """The page on files, with the declared columns of all readers between its marks."""
+    return FILE_COLUMNS.sub(lambda found: f"{found[1]}{things.file_column_table()}\n{found[2]}", text)
+
+
+def test_page_on_files_has_the_declared_columns():
+    text = FILES_PAGE.read_text("utf-8")
+    assert len(FILE_COLUMNS.findall(text)) == 1
+    assert text == with_file_columns(text), "update it: python tests/test_docs_reference.py"
+
+
+def test_all_readers_of_tables_declare_their_columns():
+    """Modules that read a table import its schema; `netfl.learning.data.huggingface` only compares lengths of rows."""
+    readers = {"placement `table`", "motion `trajectory`", "outage `calendar`", "`netfl ram`", "data `table`"}
+    assert readers < {schema.reader for schema in things.file_schemas()}
+    for path in sorted((DOCS.parent / "netfl").rglob("*.py")):
+        text = path.read_text("utf-8")
+        if "netfl.files.tables import" in text and "read_table" in text and path.stem not in {"tables", "huggingface"}:
+            assert "netfl.files.schema import" in text, path
 
 
 def test_page_on_tables_has_the_columns_of_other_tables():
@@ -177,3 +200,4 @@ def test_docstrings_become_markdown():
 
 if __name__ == "__main__":
     TABLES_PAGE.write_text(with_columns(TABLES_PAGE.read_text("utf-8")), "utf-8")
+    FILES_PAGE.write_text(with_file_columns(FILES_PAGE.read_text("utf-8")), "utf-8")

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from netfl import units
-from netfl.units import to_si
+from netfl.units import WRITTEN, DecibelMilliwatts, to_si
 
 VALID = [
     ("20 ms", "s", 0.02),
@@ -224,3 +225,22 @@ def test_any_text_gives_a_value_or_value_error(text):
 def test_prefix_is_its_power_of_ten(number, prefix):
     factor = {"": 1, "k": 1e3, "M": 1e6}[prefix]
     assert to_si(f"{number!r} {prefix}Hz", "Hz") == pytest.approx(number * factor, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "digits", ["0.10000000000000000555111512312578", "123456789.12345678901234567891", "9007199254740993.5"]
+)
+def test_all_digits_of_a_quantity_count(digits):
+    """A number of more than 17 digits was rounded before it was multiplied, and after it."""
+    assert to_si(f"{digits} ms", "s") == float(Fraction(digits) / 1000)
+
+
+@pytest.mark.parametrize("text", ["0e999999999 s", "1e-999999999 s"])
+def test_exponents_of_any_size_cost_nothing(text):
+    assert to_si(text, "s") == 0.0
+
+
+@pytest.mark.parametrize("value", [10**310, -(10**310)])
+def test_an_integer_that_no_float_holds_is_refused(value):
+    with pytest.raises(ValidationError, match="not a finite number"):
+        TypeAdapter(DecibelMilliwatts).validate_python(value, context=WRITTEN)

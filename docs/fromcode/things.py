@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import get_args
 
 import pyarrow as pa
 
+import netfl
 import netfl.units
 from fromcode import families, words
 from netfl.columns import Column
+from netfl.files.schema import FileSchema
 from netfl.results.metrics import CATALOGUE, Metric, find_metric
 from netfl.results.tables import SCHEMAS, TABLES
 from netfl.scenario.scenario import Scenario
 from netfl.types import KINDS, OUTCOMES
 from netfl.units import Unit, units_of
+
+_PACKAGES_WITH_READERS = ("netfl.access", "netfl.diagnosis", "netfl.learning.data", "netfl.network")
 
 
 def scenario() -> str:
@@ -97,6 +103,36 @@ def column_table(columns: Sequence[Column], schema: pa.Schema) -> str:
         for column in columns
     ]
     return words.table(("column", "type", "meaning"), rows)
+
+
+def file_column_table() -> str:
+    """Return a table of the declared columns of all files that scenarios read, with their ranges."""
+    rows = [
+        (
+            words.line(schema.reader) if number == 0 else "",
+            ", ".join(map(words.literal, (column.name, *column.other_names))),
+            column.quantity.name + ("" if column.is_needed else ", optional"),
+            column.quantity.range,
+            column.empty,
+        )
+        for schema in file_schemas()
+        for number, column in enumerate(schema)
+    ]
+    return words.table(("read by", "column", "holds", "range", "an empty cell, if allowed"), rows)
+
+
+def file_schemas() -> list[FileSchema]:
+    """Return all schemas that modules of netfl declare, in the order of their names."""
+    found: dict[str, FileSchema] = {}
+    for module in pkgutil.walk_packages(netfl.__path__, "netfl."):
+        if not module.name.startswith(_PACKAGES_WITH_READERS):
+            continue
+        for value in [*vars(importlib.import_module(module.name)).values()]:
+            parts = [value, getattr(value, "file_schema", None)]
+            if isinstance(value, dict):
+                parts += value.values()
+            found |= {part.reader: part for part in parts if isinstance(part, FileSchema)}
+    return [found[reader] for reader in sorted(found)]
 
 
 def metrics() -> str:

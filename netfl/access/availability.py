@@ -110,6 +110,7 @@ class Availability(AvailabilityFile, DirectAccess):
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
         yield from super().warnings(context)
+        yield from (f"access.file: {note}" for note in self.name_notes())
         rows, _ = self._read(context.users)
         end = context.rounds * self._round_length
         if not changes_within(rows, end):
@@ -138,7 +139,7 @@ class Availability(AvailabilityFile, DirectAccess):
 
     def _read(self, users: int) -> tuple[list[UserSchedule], list[Fault]]:
         """Return the rows of the file, and the errors of a scenario with that many *users*."""
-        rows, faults = self.content
+        rows, faults, _ = self.content
         faults = faults or limit_faults([*schedule_faults(rows, users, self.period)])
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from typing import Any
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from netfl.errors import Fault
+from netfl.registry import invalid
 from netfl.types import Bools, Floats, Ints
 from netfl.units import to_si
 
@@ -27,6 +29,8 @@ _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """A canonical integer that fits into 64 bits."""
 _COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 _THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}([., '’\u00a0\u202f][0-9]{3})+([.,][0-9]+)?")
+_EPOCH = datetime(1970, 1, 1)
+_UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _COMPACT_DATE = r"^[0-9]{8}$"
 """A date without separators, which is also a number."""
 NUMBER_REMEDY = "write a number such as 12.5"
@@ -50,7 +54,9 @@ def parse_numbers(cells: pa.Array, *, takes_durations: bool = True) -> Floats:
         text = as_text(cells)
         text = pc.if_else(pc.match_substring_regex(text, _NUMBER), pc.utf8_ltrim(text, "+"), None)
         values = _to_numpy(pc.cast(text, pa.float64()))
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    elif pa.types.is_decimal(kind):
+        values = _to_numpy(pc.cast(pc.cast(cells, pa.string()), pa.float64()))  # rounded once; Arrow's own cast is not
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         values = _to_numpy(pc.cast(cells, pa.float64(), safe=False))
     elif pa.types.is_duration(kind) and takes_durations:
         values = _to_numpy(cells) / np.timedelta64(1, "s")
@@ -85,7 +91,12 @@ def is_number(value: object) -> bool:
     """Return whether *value* is a finite number, or text that is one."""
     if isinstance(value, str):
         return bool(np.isfinite(parse_numbers(pa.array([value]))[0]))
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return False
 
 
 def parse_quantity(value: object, unit: str) -> float:
@@ -107,7 +118,10 @@ def parse_quantity(value: object, unit: str) -> float:
 def parse_users(cells: pa.Array) -> Ints:
     """Return *cells* as numbers of users; -1 for any cell that is no canonical integer from 0 on."""
     if pa.types.is_integer(cells.type):
-        return np.asarray(_to_numpy(pc.fill_null(cells, -1)), np.int64)
+        is_number = _to_numpy(pc.is_valid(cells))
+        numbers = _to_numpy(pc.fill_null(cells, 0))
+        is_number &= numbers <= np.iinfo(np.int64).max  # 64 bits without a sign hold more
+        return np.where(is_number, numbers.astype(np.int64), -1)
     if not is_text(cells):
         return np.full(len(cells), -1)
     text = as_text(cells)
@@ -142,6 +156,21 @@ def _type_name(values: NDArray[Any]) -> str:
     if values.dtype.kind != "O":
         return str(values.dtype)
     return ", ".join(sorted({type(value).__name__ for value in values.flat}))
+
+
+def parse_origin(value: object) -> object:
+    """Return *value* as the date of time 0: eight digits are a date, as in files; no number is a time since 1970."""
+    text = str(value) if isinstance(value, int | float) else value
+    if isinstance(text, str):
+        moment = _parse_date(text.strip())
+        if moment is None or isinstance(value, bool):
+            raise invalid("not a date in ISO 8601", "write a date such as 2024-03-30T00:00, with a time zone if needed")
+        return moment
+    return value
+
+
+Origin = Annotated[datetime, BeforeValidator(parse_origin, json_schema_input_type=datetime | int)]
+"""The date of time 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +262,30 @@ class TimeScale:
             return np.full(len(cells), np.nan)
         if has_zone:
             origin = origin.astimezone(UTC).replace(tzinfo=None)
-        # in microseconds, the resolution of the origin; finer dates keep their own
-        spans = _to_numpy(cells).astype("datetime64[ns]") - np.datetime64(origin, "us")
-        return np.asarray(spans / np.timedelta64(1, "s"))
+        whole, parts = _since_1970(cells)
+        origin_us = (origin - _EPOCH) // timedelta(microseconds=1)
+        origin_s, origin_part_us = divmod(origin_us, 1_000_000)
+        return (whole - origin_s) + (parts - origin_part_us / 1e6)
+
+
+def _since_1970(cells: pa.Array) -> tuple[Floats, Floats]:
+    """Return dates and timestamps as whole seconds since 1970, and the rest of a second; NaN where there is none.
+
+    Counts of a unit are divided before anything is converted, so that no date of any unit overflows.
+    """
+    kind = cells.type
+    per_second = 1
+    seconds = 1
+    if pa.types.is_date32(kind):
+        counts = pc.cast(cells, pa.int32())
+        seconds = 86_400
+    else:
+        counts = pc.cast(cells, pa.int64())
+        per_second = 1_000 if pa.types.is_date64(kind) else _UNITS_PER_SECOND[kind.unit]
+    numbers = np.asarray(_to_numpy(pc.fill_null(counts, 0)), np.int64)
+    whole, rest = np.divmod(numbers, per_second)
+    is_known = _to_numpy(pc.is_valid(cells))
+    return np.where(is_known, whole.astype(float) * seconds, np.nan), rest / per_second
 
 
 def _parse_date(text: str) -> datetime | None:
@@ -258,6 +308,14 @@ def is_nothing(cells: pa.Array) -> Bools:
         return np.zeros(len(cells), bool)
     values = _to_numpy(pc.cast(cells, pa.float64()))
     return np.asarray(np.isnan(values) | np.isneginf(values))
+
+
+def cell_value(cells: pa.Array, row: int) -> object:
+    """Return one of *cells* as a value of Python; as text where Python has no such date or duration."""
+    try:
+        return cells[row].as_py()
+    except (OverflowError, ValueError):
+        return f"{pc.cast(cells.slice(row, 1), pa.int64())[0].as_py()} {cells.type}"
 
 
 def is_empty(cells: pa.Array) -> Bools:

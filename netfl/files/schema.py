@@ -65,8 +65,8 @@ class Quantity:
     @property
     def range(self) -> str:
         """The range in words, such as ``from -300 to below 0 dB``; empty without limits."""
-        low = _plain(self.lowest)
-        high = _plain(self.highest)
+        low = f"{self.lowest:.6g}".replace("e+0", "e").replace("e+", "e")
+        high = f"{self.highest:.6g}".replace("e+0", "e").replace("e+", "e")
         if self.excludes_highest:
             high = f"below {high}"
         limits = ""
@@ -89,9 +89,7 @@ def _plain(value: float) -> str:
 
 NUMBER = Quantity("a number", takes_durations=True)
 """A number of the user's own, such as a feature of an example."""
-TIME = Quantity(
-    "a time", "s", -1e13, 1e13, form="time", takes_durations=True, remedy="check its unit; an open end is an empty cell"
-)
+TIME = Quantity("a time", "s", -1e13, 1e13, form="time", takes_durations=True, remedy="check its unit")
 """A time; the range holds milliseconds since 1970, and the year 9999 from any origin."""
 SPAN = replace(TIME, name="a duration", lowest=0.0, form="number", remedy="check its unit")
 POSITION = Quantity("a coordinate", "m", -1e9, 1e9)
@@ -147,6 +145,8 @@ class FileColumn:
     def outside_fault(self, value: float, cell: object) -> Fault:
         """Return the error of a *value* outside of the range, which is written as *cell*."""
         remedy = self.quantity.remedy
+        if self.empty:
+            remedy += f", or leave the cell empty ({self.empty})"
         if self.missing_key:
             remedy += f"; or, if it stands for no measurement, set {self.missing_key}: [{_plain(value)}]"
         return Fault("", f"not {self.quantity.name} {self.quantity.range}", cell, remedy)
@@ -197,11 +197,11 @@ _MIN_OTHER_VALUES = 3
 
 
 def sentinels(values: Floats) -> list[float]:
-    """Return values that probably stand for no measurement.
+    """Return values that probably stand for no measurement, in ascending order.
 
-    Such a value is the lowest or the highest of a file, repeats exactly, and is farther from its neighbour than half
-    of the span of all other values.  A file with fewer than three other values is judged only by numbers that programs
-    usually write, such as 0, 99 and 255.
+    Such a value is the lowest or the highest of a file, repeats exactly, and is farther from its neighbour than the
+    span of all other values; for numbers that programs usually write, such as 0, 99 and 255, than half of it.  A file
+    with fewer than three other values is judged by these numbers alone.
 
     Args:
         values: the values of a column, ``[rows]``.
@@ -210,16 +210,28 @@ def sentinels(values: Floats) -> list[float]:
     ([0.0], [])
     """
     different, counts = np.unique(values[np.isfinite(values)], return_counts=True)
-    found = []
-    for edge, others in ((0, different[1:]), (-1, different[:-1])):
-        if len(different) < 2 or counts[edge] < 2:
-            continue
-        value = float(different[edge])
-        gap = float(np.abs(others - value).min())
-        is_isolated = gap > np.ptp(others) / 2.0
-        if is_isolated and (len(others) >= _MIN_OTHER_VALUES or value in _USUAL_SENTINELS):
-            found.append(value)
-    return found
+    first = 0
+    end = len(different)
+    while end - first >= 2:  # without the values found so far, the others may show another
+        if _is_sentinel(different[first], counts[first], different[first + 1 : end]):
+            first += 1
+        elif _is_sentinel(different[end - 1], counts[end - 1], different[first : end - 1]):
+            end -= 1
+        else:
+            break
+    return [*different[:first].tolist(), *different[end:].tolist()]
+
+
+def _is_sentinel(value: float, count: int, others: Floats) -> bool:
+    """Return whether a *value* at the edge of a file, which occurs *count* times, is isolated from all *others*."""
+    is_usual = value in _USUAL_SENTINELS
+    if count < 2 or (len(others) < _MIN_OTHER_VALUES and not is_usual):
+        return False
+    gap = float(np.abs(others - value).min())
+    span = float(np.ptp(others))
+    if is_usual:
+        return gap > span / 2.0
+    return gap > span
 
 
 def value_doubts(column: FileColumn, values: Floats, missing: Sequence[float] | None) -> Iterator[str]:

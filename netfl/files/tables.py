@@ -223,11 +223,18 @@ class UserTable:
             return fault
 
         self.refuse_cells(name, is_wrong, describe_cell)
-        self.refuse(is_outside, lambda row: self._outside_fault(column, name, float(values[row]), row))
+        outside = values[is_outside]
+        row_of = np.cumsum(is_outside) - 1
+
+        def describe_outside(row: int) -> Fault:
+            return self._outside_fault(column, name, float(outside[row_of[row]]), row)
+
+        self.refuse(is_outside, describe_outside)
+        values[is_outside] = 0.0  # a value with which readers can calculate
         return values
 
     def _outside_fault(self, column: FileColumn, name: str, value: float, row: int) -> Fault:
-        fault = column.outside_fault(value, self.columns[name][row].as_py())
+        fault = column.outside_fault(value, parsing.cell_value(self.columns[name], row))
         return replace(fault, problem=f"column {name}: {fault.problem}")
 
     def intervals(self, start: FileColumn, end: FileColumn, scale: TimeScale, *, can_be_empty: bool = False) -> Floats:
@@ -263,7 +270,7 @@ class UserTable:
         cells = self.columns[name]
 
         def located(row: int) -> Fault:
-            fault = describe(cells[row].as_py())
+            fault = describe(parsing.cell_value(cells, row))
             return replace(fault, problem=f"column {name}: {fault.problem}")
 
         self.refuse(is_wrong, located)
@@ -409,7 +416,7 @@ def _read_parquet(path: Path, names: Mapping[str, str]) -> UserTable:
         with open_parquet(path) as file:
             heading = _rename(path, file.schema_arrow.names, names)
             columns = [_plain_column(column.combine_chunks()) for column in file.read().columns]
-    except (MachineError, OSError, NotImplementedError) as error:
+    except (MachineError, OSError, NotImplementedError, pa.ArrowException) as error:
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise_unreadable(path, cause, _REMEDY)
     rows = len(columns[0]) if columns else 0
@@ -425,4 +432,5 @@ def _plain_column(column: pa.Array) -> pa.Array:
         column = pc.run_end_decode(column)
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
+    column.validate(full=True)  # text is UTF-8
     return column

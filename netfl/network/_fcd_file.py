@@ -74,8 +74,11 @@ _FCD_POSITION = replace(
     "that their vehicle is absent there",
 )
 _FCD_SPEED = replace(SPEED, remedy="check its unit, or let SUMO write the file without the attribute speed")
-FCD_SCHEMAS = {
-    element: FileSchema(
+
+
+def fcd_schema(element: str) -> FileSchema:
+    """Return the columns of a table for elements of this name; in XML an element has the second names."""
+    return FileSchema(
         f"`sumo_fcd`, {element}s",
         FileColumn("timestep_time", TIME, other_names=("time",)),
         FileColumn(f"{element}_id", NAME, other_names=("id",)),
@@ -84,9 +87,10 @@ FCD_SCHEMAS = {
         FileColumn(f"{element}_speed", _FCD_SPEED, is_needed=False, other_names=("speed",)),
         memory="its elements",
     )
-    for element in ("vehicle", "person", "container")
-}
-"""Columns of a table, by element; an element of XML has the attributes of the second names."""
+
+
+VEHICLE_SCHEMA = fcd_schema("vehicle")
+"""The columns of vehicles, for the documentation."""
 _NO_USER = -1
 """Number of a vehicle that is no user."""
 
@@ -216,7 +220,7 @@ def read_fcd(path: Path, element: str) -> FcdRows:
         table, steps_s = _read_columns(path, element)
     else:
         table, steps_s = _read_elements(path, element)
-    schema = FCD_SCHEMAS[element]
+    schema = fcd_schema(element)
     time = table.heading(schema["timestep_time"])
     is_clock = np.asarray(match_substring_regex(as_text(table.columns[time]), _CLOCK))
     remedy = "let SUMO write it without --human-readable-time"
@@ -308,7 +312,7 @@ def _read_columns(path: Path, element: str) -> tuple[UserTable, Floats]:
         table = read_csv(path, separators=";,\t")
     else:
         table = read_table(path)
-    schema = FCD_SCHEMAS[element]
+    schema = fcd_schema(element)
     table.check_headings(schema)
     table.check()
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.network.channel._measured import repeated_path_loss
+from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counterfactual import NO_EXEMPTIONS
 from netfl.network.counterfactual.connection import UninterruptedConnection
@@ -235,13 +235,7 @@ def _reach_faults(
     shares = None
     if spec.mac is not None:
         shares = spec.mac.share_bounds(layout, band.limits(users))
-    remedy = (
-        "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs; "
-        "or set unreachable: keep"
-    )
-    repeated = repeated_path_loss(spec.channel)
-    if repeated:
-        remedy = repeated
+    remedy = _reach_remedy(spec, float(np.max(needed_db)))
     uplink_snr_db = best_snr_db
     if shares is not None:
         with np.errstate(divide="ignore"):  # a share may be as small as needed
@@ -252,6 +246,21 @@ def _reach_faults(
         needed_db = medium.threshold_db(users, service.broadcast_bits)
         remedy = "raise it; or set unreachable: keep"
         yield from _weak_signal_faults("downlink.power", "never receive a version", best_snr_db, needed_db, remedy)
+
+
+def _reach_remedy(spec: NetworkSpec, needed_snr_db: float) -> str:
+    """Return what gives users a better signal: where they are and what they send, or the values of a file."""
+    repeated = repeated_path_loss(spec.channel)
+    if repeated:
+        return repeated
+    measured = [channel for channel in spec.channel if isinstance(channel, Measured)]
+    if measured and spec.radio is not None:
+        remedy = measured[0].weak_signal_remedy(needed_snr_db, max(spec.radio.bandwidth_bounds_hz))
+    else:
+        remedy = (
+            "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs"
+        )
+    return f"{remedy}; or set unreachable: keep"
 
 
 def _weak_signal_faults(

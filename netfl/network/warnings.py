@@ -10,13 +10,14 @@ import numpy as np
 
 from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
-from netfl.network.channel._measured import repeated_path_loss
+from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import LargestUses, Outage
+from netfl.network.outage._availability_file import AvailabilityFile
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.registry import kind_of
@@ -57,6 +58,8 @@ def network_warnings(
     yield from _files_outside(spec, context, deadline_s)
     yield from _motion_warnings(spec, context, deadline_s)
     yield from _short_data(spec, context, layout, deadline_s)
+    yield from _measured_doubts(spec)
+    yield from _named_users(spec)
     yield from _repeated_path_loss(spec)
     yield from _mac_warnings(spec, context, layout)
     if context.duration_s is None:
@@ -233,7 +236,8 @@ def _files_outside(spec: NetworkSpec, context: AccessContext, deadline_s: float 
         if not model.has_times_within(end_s):
             yield (
                 f"{key}, {kind_of(type(model))}: no time in its file falls into the run, which ends before {end_s:.6g} "
-                "s of simulated time unless rounds are very long; check the unit of the times and the origin"
+                "s of simulated time unless rounds are very long; check the unit of the times"
+                f"{_time_keys(type(model))}"
             )
 
 
@@ -244,6 +248,26 @@ def _motion_warnings(spec: NetworkSpec, context: AccessContext, deadline_s: floa
     end_s = _latest_end_s(context, deadline_s or math.inf)
     for warning in spec.motion.warnings(context.users, end_s):
         yield f"access.motion, {kind_of(type(spec.motion))}: {warning}"
+
+
+def _time_keys(model: type[Outage | Motion]) -> str:
+    """Return the keys of a *model* that shift the times of its file, as the end of a remedy."""
+    keys = [key for key in ("origin", "begin") if key in model.model_fields]
+    return "".join(f" and {key}" for key in keys)
+
+
+def _named_users(spec: NetworkSpec) -> Iterator[str]:
+    """Users that a file of outages names, with the numbers that they get."""
+    for index, outage in enumerate(spec.outages):
+        if isinstance(outage, AvailabilityFile):
+            yield from (f"access.outages.{index}.file: {note}" for note in outage.name_notes())
+
+
+def _measured_doubts(spec: NetworkSpec) -> Iterator[str]:
+    """Values of measured channels that probably stand for no measurement."""
+    for index, channel in enumerate(spec.channel):
+        if isinstance(channel, Measured):
+            yield from (f"access.channel.{index}: {doubt}" for doubt in channel.doubts())
 
 
 def _short_data(spec: NetworkSpec, context: AccessContext, layout: Layout, deadline_s: float | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import takewhile
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -41,7 +41,8 @@ def place_remedy(key: str, root: type[Spec], value: object = None, data: Mapping
     The nearest place in the tree of sections is meant, counted in steps up and down from the section of the key.  One
     step farther is each of: a synonym, a key that holds values of another form, and a section that is not written and
     needs a kind.  A section of another kind than the written one is two steps farther.  Of places at one distance, the
-    likest name comes first, then a key that holds values of this form, then a section that is written.
+    likest name comes first, then a key that holds values of this form, then a section that is written.  If such a place
+    has another value already, models that are not written and one step farther are meant, if they have the key.
 
     Args:
         key: the dotted key that its section does not have.
@@ -61,16 +62,43 @@ def place_remedy(key: str, root: type[Spec], value: object = None, data: Mapping
     >>> place_remedy("access.topology.spacing", Scenario, data=network | {"access": {"topology": {"kind": "star"}}})
     'spacing is a key of kind: grid'
     """
-    parts, name = key.split(".")[:-1], key.rpartition(".")[2]
-    sections = [*_sections(_Section((), root, (data or {},)))]
-    own_path = next((section.path for section in sections if _stands_for(section.path, parts)), None)
-    if own_path is None:
-        return ""
-    places = [place for section in sections for place in _places(section, own_path, meanings(name), value)]
-    if not places:
-        return ""
-    nearest = min(place.rank for place in places)
-    return _remedy([place for place in places if place.rank == nearest], own_path)
+    return KeySearch(root, data or {}).remedy(key, value)
+
+
+class KeySearch:
+    """Search for the places of several keys of one scenario; see `place_remedy`.
+
+    Args:
+        root: the model of a scenario.
+        data: the scenario as written.
+    """
+
+    def __init__(self, root: type[Spec], data: Mapping[str, Any]) -> None:
+        self._root = root
+        self._data = data
+
+    @cached_property
+    def _all_sections(self) -> Sequence[_Section]:
+        return [*_sections(_Section((), self._root, (self._data,)))]
+
+    def remedy(self, key: str, value: object = None) -> str:
+        """Return where the scenario may have the last part of the dotted *key*; empty if there is no such place."""
+        *parts, name = key.split(".")
+        sections = self._all_sections
+        own_path = next((section.path for section in sections if _stands_for(section.path, parts)), None)
+        if own_path is None:
+            return ""
+        places = [place for section in sections for place in _places(section, own_path, meanings(name), value)]
+        if not places:
+            return ""
+        nearest = _nearest(places)
+        remedy = _remedy(nearest, own_path)
+        if not all(place.is_taken(value) for place in nearest):
+            return remedy
+        others = [place for place in places if place.is_unwritten and place.rank[0] <= nearest[0].rank[0] + 1]
+        if not others:
+            return f"{remedy}, which has another value"
+        return f"{_remedy(others, own_path)}; {remedy.removeprefix('write it as ')} has another value already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +131,20 @@ class _Place:
     key: str
     word: str | None = None
     """The value to give to the key, if the user wrote a value as a key."""
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether it is a key of a model that the scenario lacks, and not one of another kind of a written model."""
+        return self.section.kind is not None and self.section.kind_steps == _NEW_KIND_STEPS
+
+    def is_taken(self, value: object) -> bool:
+        """Return whether the scenario has another value for this key, so that *value* means another quantity."""
+        if self.word is not None or value is None or isinstance(value, Mapping):
+            return False
+        written = [
+            values[self.key] for values in self.section.values if isinstance(values, Mapping) and self.key in values
+        ]
+        return bool(written) and value not in written
 
 
 def _sections(section: _Section, above: frozenset[type[Spec]] = frozenset()) -> Iterator[_Section]:
@@ -210,6 +252,12 @@ def _lacks_a_key(model: type[Spec], written: Any) -> bool:
     except ValidationError:
         return True
     return False
+
+
+def _nearest(places: Sequence[_Place]) -> list[_Place]:
+    """Return the *places* of the lowest rank."""
+    lowest = min(place.rank for place in places)
+    return [place for place in places if place.rank == lowest]
 
 
 def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of,
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
-from netfl.scenario.key_search import place_remedy
+from netfl.scenario.key_search import KeySearch
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule
@@ -349,8 +349,9 @@ def validate(document: ScenarioDocument) -> Scenario:
     try:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
+        search = KeySearch(Scenario, document.data)
         faults = [
-            *faults_of(error, lambda key, value: place_remedy(key, Scenario, value, document.data)),
+            *faults_of(error, search.remedy),
             *cross_faults(*_usable_parts(document.data)),
         ]
         raise ScenarioError(document.located(faults)) from None

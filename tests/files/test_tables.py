@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.error_messages import assert_messages
 
 from netfl.errors import ScenarioError
 from netfl.files.cells import TimeScale, parse_identifiers
+from netfl.files.json_documents import parse_json
 from netfl.files.schema import NAME, NUMBER, TIME, USER, FileColumn
-from netfl.files.tables import read_csv, read_table
+from netfl.files.tables import _plain_column, read_csv, read_table
+from netfl.network.outage.calendar import Calendar
 
 ORIGIN = datetime(2024, 3, 30)
 NUMBERS = {name: FileColumn(name, NUMBER) for name in ("a", "b", "k", "round", "start", "x")}
@@ -321,3 +326,104 @@ def test_csv_equals_parquet_of_the_same_table(tmp_path):
     for name in ("x", "k"):
         assert (csv.numbers(NUMBERS[name]) == parquet.numbers(NUMBERS[name])).all()
     assert (csv.names(FileColumn("u", NAME)) == parquet.names(FileColumn("u", NAME))).all()
+
+
+class TestTypesOfParquet:
+    """Types of Parquet that hold what other types hold, and values that Python or 64 bits do not hold."""
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            pa.array(["-100", "-90"], pa.string_view()),
+            pa.array(["-100", "-90"], pa.large_string()),
+            pa.array(["-100", "-90"]).dictionary_encode(),
+            pa.array([-100, -90], pa.float16()),
+            pa.array([Decimal("-100.0"), Decimal("-90.0")]),
+        ],
+    )
+    def test_same_numbers(self, table, cells):
+        assert table({"a": cells}).numbers(NUMBERS["a"]).tolist() == [-100, -90]
+
+    def test_run_ends(self):
+        """No Parquet file has them, but tables in memory do."""
+        cells = pc.run_end_encode(pa.array([1.0, 1.0, 2.0]))
+        assert _plain_column(cells).to_pylist() == [1, 1, 2]
+
+    def test_users_of_64_bits_without_a_sign(self, table):
+        read = table({"user": pa.array([3, 2**64 - 1, None], pa.uint64())})
+        assert read.users(FileColumn("user", USER)).tolist() == [3, -1, -1]
+        assert_messages(faults(read)[:1], ["t.parquet:2: column user: not the number of a user (18446744073709551615)"])
+
+    def test_decimals_are_rounded_once(self, table):
+        rng = random.Random(1)
+        exact = [Decimal(rng.randint(-(10**36), 10**36)).scaleb(-20) for _ in range(500)]
+        cells = pa.array(exact, pa.decimal128(38, 20))
+        assert table({"a": cells}).numbers(NUMBERS["a"]).tolist() == [float(value) for value in exact]
+
+    def test_text_of_any_length_is_rounded_once(self, table):
+        texts = ["0.1000000000000000055511151231257827021181583404541015625000001", "9007199254740993.0000000000000001"]
+        read = table("a\n" + "\n".join(texts) + "\n")
+        assert read.numbers(NUMBERS["a"]).tolist() == [float(text) for text in texts]
+
+    def test_text_that_is_not_utf_8_is_refused(self, tmp_path):
+        bad = pa.Array.from_buffers(
+            pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"\xff\xfe")]
+        )
+        pq.write_table(pa.table({"a": bad}), tmp_path / "t.parquet")
+        assert_messages(refused(read_table, tmp_path / "t.parquet"), ["t.parquet cannot be read: … UTF8"])
+
+
+class TestDatesOfAnyYear:
+    @pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), *map(pa.timestamp, ("s", "ms", "us"))])
+    @pytest.mark.parametrize("year", [1, 1677, 2263, 2700, 9999])
+    def test_parquet_gives_the_times_of_csv(self, table, kind, year):
+        day = datetime(year, 12, 31)
+        cells = pa.array([day.date() if pa.types.is_date(kind) else day], kind)
+        column = FileColumn("t", TIME)
+        scale = TimeScale(ORIGIN)
+        expected = (day - ORIGIN).total_seconds()
+        assert table({"t": cells}).times(column, scale).tolist() == [expected]
+        assert table(f"t\n{day.isoformat()}\n").times(column, scale).tolist() == [expected]
+
+    @pytest.mark.parametrize("cells", [pa.array([10**15], pa.timestamp("s")), pa.array([2**62], pa.timestamp("ms"))])
+    def test_dates_that_python_lacks_are_refused(self, table, cells):
+        read = table({"t": cells})
+        read.times(FileColumn("t", TIME), TimeScale(ORIGIN))
+        assert_messages(faults(read), ["t.parquet:1: column t: not a time from -1e13 to 1e13 s"])
+
+    def test_nanoseconds_stay(self, table):
+        cells = pa.array([1_711_756_800_000_000_007], pa.timestamp("ns"))  # 2024-03-30, and 7 ns
+        (time_s,) = table({"t": cells}).times(FileColumn("t", TIME), TimeScale(ORIGIN))
+        assert time_s == pytest.approx(7e-9, rel=1e-9)
+
+
+class TestOrigin:
+    @pytest.mark.parametrize("value", [20240330, "20240330", "2024-03-30", datetime(2024, 3, 30), date(2024, 3, 30)])
+    def test_eight_digits_are_a_date(self, value):
+        assert Calendar(file="x.csv", origin=value).origin == ORIGIN
+
+    @pytest.mark.parametrize("value", [1711756800, 1711756800.5, "1711756800", 20241330, True, "noon"])
+    def test_a_time_since_1970_is_no_origin(self, value):
+        with pytest.raises(
+            ScenarioError, match="origin: not a date in ISO 8601 .*; write a date such as 2024-03-30T00:00"
+        ):
+            Calendar(file="x.csv", origin=value)
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ('{"a": "\\ud800"}', r"a text has half of a character, \\ud800"),
+            ('{"\\udfff": 1}', r"a text has half of a character, \\udfff"),
+            ('{"a": ' + "9" * 310 + "}", "the number 99999999999999999999… of 310 digits is too large"),
+            ('{"a": ' + "9" * 5000 + "}", "of 5000 digits is too large"),
+            ('{"a": 1e400}', "the number 1e400 is too large"),
+        ],
+    )
+    def test_values_that_no_other_file_holds_are_refused(self, text, problem):
+        with pytest.raises(ValueError, match=problem):
+            parse_json(text)
+
+    def test_two_halves_are_a_character(self):
+        assert parse_json('{"a": "\\ud83d\\ude00", "b": "\\\\ud800"}') == {"a": "😀", "b": "\\ud800"}

@@ -1,6 +1,7 @@
 """Remedies of errors in scenarios: words of other programs, keys in the wrong section, and forms of values."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from netfl import load
 from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario.key_search import place_remedy
-from netfl.scenario.scenario import Scenario
+from netfl.scenario.scenario import Scenario, validate
+from netfl.scenario.yaml_document import ScenarioDocument, read_text
 from netfl.synonyms import SYNONYMS, normalised
 
 LEARNING = """
@@ -153,7 +155,7 @@ BAND["access"] |= {
         ("access.fec", {"data": 2, "total": 3}, "write it as access.transport.fec"),
         ("access.retries", 1, "write it as access.transport.arq.retries"),
         ("access.power", "14 dBm", "write it as access.radio.power"),
-        ("access.bandwidth", "1 MHz", "write it as access.radio.bandwidth"),
+        ("access.bandwidth", "1 MHz", "write it as access.radio.bandwidth, which has another value"),
         ("access.shares", [1], "write it as access.mac.shares"),
         ("access.gap", 2, "write it as access.reception.gap"),
         ("access.radius", "1 km", "write it as access.topology.radius"),
@@ -170,7 +172,7 @@ BAND["access"] |= {
         ("access.selection.battery_j", True, "write it as access.selection.observe.battery_j"),
         # beside the section, and above it
         ("access.transport.fec.loss", "erase", "write it as access.transport.loss"),
-        ("access.mac.bandwidth", "1 MHz", "write it as access.radio.bandwidth"),
+        ("access.mac.bandwidth", "1 MHz", "write it as access.radio.bandwidth, which has another value"),
         ("access.mac.power", "14 dBm", "write it as access.radio.power"),
         ("access.mac.gap", 2, "write it as access.reception.gap"),
         ("access.topology.power", "14 dBm", "write it as access.radio.power"),
@@ -182,12 +184,12 @@ BAND["access"] |= {
         ("access.compute.transmit", "1 W", "write it as access.energy.transmit"),
         ("access.allocation.shares", [1], "write it as access.mac.shares"),
         ("access.round.staleness", 2, "write it as access.staleness"),
-        ("access.round.selection", "all", "write it as access.selection"),
+        ("access.round.selection", "all", "write it as access.selection, which has another value"),
         ("access.selection.deadline", "3 s", "write it as access.round.deadline"),
-        ("learners.a.selection", "all", "write it as access.selection"),
+        ("learners.a.selection", "all", "write it as access.selection, which has another value"),
         ("learners.a.weights", [1], "write it as learners.NAME.aggregation.weights"),
         ("access.codec", "sign", "codec is a key of the scenario itself, beside access"),
-        ("access.radio.users", 3, "users is a key of the scenario itself, beside access"),
+        ("access.radio.users", 3, "users is a key of the scenario itself, beside access, which has another value"),
         ("lr", 0.1, "write it as learners.NAME.lr"),
         ("observe", {"age": True}, "write it as access.selection.observe"),
         # in another kind
@@ -234,14 +236,14 @@ DIRECT = YAML(typ="safe").load(LEARNING)
         ("access.topology.queue", "drop_tail", "write it as access.queue"),
         ("access.interference.margin", 3, "margin is a key of kind: capture"),
         # sections that are written
-        ("access.radio.threshold", "3 dB", "write it as access.reception.threshold"),
+        ("access.radio.threshold", "3 dB", "write it as access.reception.threshold, which has another value"),
         ("access.energy.cycles", 1e7, "write it as access.compute.cycles"),
         ("access.channel.0.noise_figure", "3 dB", "write it as access.radio.noise_figure"),
         ("access.max_attempts", 3, "write it as access.mac.max_attempts"),
         ("access.mac.deadline", "3 s", "write it as access.round.deadline"),
-        ("access.downlink.broadcast_rate", 1e6, "write it as access.broadcast_rate"),
+        ("access.downlink.broadcast_rate", 1e6, "write it as access.broadcast_rate, which has another value"),
         ("learners.a.staleness", 2, "write it as access.staleness"),
-        ("learners.a.m", 3, "write it as access.round.m"),
+        ("learners.a.m", 3, "write it as access.selection.m; access.round.m has another value already"),
         ("learners.a.codec", "sign", "codec is a key of the scenario itself, beside learners"),
         ("access.seed", 3, "seed is a key of the scenario itself, beside access"),
         ("access.record", "all", "record is a key of the scenario itself, beside access"),
@@ -281,6 +283,44 @@ def test_a_place_may_be_a_section_that_is_not_written(key, value, remedy):
 )
 def test_a_place_in_a_network_needs_the_network(key, value, remedy):
     assert place_remedy(key, Scenario, value, DIRECT) == remedy
+
+
+@pytest.mark.parametrize(("rate", "is_meant"), [("1 Mbps", False), ("2 Mbps", True)])
+def test_a_key_with_another_value_is_not_the_place_of_this_one(rate, is_meant):
+    """The rate of a MAC without a radio is not that of the links behind the tower."""
+    access = {
+        "kind": "network",
+        "topology": {"kind": "tree", "fanout": [1, 1], "rate": "2 Mbps"},
+        "mac": {"kind": "slotted_aloha", "rate": rate},
+    }
+    remedy = place_remedy("access.mac.rate", Scenario, rate, {"access": access})
+    if is_meant:
+        assert remedy == "write it as access.topology.rate"
+    else:
+        assert remedy.startswith("write it as access.reception.rate (access.reception.kind: ")
+        assert remedy.endswith("; access.topology.rate has another value already")
+
+
+def test_a_hundred_thousand_unknown_keys_cost_little():
+    """The first are explained, and the others counted; each cost 12 ms before."""
+    data = {"name": "x", "users": 4, "rounds": 3, "access": {"kind": "bernoulli", "probability": 1}}
+    unknown = {f"k{number}": 1 for number in range(100_000)}
+    for document in (data | unknown, data | {"access": data["access"] | unknown}):
+        place_remedy("mac", Scenario, data=data)  # imports all models
+        start_s = time.process_time()
+        with pytest.raises(ScenarioError) as caught:
+            validate(ScenarioDocument(document, "s.yaml"))
+        assert time.process_time() - start_s < 2.0
+        assert len(caught.value.faults) == 21
+        assert "unknown key, and 99,979 more; fix the unknown keys above first" in str(caught.value)
+
+
+def test_text_with_too_many_keys_is_refused_before_it_is_parsed():
+    text = "name: x\n" + "".join(f"k{number}: 1\n" for number in range(100_000))
+    start_s = time.process_time()
+    with pytest.raises(ScenarioError, match="many:1001: more than 1,000 keys outside of all sections"):
+        read_text(text, "many")
+    assert time.process_time() - start_s < 1.0
 
 
 WALK = {"kind": "random_waypoint", "speed": [1, 2]}

@@ -185,21 +185,28 @@ class Measured(Channel):
         for doubt in value_doubts(column, values, self.missing):
             yield f"{measured.file_name}: {doubt}"
 
-    def weak_signal_remedy(self, needed_snr_db: float) -> str:
-        """Return what to do if the best values of the file are too small for an SNR that users need, in dB."""
+    def weak_signal_remedy(self, needed_snr_db: float, bandwidth_hz: float) -> str:
+        """Return what to do if the values of the file are too small for the SNR that users need in *bandwidth_hz*.
+
+        The power of the radio and the places of users are named only where they change the SNR.
+        """
         measured = self.measured
         quantity = measured.quantity
         largest = float(measured.values.max())
-        if quantity == "rate_bps" and self._levels is not None:
-            needed_bps = self._levels.bandwidth_hz * math.log2(1.0 + 10.0 ** (needed_snr_db / 10.0))
-            return (
-                f"the largest rate in {measured.file_name} is {largest:.4g} bit/s, and {needed_bps:.4g} bit/s are "
-                "needed: check its unit, or lower the rate of the reception"
-            )
-        remedy = f"the largest {quantity} in {measured.file_name} is {largest:.4g}: check its unit"
-        if quantity != "snr_db":  # with SNRs, the power of the radio gives the gain, and so cancels out
-            remedy += ", raise radio.power"
-        return f"{remedy}, or lower the SNR that the reception needs"
+        if quantity == "rate_bps":
+            needed_bps = bandwidth_hz * math.log2(1.0 + 10.0 ** (needed_snr_db / 10.0))
+            needed = f", and {needed_bps:.4g} bit/s are needed"
+            remedies = ["check its unit"]
+        elif quantity == "snr_db":
+            needed = f", and {needed_snr_db:.4g} dB are needed"
+            remedies = ["check its unit"]
+        else:
+            needed = ""
+            remedies = ["check its unit", "raise radio.power"]
+        if "x_m" in measured.columns:
+            remedies.append("place users where the map has a better value")
+        remedies.append("lower the rate or the SNR that the reception needs")
+        return f"the largest {quantity} in {measured.file_name} is {largest:.4g}{needed}: {', or '.join(remedies)}"
 
     def read_measured(self, table: UserTable) -> MeasuredTable:
         """Return the rows of *table*, whose errors are marked in it, and which the caller checks.

@@ -27,6 +27,9 @@ In JSON the keys are ``user``, ``start`` and ``end``, in Parquet the columns; ``
 An empty end is never, and a row with neither start nor end states that the user is never present.  Intervals of a user
 may touch or overlap.  Other columns are ignored.
 
+Users are numbers, or all of them are names, such as those of devices: in ascending order, or as they are listed, they
+become users 0, 1 and so on.
+
 Times are in seconds from time 0: numbers, quantities, durations of Parquet or, with an ``origin``, dates; or numbers
 of rounds, where the model that reads the file says so (`netfl.files.cells.TimeScale`).
 """
@@ -37,11 +40,10 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,9 +53,9 @@ from numpy.typing import ArrayLike
 from pydantic import AfterValidator, Field
 
 from netfl import files
-from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.files.cells import TimeScale
-from netfl.files.json_documents import parse_json
+from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
+from netfl.files.cells import Origin, TimeScale, as_text, cell_value, is_text, parse_numbers
+from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.files.schema import CHANGES, STATE, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
 from netfl.formats import with_stamp
@@ -77,9 +79,12 @@ INTERVALS_SCHEMA = FileSchema(
     FileColumn("end", TIME, other_names=("end_s",), empty="the interval never ends"),
 )
 _STATES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+_JSON_EXAMPLE = '[{"user": 0, "start": 0, "end": 3600}, …], one for each interval in which a user is present'
 _FORMS = (("user", "start"), ("user", "start", "times"), ("user", "start", "end"))
 """Keys of an entry of JSON; without changes the times may be left out."""
 _SECONDS = TimeScale()
+_MAX_NAMES = 8
+"""Names that a message lists."""
 _COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
 """Columns of a Parquet file that this module writes."""
 
@@ -202,8 +207,11 @@ class AvailabilityFile(Spec):
     """The CSV, JSON or Parquet file; a relative path starts at the current directory."""
     columns: dict[Literal["user", "start", "times", "end"], str] = Field(default_factory=dict)
     """Headings, or keys of JSON, in place of these names, such as ``{user: device, start: from, end: to}``."""
-    origin: datetime | None = None
+    origin: Origin | None = None
     """The date of time 0, in ISO 8601, if the file has dates; with a time zone if they have one."""
+    names: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Names in the file of users 0, 1, …, such as those of devices; other names are no users.  By default all names in
+    ascending order; users that are numbers keep them."""
 
     @property
     def scale(self) -> TimeScale:
@@ -216,9 +224,34 @@ class AvailabilityFile(Spec):
         """Period after which the file repeats, in the unit of its times; infinity if it does not."""
 
     @cached_property
-    def content(self) -> tuple[list[UserSchedule], list[Fault]]:
-        """The valid rows, and the errors of the others, or of the file."""
-        return read_availability(self.file, self.scale, dict(self.columns.items()), self.period)
+    def content(self) -> AvailabilityContent:
+        """The content of the file."""
+        return read_availability(self.file, self.scale, dict(self.columns.items()), self.period, self.names)
+
+    def name_notes(self) -> Iterator[str]:
+        """Yield which users the names in the file are, if the scenario does not say so."""
+        found = self.content.names
+        if self.names is not None or not found:
+            return
+        shown = ", ".join(f"{number} is {name}" for number, name in enumerate(found[:_MAX_NAMES]))
+        more = ", …" if len(found) > _MAX_NAMES else ""
+        yield (
+            f"{self.file.name} has names, in ascending order: user {shown}{more}; for another order, list them in names"
+        )
+
+
+class AvailabilityContent(NamedTuple):
+    """Content of a file.
+
+    Args:
+        rows: the valid rows.
+        faults: the errors of the others, or of the file; the keys are ``file`` and ``names``.
+        names: names of users 0, 1, …; none if the file has numbers.
+    """
+
+    rows: list[UserSchedule]
+    faults: list[Fault]
+    names: tuple[str, ...] = ()
 
 
 def read_availability(
@@ -226,8 +259,9 @@ def read_availability(
     scale: TimeScale = _SECONDS,
     names: Mapping[str, str] = MappingProxyType({}),
     period: float = np.inf,
-) -> tuple[list[UserSchedule], list[Fault]]:
-    """Return the valid rows of a file, and the errors of the others, or of the file.
+    user_names: Sequence[str] | None = None,
+) -> AvailabilityContent:
+    """Read a file.
 
     ``.json`` is JSON, ``.parquet`` is Parquet, and all else is CSV.
 
@@ -236,20 +270,54 @@ def read_availability(
         scale: meaning of its times.
         names: headings in the file in place of ``user``, ``start``, ``times`` and ``end``.
         period: the period of a file that repeats; an interval that ends with it continues into the next.
+        user_names: names of users 0, 1, … in the file; by default all that it has, in ascending order.
     """
+    found: tuple[str, ...] = ()
     try:
         with prefix_faults("file"):
             table = _read_table(path, names)
+            table, found = _number_names(table, user_names)
             if table.has(INTERVALS_SCHEMA["end"]):
                 schedules = _read_intervals(table, scale, period)
             else:
                 schedules = _read_changes(table, scale)
     except ScenarioError as error:
-        return [], [*error.faults]
+        return AvailabilityContent([], [*error.faults])
     if not len(table):
         remedy = "give a row for each user: user,start,times or user,start,end"
-        return [], [Fault("file", f"{path.name} has no users", None, remedy)]
-    return schedules, [fault.under("file") for fault in table.faults]
+        return AvailabilityContent([], [Fault("file", f"{path.name} has no users", None, remedy)])
+    return AvailabilityContent(schedules, [fault.under("file") for fault in table.faults], found)
+
+
+def _number_names(table: UserTable, listed: Sequence[str] | None) -> tuple[UserTable, tuple[str, ...]]:
+    """Return a table with the numbers of users in place of their names, and the names; none if it has numbers.
+
+    Raises:
+        ScenarioError: a name that is *listed* is not in the file; the key is empty.
+    """
+    if "user" not in table:
+        return table, ()
+    cells = table.columns["user"]
+    if listed is None and not is_text(cells):
+        return table, ()
+    texts = as_text(cells)
+    present = {*texts.to_pylist()} - {""}
+    is_number = bool(np.isfinite(parse_numbers(texts)).any()) or not present.isdisjoint(_STATES)
+    if listed is None and is_number:  # numbers, of which some are wrong
+        return table, ()
+    if listed is None:
+        found = tuple(sorted(present))
+    else:
+        found = tuple(listed)
+        unknown = [name for name in found if name not in present]
+        if unknown:
+            problem = f"{table.path.name} has no user {unknown[0]}, which is listed in names"
+            raise ScenarioError([Fault("", problem, None, suggest(unknown[0], sorted(present)[:_MAX_NAMES]))])
+        is_listed = pc.is_in(texts, pa.array(["", *found]))  # an empty cell is an error of its row
+        table = table.take(np.asarray(is_listed))
+        texts = texts.filter(is_listed)
+    table.columns["user"] = pc.index_in(texts, pa.array(found, pa.string()))
+    return table, found
 
 
 def _read_table(path: Path, names: Mapping[str, str]) -> UserTable:
@@ -265,9 +333,15 @@ def _read_json(path: Path, names: Mapping[str, str]) -> UserTable:
     """Read entries with the keys of one form as a table of text."""
     keys = {name: names.get(name, name) for name in ("user", "start", "times", "end")}
     try:
-        entries = _json_entries(files.read_text(path), keys)
-    except (OSError, ValueError) as error:
+        text = files.read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
         files.raise_unreadable(path, error, "name a CSV, JSON or Parquet file")
+    try:
+        entries = _json_entries(text, keys)
+    except RepeatedKeyError as error:
+        files.raise_unreadable(path, error, "give each key once: one entry for each user, or for each of its intervals")
+    except ValueError as error:
+        files.raise_unreadable(path, error, f"list entries such as {_JSON_EXAMPLE}")
     columns = {
         name: pa.array([_to_text(entry.get(keys[name])) for entry in entries], pa.string())
         for name in ("user", "start", "end")
@@ -293,6 +367,9 @@ def _json_entries(text: str, keys: Mapping[str, str]) -> list[dict[str, object]]
     """
     content = parse_json(text)
     entries = content if isinstance(content, list) else [content]
+    if isinstance(content, dict) and content and all(isinstance(entry, dict) for entry in content.values()):
+        columns = ", ".join(dict.fromkeys(key for entry in content.values() for key in entry))
+        raise ValueError(f"it is an object with a key for each of {len(content)} users, each with {columns}")
     forms = [{keys[name] for name in form} for form in _FORMS]
     for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, dict) or {*entry} not in forms:
@@ -313,7 +390,10 @@ def _read_changes(table: UserTable, scale: TimeScale) -> list[UserSchedule]:
     table.check_headings(CHANGES_SCHEMA)
     users = table.users(CHANGES_SCHEMA["user"])
     table.refuse_repeated(("user",), (users,))
-    states = [_STATES.get(str(cell).strip().lower()) for cell in table.columns["start"].to_pylist()]
+    starts = table.columns["start"]
+    states: list[bool | None] = [None] * len(table)
+    if not pa.types.is_temporal(starts.type):
+        states = [_STATES.get(str(cell).strip().lower()) for cell in starts.to_pylist()]
     table.refuse_cells(
         "start",
         np.array([state is None for state in states], bool),
@@ -355,7 +435,7 @@ def _split_times(table: UserTable, scale: TimeScale) -> list[Floats]:
         problem = f"times are not ascending: {times[index]:g} follows {before[index]:g}"
         return Fault("", problem, None, "write finite times above 0 in order, each once")
 
-    refuse(np.isnan(times), lambda index: scale.fault(cells[index].as_py()))
+    refuse(np.isnan(times), lambda index: scale.fault(cell_value(cells, index)))
     refuse(~(times > before), describe_order)
     return np.split(times, np.cumsum(counts)[:-1])
 

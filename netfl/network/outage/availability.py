@@ -46,15 +46,15 @@ class Availability(AvailabilityFile, Outage):
         return np.inf if self.repeat is None else self.repeat
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        rows, faults = self.content
+        rows, faults, _ = self.content
         yield from faults or limit_faults([*schedule_faults(rows, facts.users, self.period)])
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        rows, _ = self.content
+        rows = self.content.rows
         return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, layout.nodes), self.period)
 
     def has_times_within(self, end_s: float) -> bool:
-        rows, _ = self.content
+        rows = self.content.rows
         return changes_within(rows, end_s)
 
     def laws(self) -> tuple[Law, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.files.cells import TimeScale, parse_users
+from netfl.files.cells import Origin, TimeScale, parse_users
 from netfl.files.schema import NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_table
 from netfl.network.layout import Layout
@@ -50,7 +49,7 @@ class Calendar(Outage):
 
     file: Annotated[Path, AfterValidator(Path.absolute)]
     """The CSV or Parquet file; a relative path starts at the current directory."""
-    origin: datetime | None = None
+    origin: Origin | None = None
     """The date of time 0, in ISO 8601, with a time zone if the dates in the file have one."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -73,8 +73,8 @@ class File(Topology):
     around the middle of the network, equirectangular with the Earth's mean radius; the mean of its neighbours'
     positions; a place on ``ring``, for nodes that are joined to no node with a position.
 
-    **Links** have the rate of the file, else the key ``rate``; the delay of the file, else the key ``delay``, else length
-    / ``speed``, the length being that of the file, else the great circle between nodes with a latitude, else the
+    **Links** have the rate of the file, else the key ``rate``; the delay of the file, else the key ``delay``, else
+    length / ``speed``, the length being that of the file, else the great circle between nodes with a latitude, else the
     distance in the plane; and the ``weight`` in the file, if any.  Directions and loops are ignored.  Of parallel links
     the fastest is kept, of equally fast ones the one with the smallest delay.
 

@@ -1,5 +1,7 @@
 """Radio maps: interpolation against SciPy and a plane, towers, places outside, and users that move on them."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -238,3 +240,52 @@ class TestOutside:
             (1, 8.0, [80.0, 0.0]),
             (1, 9.0, [80.0, 10.0]),
         ]
+
+
+class TestNoCoverage:
+    """Points without coverage, and points that are no grid."""
+
+    @pytest.mark.parametrize("hole", ["", "-inf", "nan", "255"])
+    @pytest.mark.parametrize(
+        ("column", "level", "expected"), [("gain_db", -100, -300.0), ("rsrp_dbm", -82, -318.0), ("rate_bps", 1e5, None)]
+    )
+    def test_a_point_without_a_value_has_none(self, tmp_path, hole, column, level, expected):
+        settings = {"reference_power": "18 dBm"} if column == "rsrp_dbm" else {}
+        text = f"x_m,y_m,{column}\n0,0,{level}\n0,50,{level}\n100,0,{level}\n100,50,{hole}\n"
+        (tmp_path / "m.csv").write_text(text)
+        model = RadioMap(file=tmp_path / "m.csv", missing=[255], **settings).fitted(20.0, -100.0, 1e6)
+        gain = model.open(users_at([(0, 0), (100, 50)]), STREAMS)
+        covered, uncovered = gain.gain_db(np.arange(2), 0.0)
+        if expected is None:
+            expected = -200.0 - 120.0  # the SNR of a rate of 0, for 20 dBm in -100 dBm
+        else:
+            assert covered == -100.0
+        assert uncovered == pytest.approx(expected, abs=0.1)
+        assert [*model.doubts()] == []
+
+    def test_typed_holes(self, tmp_path):
+        frame = pd.DataFrame({"x_m": [0.0, 0, 9, 9], "y_m": [0.0, 9, 0, 9], "gain_db": [-np.inf, np.nan, -80, -90]})
+        frame.to_parquet(tmp_path / "m.parquet")
+        model = RadioMap(file=tmp_path / "m.parquet")
+        assert model.measured.values.tolist() == [-300, -300, -80, -90]
+
+    def test_points_that_are_no_grid_need_no_grid(self, tmp_path):
+        """A diagonal of n points has n² places: 1 MB asked for 3.35 GiB."""
+        count = 60_000
+        text = "".join(f"{place},{place},-100\n" for place in range(count))
+        (tmp_path / "m.csv").write_text("x_m,y_m,gain_db\n" + text)
+        tracemalloc.start()
+        try:
+            (fault,) = RadioMap(file=tmp_path / "m.csv").faults(ScenarioFacts(users=2, rounds=1))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert "m.csv has no line for x_m 0, y_m 1; give each x with each y, 60000 x 60000 points" in str(fault)
+        assert "a point without coverage has an empty value" in str(fault)
+        assert peak < 100e6
+
+    def test_first_missing_point_is_named(self, tmp_path):
+        frame = rows()
+        hole = (frame["x_m"] == 0.0) & (frame["y_m"] == 20.0)
+        (fault,) = RadioMap(file=write(tmp_path, frame[~hole])).faults(ScenarioFacts(users=2, rounds=1))
+        assert "has no line for x_m 0, y_m 20" in str(fault)

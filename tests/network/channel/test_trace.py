@@ -361,3 +361,87 @@ class TestAverages:
             overlap_s = np.clip(np.minimum(second + 1, row.end_s) - np.maximum(second, row.start_s), 0.0, None)
             mean_bps = 1e6 * overlap_s @ np.log2(1.0 + 10.0 ** (self.fades(row.user) / 10.0)) / overlap_s.sum()
             assert (row.outcome == "received") == (mean_bps >= 2e6)
+
+
+RSRP = "user,time_s,rsrp_dbm\n"
+LEVELS = "".join(f"0,{second},{-80 - second}\n" for second in range(1, 9))
+
+
+class TestPlausibility:
+    """Values that other programs write, and that no link has."""
+
+    def faults(self, folder, text, **settings):
+        model = Trace(file=write(folder, text), after_end="hold", **settings)
+        return [str(fault) for fault in model.faults(ScenarioFacts(users=1, rounds=1))]
+
+    def doubts(self, folder, text, **settings):
+        return [*Trace(file=write(folder, text), after_end="hold", **settings).doubts()]
+
+    def test_zero_for_no_measurement_is_doubted(self, tmp_path):
+        text = RSRP + "0,0,0\n" + LEVELS + "0,9,0\n"
+        (doubt,) = self.doubts(tmp_path, text, reference_power="18 dBm")
+        assert "t.csv: rsrp_dbm is 0 in 2 rows" in doubt
+        assert "set missing: [0]" in doubt
+        assert self.doubts(tmp_path, text, reference_power="18 dBm", missing=[0]) == []
+        assert self.doubts(tmp_path, text, reference_power="18 dBm", missing=[]) == []
+
+    def test_rows_without_a_measurement_are_left_out(self, tmp_path):
+        text = RSRP + "0,0,-80\n0,1,114\n0,2,-90\n0,3,255\n"
+        model = Trace(file=write(tmp_path, text), reference_power="18 dBm", after_end="hold", missing=[114, 255])
+        gain = model.open(cell(1), STREAMS)
+        assert gain.gain_db(np.zeros(3, int), np.array([0.0, 1.0, 5.0])).tolist() == [-98.0, -103.0, -108.0]
+
+    def test_power_above_the_sent_one_is_refused_with_its_rows(self, tmp_path):
+        (fault,) = self.faults(tmp_path, RSRP + "0,0,-80\n0,1,114\n", reference_power="18 dBm")
+        assert "file: t.csv:3: column rsrp_dbm: not a received power from -300 to 18 dBm ('114')" in fault
+        assert "set missing: [114]" in fault
+
+    @pytest.mark.parametrize("sign", [1, -1])
+    def test_ratios_are_no_decibels(self, tmp_path, sign):
+        text = "user,time_s,gain_db\n" + "".join(f"0,{second},{sign * 10 ** -(9 + second):g}\n" for second in range(5))
+        (fault,) = self.faults(tmp_path, text)
+        assert "t.csv: column gain_db holds ratios of powers instead of decibels" in fault
+        assert "write 10 lg of each" in fault
+
+    def test_losses_are_no_gains(self, tmp_path):
+        (fault,) = self.faults(tmp_path, "user,time_s,gain_db\n0,0,98\n0,1,103\n")
+        assert (
+            "column gain_db holds losses instead of gains: all are from 98 to 103; a loss is a negative gain" in fault
+        )
+
+    @pytest.mark.parametrize(
+        ("column", "value"), [("snr_db", "1e9"), ("snr_db", "2147483647"), ("gain_db", "-1073741824"), ("gain_db", "0")]
+    )
+    def test_impossible_levels_are_refused(self, tmp_path, column, value):
+        (fault,) = self.faults(tmp_path, f"user,time_s,{column}\n0,0,-10\n0,1,{value}\n")
+        assert f"t.csv:3: column {column}: not " in fault
+        assert f"('{value}')" in fault
+
+    @pytest.mark.parametrize(("column", "value"), [("snr_db", 149.0), ("rate_bps", 2147483647.0)])
+    def test_values_that_the_radio_cannot_give_are_refused(self, tmp_path, column, value):
+        """20 dBm in the noise of 1 MHz, -108 dBm, is an SNR of 128 dB without any loss."""
+        path = write(tmp_path, f"user,time_s,{column}\n0,0,1\n0,1,{value}\n")
+        with pytest.raises(
+            ScenarioError, match=f"file: t.csv:3: column {column}: more than the radio's power can give"
+        ):
+            LinkBudget(RADIO, [Trace(file=path, after_end="hold")], cell(1), STREAMS)
+
+    def test_typed_durations_are_no_levels(self, tmp_path):
+        frame = pd.DataFrame({"user": [0], "time_s": [0.0], "gain_db": pd.to_timedelta([-100], "s")})
+        frame.to_parquet(tmp_path / "t.parquet")
+        (fault,) = Trace(file=tmp_path / "t.parquet").faults(ScenarioFacts(users=1, rounds=1))
+        assert "t.parquet:1: column gain_db: a value of type timedelta instead of a number" in str(fault)
+
+    def test_times_of_any_size_are_no_warnings_of_python(self, tmp_path):
+        faults = self.faults(tmp_path, "user,time_s,gain_db\n0,-1e308,-80\n0,1e308,-81\n")
+        assert len(faults) == 2
+        assert "t.csv:2: column time_s: not a time from -1e13 to 1e13 s ('-1e308')" in faults[0]
+
+
+def test_remedy_for_weak_rates_names_the_unit(tmp_path):
+    """Rates in Mbit/s: no power and no place of a user changes a measured rate."""
+    path = write(tmp_path, "user,time_s,rate_bps\n0,0,12.5\n0,1,18.5\n")
+    remedy = Trace(file=path).weak_signal_remedy(10 * math.log10(3), 180e3)
+    assert "the largest rate_bps in t.csv is 18.5, and 3.6e+05 bit/s are needed: check its unit" in remedy
+    assert "power" not in remedy
+    assert "place" not in remedy

@@ -35,7 +35,7 @@ def read_text(tmp_path):
     def read(text, name="there.csv"):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        rows, faults = read_availability(path)
+        rows, faults, _ = read_availability(path)
         return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
 
     return read
@@ -83,7 +83,7 @@ class TestParquet:
     @staticmethod
     def read(tmp_path, columns):
         pd.DataFrame(columns).to_parquet(tmp_path / "there.parquet", index=False)
-        rows, faults = read_availability(tmp_path / "there.parquet")
+        rows, faults, _ = read_availability(tmp_path / "there.parquet")
         return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
 
     @pytest.mark.parametrize("start", [[True, False, True], ["on", "off", "TRUE"], [1, 0, 1]])
@@ -97,7 +97,7 @@ class TestParquet:
         pq.write_table(
             pa.table({"user": np.arange(1000), "start": [True] * 1000, "times": shared}), path, compression="zstd"
         )
-        rows, faults = read_availability(path)
+        rows, faults, _ = read_availability(path)
         assert not faults
         assert len(rows) == 1000
         np.testing.assert_array_equal(rows[-1].times, times)
@@ -146,7 +146,7 @@ class TestParquet:
         complete = path.read_bytes()
         for content in (complete[:-20], complete[:200], b"user,start\n0,on\n", b""):
             path.write_bytes(content)
-            rows, (fault,) = read_availability(path)
+            rows, (fault,), _ = read_availability(path)
             assert not rows
             assert fault.problem.startswith("there.parquet cannot be read")
 
@@ -203,7 +203,7 @@ class TestInvalidFiles:
                 "0,on,2 m\n",
                 "there.csv:1: not a time: a value in m instead of a time ('2 m'); write seconds, a quantity such as '90 min', or a date such as 2024-03-01T08:00",
             ),
-            ("x,on\n", "there.csv:1: column user: not the number of a user ('x'); users are numbered 0, 1, 2, …"),
+            ("0,on\nx,on\n", "there.csv:2: column user: not the number of a user ('x'); users are numbered 0, 1, 2, …"),
             ("-1,on\n", "there.csv:1: column user: not the number of a user ('-1'); users are numbered 0, 1, 2, …"),
             ("1.5,on\n", "there.csv:1: column user: not the number of a user ('1.5'); users are numbered 0, 1, 2, …"),
             ("0,on\n1,on\n0,off\n", "there.csv:3: user 0 occurs twice, first in there.csv:1; leave one of them out"),
@@ -296,7 +296,7 @@ class TestWriting:
         write_availability(
             path, [UserSchedule(user, start, np.array(sorted(times))) for user, (start, times) in expected.items()]
         )
-        rows, faults = read_availability(path)
+        rows, faults, _ = read_availability(path)
         assert not faults
         assert {row.user: (row.start, set(row.times.tolist())) for row in rows} == expected
 

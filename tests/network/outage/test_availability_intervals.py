@@ -31,7 +31,7 @@ def read(tmp_path):
         else:
             path = path.with_suffix(".parquet")
             pd.DataFrame(content).to_parquet(path)
-        rows, faults = read_availability(path, *args)
+        rows, faults, _ = read_availability(path, *args)
         return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
 
     return read_file
