@@ -8,7 +8,8 @@ any separator: ``bandwidth``, ``link_speed``, ``LinkSpeed``.  Its unit is, in th
 - an attribute beside it with ``Unit`` or ``Units`` added, such as ``LinkSpeedUnits`` of the Topology Zoo;
 - an attribute of the graph such as ``capacity_unit``, ``delay_unit`` and ``distance_unit`` of FNSS.
 
-A number without a unit is an error, and so are attributes of one property that contradict each other.
+A number without a unit is an error, but for ``LinkSpeed``, which is then not read, as some files of the Topology Zoo
+have it so.  Attributes of one property that contradict each other are an error.
 
 S. Knight et al., "The Internet Topology Zoo", IEEE JSAC 29(9), 2011.  L. Saino, C. Cocora, G. Pavlou, "A toolchain for
 simplifying network simulation setup", SIMUTOOLS 2013 (FNSS).
@@ -154,7 +155,9 @@ def read_property(
     """
     sources = []
     for name, value in attributes.items():
-        if _is_given(value) and states(wanted, name):
+        if not _is_given(value) or not states(wanted, name):
+            continue
+        if not _is_unitless_speed(name, attributes):
             sources.append(Source(name, str(value), _to_unit(wanted, name, value, attributes, graph)))
     sources.sort(key=lambda source: not _has_unit(wanted, source.name))  # names with a unit first
     if with_label:
@@ -194,12 +197,19 @@ def unread_attributes(parts: Iterable[Mapping[str, Any]], known: tuple[Property,
         str(name)
         for attributes in parts
         for name, value in attributes.items()
-        if _is_given(value) and not _is_known(str(name), known, notes)
+        if _is_given(value) and (not _is_known(str(name), known, notes) or _is_unitless_speed(name, attributes))
     )
     listed = [f"{name} ({count})" for name, count in sorted(counts.items())[:_MAX_LISTED]]
     if len(counts) > _MAX_LISTED:
         listed.append(f"{len(counts) - _MAX_LISTED} more")
     return ", ".join(listed)
+
+
+def _is_unitless_speed(name: str, attributes: Mapping[str, Any]) -> bool:
+    """Return whether an attribute is a ``LinkSpeed`` of the Topology Zoo without its ``LinkSpeedUnits``."""
+    if "".join(_words(name)) != "linkspeed" or not is_number(attributes[name]):
+        return False
+    return not any(_unit_owner(other) == "linkspeed" and _is_given(value) for other, value in attributes.items())
 
 
 def _is_known(name: str, known: tuple[Property, ...], notes: frozenset[str]) -> bool:

@@ -390,11 +390,15 @@ class TestAttributes:
         '<data key="u"></data></edge></graph></graphml>'
     )
 
-    def test_speed_without_a_unit_is_an_error(self, tmp_path):
+    def test_speed_without_a_unit_is_no_rate(self, tmp_path):
         path = tmp_path / "x.graphml"
         path.write_text(self.SPEED)
-        fault = open_fault(path, rate="1 Mbps")
-        assert fault.problem == "link S – T: LinkSpeed '155' has no unit"
+        model = File(file=path, placement=AT_TOWERS, rate="1 Mbps")
+        assert model.open(2, STREAMS).graph.edges["server", "tower:T"]["rate_bps"] == 1e6
+        assert [text.split(";")[0] for text in model.warnings()] == [
+            "x.graphml has attributes of links that are not read: LinkSpeed (1)"
+        ]
+        assert "has no attribute rate_bps" in open_fault(path).problem
 
     @pytest.mark.parametrize(
         ("old", "new", "problem"),
