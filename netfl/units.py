@@ -292,9 +292,15 @@ class Unit:
 
     In a scenario file (`WRITTEN`), a level in decibels without a unit is an error.  A level is dumped to JSON with its
     unit.
+
+    Args:
+        symbol: the unit.
+        usual: the smallest and the largest usual magnitude above 0, and the words for others; by default those of the
+            unit.
     """
 
     symbol: str
+    usual: tuple[float, float, str] | None = None
 
     def __post_init__(self) -> None:
         if self.symbol not in _DIMENSIONS:
@@ -326,9 +332,10 @@ class Unit:
 
     def doubt(self, value: float) -> str:
         """Return why *value* is probably not intended, such as ``above 1 kW``; empty for usual values."""
-        if self.symbol not in _USUAL or not value or math.isinf(value):
+        usual = self.usual or _USUAL.get(self.symbol)
+        if usual is None or not value or math.isinf(value):
             return ""
-        smallest, largest, words = _USUAL[self.symbol]
+        smallest, largest, words = usual
         magnitude = abs(value)
         if self.symbol == "dBm":
             magnitude = value
@@ -388,6 +395,8 @@ Metres = Annotated[float, Unit("m")]
 """A length."""
 Speed = Annotated[float, Unit("m/s")]
 """A speed."""
+PropagationSpeed = Annotated[float, Unit("m/s", usual=(1e8, 3e8, "below 100,000 km/s, so slower than light in glass"))]
+"""Speed of signals in a cable or fibre; that of light is divided by 1.5 in glass, and by less than 3 in any cable."""
 Hertz = Annotated[float, Unit("Hz")]
 """A frequency."""
 Carrier = Annotated[Hertz, AfterValidator(_check_carrier), Field(json_schema_extra={"minimum": 3e3, "maximum": 3e12})]

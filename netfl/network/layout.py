@@ -37,8 +37,29 @@ class NodeId(NamedTuple):
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """The times in which users are in the network; in all others they are away.
+
+    Args:
+        users: user of each stay, ``[n]``, in any order.
+        starts_s: its start, ``[n]``.
+        ends_s: its end, which is no part of it, ``[n]``.  An end may be infinity; a start of infinity states that the
+            user never comes.
+    """
+
+    users: Ints
+    starts_s: Floats
+    ends_s: Floats
+
+
 class Trajectories(ABC):
     """Positions of moving users as a function of (user, time), for calls in any order."""
+
+    @property
+    def stays(self) -> Stays | None:
+        """The stays of all users, at least one of each; ``None`` if nobody is ever away."""
+        return None
 
     @abstractmethod
     def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:

@@ -81,6 +81,11 @@ class NetworkParts(Spec):
         raise ValidationError.from_exception_data(cls.__name__, [to_line_error(fault)])
 
     @property
+    def has_outages(self) -> bool:
+        """True if a node can be down, by an outage or because its motion takes a user out of the network."""
+        return bool(self.outages) or (self.motion is not None and self.motion.has_absences)
+
+    @property
     def user_traffic(self) -> tuple[Traffic, ...]:
         """Traffic that enters at users, and so is sent over the air."""
         return tuple(traffic for traffic in self.traffic if traffic.source == "users")

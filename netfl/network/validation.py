@@ -357,7 +357,7 @@ def _downlink_radio_faults(radio: Radio, downlink: Downlink) -> Iterator[Fault]:
 def _probe_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
     if spec.probe is None:
         return
-    if spec.radio is None and not spec.outages:
+    if spec.radio is None and not spec.has_outages:
         yield Fault("probe", "nothing can be sampled", None, "give radio and channel, or outages")
     if spec.radio is None:
         yield from no_effect(spec.probe, ["level", "lag"], "without a radio: there is no SNR", prefix="probe.")
@@ -372,7 +372,7 @@ def inactive_causes(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: boo
     rule = spec.round
     is_continuous = rule is not None and rule.is_continuous
     reasons = {}
-    if not spec.outages:
+    if not spec.has_outages:
         reasons["outage"] = "there are no outages"
     if selects_all:
         reasons["selection"] = "the server selects all users"

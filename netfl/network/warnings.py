@@ -35,7 +35,7 @@ _LONG_ROUND_S = 86400.0
 def network_warnings(
     spec: NetworkSpec, context: AccessContext, max_selected: int, *, sets_deadline: bool = False
 ) -> Iterator[str]:
-    """Yield warnings about allocations, links, fading, motion, batteries, slots, late updates, and backlogs.
+    """Yield warnings about topologies, allocations, links, fading, motion, batteries, slots and updates.
 
     Args:
         spec: the network.
@@ -47,6 +47,8 @@ def network_warnings(
     deadline_s = None
     if spec.round is not None and not sets_deadline:
         deadline_s = spec.round.deadline_s
+    for warning in spec.topology.warnings():
+        yield f"access.topology, {kind_of(type(spec.topology))}: {warning}"
     yield from _values_of_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
@@ -54,6 +56,7 @@ def network_warnings(
     yield from _unfit_paces(spec, layout)
     yield from _costly_uses(spec, context, layout)
     yield from _files_outside(spec, context, deadline_s)
+    yield from _motion_warnings(spec, context, deadline_s)
     yield from _short_data(spec, context, layout, deadline_s)
     yield from _measured_doubts(spec)
     yield from _named_users(spec)
@@ -238,6 +241,15 @@ def _files_outside(spec: NetworkSpec, context: AccessContext, deadline_s: float 
             )
 
 
+def _motion_warnings(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:
+    """Warnings of the motion: about its file, and about users that are away."""
+    if spec.motion is None:
+        return
+    end_s = _latest_end_s(context, deadline_s or math.inf)
+    for warning in spec.motion.warnings(context.users, end_s):
+        yield f"access.motion, {kind_of(type(spec.motion))}: {warning}"
+
+
 def _time_keys(model: type[Outage | Motion]) -> str:
     """Return the keys of a *model* that shift the times of its file, as the end of a remedy."""
     keys = [key for key in ("origin", "begin") if key in model.model_fields]
@@ -294,7 +306,7 @@ def _values_seen_for_nothing(spec: NetworkSpec, mac: Mac) -> list[str]:
     seen = [*mac.observes]
     if spec.radio is None:  # all links are equal
         seen = [name for name in seen if name not in {"snr_db", "rate_bps"}]
-    if not spec.outages:
+    if not spec.has_outages:
         seen = [name for name in seen if name != "user_up"]
     return seen
 

@@ -393,7 +393,10 @@ def _record_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[F
 
 
 def unusual_values(part: object, key: str = "") -> Iterator[Fault]:
-    """Yield a warning for each quantity below *part* whose magnitude is probably a mistake in its unit."""
+    """Yield a warning for each quantity below *part* whose magnitude is probably a mistake in its unit.
+
+    The default of a key, which nobody has written, is none.
+    """
     for name, entry in _entries(part):
         below = f"{key}.{name}" if key else str(name)
         yield from unusual_values(entry, below)
@@ -401,7 +404,7 @@ def unusual_values(part: object, key: str = "") -> Iterator[Fault]:
             continue
         field = type(part).model_fields[str(name)]
         unit = find_unit((field.annotation, *field.metadata))
-        if unit is None:
+        if unit is None or entry == field.default:
             continue
         values = entry if isinstance(entry, tuple) else (entry,)
         for value in values:

@@ -14,10 +14,13 @@ from support.error_messages import assert_messages
 import netfl
 from netfl.access.bernoulli import Bernoulli
 from netfl.errors import ModelError, ScenarioError
+from netfl.network.topology.file import File
+from netfl.registry import FAMILIES, base_of, find_model, list_kinds
 from netfl.scenario.scenario import EventKind, Scenario, load, validate
 from netfl.scenario.validation import unusual_values
 from netfl.scenario.yaml_document import ScenarioDocument, dump, parse
 from netfl.types import KINDS, OUTCOMES
+from netfl.units import find_unit
 
 DIRECT = """\
 name: direct
@@ -442,6 +445,34 @@ class TestNumbers:
         scenario = load(EMERGENT, {"access.compute.speed": 1e-9, "access.round.deadline": 9e9})
         with pytest.raises(ModelError, match=r"network, at .*: one step of the clock is [\d.]+ µs at"):
             netfl.trace(scenario, tmp_path / "run")
+
+    def test_defaults_are_usual(self):
+        """No key of any model has a default that would be doubted if a user wrote it."""
+        checked = 0
+        for base in map(base_of, FAMILIES):
+            for kind in list_kinds(base):
+                for name, field in find_model(base, kind).model_fields.items():
+                    unit = find_unit((field.annotation, *field.metadata))
+                    if unit is not None and isinstance(field.default, float):
+                        assert not unit.doubt(field.default), f"{kind}: {name}"
+                        checked += 1
+        assert checked > 50
+
+    @pytest.mark.parametrize(
+        ("speed", "is_doubted"),
+        [(None, False), (2e8, False), ("200000 km/s", False), (299_792_458, False), (2e5, True), (2.0, True)],
+    )
+    def test_speed_of_light_in_a_medium_is_usual(self, tmp_path, speed, is_doubted):
+        path = tmp_path / "net.edges"
+        path.write_text("a b {'rate_bps': 1e6}\n")
+        topology = {
+            "file": str(path), "server": "a", "towers": "all", "ring": 10,
+            "placement": {"kind": "disk", "radius": 50},
+        }  # fmt: skip
+        if speed is not None:
+            topology["speed"] = speed
+        doubts = [*unusual_values(File.model_validate(topology))]
+        assert [fault.key for fault in doubts] == ["speed"] * is_doubted
 
     def test_unusual_quantities_are_named(self):
         text = replace_text(

@@ -129,6 +129,20 @@ def sumo_fcds():
     return [f"<?xml version='1.0'?>\n<!-- by SUMO -->\n<fcd-export>{steps}</fcd-export>".encode()]
 
 
+def _fcd_table():
+    names = [*"abcd"]
+    rows = [(time_s, name, float(place), -1.5, 0.0) for time_s in (0.0, 1.5) for place, name in enumerate(names)]
+    return pd.DataFrame(rows, columns=["timestep_time", *(f"vehicle_{key}" for key in ("id", "x", "y", "speed"))])
+
+
+def sumo_fcd_tables():
+    return [_fcd_table().to_csv(sep=separator, index=False).encode() for separator in ";,"]
+
+
+def sumo_fcds_parquet():
+    return [_fcd_table().to_parquet(index=False)]
+
+
 def places():
     return [b"x_m, y_m ,user\n1,2,0\n3,4,1\n5,6,2\n7,8,3\n"]
 

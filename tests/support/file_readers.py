@@ -223,6 +223,8 @@ READERS: dict[str, Reader] = {
     "trace": Reader("drive.csv", of_model(Trace, after_end="hold"), seeds.traces),
     "radio_map": Reader("campus.csv", of_model(RadioMap, out_of_range="extend"), seeds.radio_maps),
     "sumo_fcd": Reader("drive.fcd.xml", of_model(SumoFcd), seeds.sumo_fcds),
+    "sumo_fcd_csv": Reader("drive.csv", of_model(SumoFcd), seeds.sumo_fcd_tables),
+    "sumo_fcd_parquet": Reader("drive.parquet", of_model(SumoFcd), seeds.sumo_fcds_parquet, tries=30),
     "calendar": Reader("down.csv", of_model(Calendar, origin="2024-03-01T00:00Z"), seeds.calendars),
     "availability": Reader("there.csv", of_model(Availability, round_length=10, repeat=60), seeds.availabilities),
     "availability_parquet": Reader(

@@ -37,6 +37,7 @@ A complete motion, in which users drive east::
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 
 from netfl.network.layout import Layout, Trajectories
 from netfl.registry import Spec, exported_models
@@ -60,6 +61,15 @@ class Motion(Spec):
         Raises:
             netfl.errors.ScenarioError: the motion does not fit the positions; keys relative to the motion.
         """
+
+    @property
+    def has_absences(self) -> bool:
+        """True if this motion takes users out of the network, so that its trajectories have `Trajectories.stays`."""
+        return False
+
+    def warnings(self, users: int, end_s: float) -> Iterator[str]:
+        """Yield warnings about the motion of *users* users in a run that ends at *end_s*; infinity if that is open."""
+        yield from ()
 
     def has_times_within(self, end_s: float) -> bool:
         """Return whether the file of this motion, if it reads one, has a time in a run that ends at *end_s*."""

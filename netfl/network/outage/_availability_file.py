@@ -108,6 +108,20 @@ class UserSchedule:
     times: Floats
     place: str = ""
 
+    @classmethod
+    def from_intervals(cls, user: int, times: Floats, period: float = np.inf, place: str = "") -> UserSchedule:
+        """Return the schedule of a user that is present in intervals.
+
+        Args:
+            user: number of the user.
+            times: start and end of each interval in turn, as from `merge_intervals`.
+            period: the period of a schedule that repeats; an interval that ends with it continues into the next.
+            place: file and row, for messages.
+        """
+        passed = int((times <= 0.0).sum())
+        later = times[(times > 0.0) & (times < np.inf) & (times != period)]
+        return cls(user, start=passed % 2 == 1, times=later, place=place)
+
 
 @dataclass(frozen=True, slots=True)
 class AvailabilitySchedule:
@@ -440,12 +454,10 @@ def _read_intervals(table: UserTable, scale: TimeScale, period: float) -> list[U
     valid = np.flatnonzero(~table.is_wrong)
     rows = zip(users[valid].tolist(), *spans[valid].T.tolist(), strict=True)
     _, first = np.unique(users[valid], return_index=True)
-    schedules = []
-    for place, (user, times) in zip(valid[first].tolist(), merge_intervals(rows).items(), strict=True):
-        passed = int((times <= 0.0).sum())
-        later = times[(times > 0.0) & (times < np.inf) & (times != period)]
-        schedules.append(UserSchedule(user, passed % 2 == 1, later, table.place(place)))
-    return schedules
+    return [
+        UserSchedule.from_intervals(user, times, period, table.place(row))
+        for row, (user, times) in zip(valid[first].tolist(), merge_intervals(rows).items(), strict=True)
+    ]
 
 
 def merge_intervals(intervals: Iterable[tuple[int, float, float]]) -> dict[int, Floats]:

@@ -9,9 +9,15 @@ from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.energy import EnergyMeter
-from netfl.network.layout import Layout
+from netfl.network.layout import Layout, Stays
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._availability_file import (
+    AvailabilitySchedule,
+    ScheduledAvailability,
+    UserSchedule,
+    merge_intervals,
+)
 from netfl.registry import stream_keys
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
@@ -40,6 +46,8 @@ class CombinedOutages(NodeAvailability):
     def open(cls, outages: Sequence[Outage], layout: Layout, streams: Streams) -> CombinedOutages:
         """Open the outages of a scenario on *layout*, each with its own place below *streams*.
 
+        Users that the motion of *layout* takes out of the network are down in that time, too.
+
         Raises:
             ScenarioError: an outage does not fit *layout*; has the errors of all outages, with keys that start with an
                 outage's number.
@@ -54,6 +62,8 @@ class CombinedOutages(NodeAvailability):
                 faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
             raise ScenarioError(faults)
+        if layout.paths is not None and layout.paths.stays is not None:
+            timelines["interrupt"].append(_absences(layout.paths.stays, layout.nodes))
         for drawn_last in timelines.values():  # processes draw for each time that they are asked about
             drawn_last.sort(key=lambda timeline: isinstance(timeline, AlternatingRenewal))
         return cls(timelines["interrupt"], timelines["finish"])
@@ -175,6 +185,13 @@ class CombinedOutages(NodeAvailability):
         times_s, changed_nodes, states = (np.concatenate(column) for column in zip(*changes, strict=True))
         order = np.lexsort((changed_nodes, times_s))
         return times_s[order], changed_nodes[order], states[order]
+
+
+def _absences(stays: Stays, nodes: int) -> NodeAvailability:
+    """Return the states of *nodes* of which the users are down in all times but their *stays*."""
+    intervals = zip(stays.users.tolist(), stays.starts_s.tolist(), stays.ends_s.tolist(), strict=True)
+    rows = [UserSchedule.from_intervals(user, times) for user, times in merge_intervals(intervals).items()]
+    return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, nodes), np.inf)
 
 
 def _smallest(shares: Sequence[Floats | None]) -> Floats | None:

@@ -23,7 +23,7 @@ class SumoFcd(FcdFile, Placement):
     """
 
     def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
-        paths = Tracks(self.points(users), np.zeros((users, 2)), relative=False)
+        paths = Tracks(self.points(users), np.zeros((users, 2)))
         return paths.xy_m(np.arange(users), 0.0)
 
     def laws(self) -> tuple[Law, ...]:

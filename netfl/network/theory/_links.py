@@ -81,7 +81,7 @@ def _is_saturated(case: TheoryCase) -> bool:
     return len(traffic) == 1 and traffic[0].is_saturated and traffic[0].size.distribution == "fixed"
 
 
-NO_OUTAGES = Condition("outages", "a network without outages", lambda case: not case.network.outages)
+NO_OUTAGES = Condition("outages", "a network without outages", lambda case: not case.network.has_outages)
 SATURATED = Condition("traffic", "saturated users with packets of one size", _is_saturated)
 
 ONE_RADIO = Condition(

@@ -18,6 +18,10 @@ def _strikes_users(case: TheoryCase) -> bool:
     return all(isinstance(outage, Renewal) and outage.nodes == "users" for outage in case.network.outages)
 
 
+def _keeps_users(case: TheoryCase) -> bool:
+    return case.network.motion is None or not case.network.motion.has_absences
+
+
 _STATIONARY = Condition("outages", "renewal outages that start stationary", _is_stationary)
 
 
@@ -36,6 +40,7 @@ class Availability(Theory):
     conditions = (
         _STATIONARY,
         Condition("outages", "outages of all users", _strikes_users, given=(_STATIONARY,)),
+        Condition("motion", "a motion that takes nobody out of the network", _keeps_users),
         Condition("probe", "users that a probe samples", lambda case: case.network.probe is not None),
     )
 

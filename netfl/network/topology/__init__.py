@@ -37,13 +37,14 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import networkx as nx
 
 from netfl.files import store_object
 from netfl.network.layout import Layout
+from netfl.network.topology._graph_attributes import graph_units
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 
@@ -63,6 +64,10 @@ class Topology(Spec):
             netfl.errors.ScenarioError: there is no such network; keys relative to the topology.
         """
 
+    def warnings(self) -> Iterator[str]:
+        """Yield warnings about the topology that hold in each replica."""
+        yield from ()
+
     @classmethod
     def from_object(cls, value: object) -> Mapping[str, Any] | None:
         """Return a NetworkX graph as a topology of kind ``file``.
@@ -76,10 +81,12 @@ class Topology(Spec):
         graph = options.get("graph")
         if not isinstance(graph, nx.Graph):
             return None
-        data = nx.node_link_data(graph, edges="links") | {"graph": {}}
+        units = graph_units(graph.graph)
+        data = nx.node_link_data(graph, edges="links") | {"graph": units}
         content = json.dumps(data, default=lambda number: number.item()).encode()  # numbers of NumPy
-        keys = {key: entry for key, entry in options.items() if key != "graph"}
-        return {"kind": "file", "file": store_object(content, ".json"), **graph.graph, **keys}
+        keys = {key: entry for key, entry in graph.graph.items() if key not in units}
+        keys |= {key: entry for key, entry in options.items() if key != "graph"}
+        return {"kind": "file", "file": store_object(content, ".json"), **keys}
 
 
 __getattr__ = exported_models(__name__)

@@ -18,17 +18,34 @@ from pydantic import AfterValidator, Field
 
 from netfl import files
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.files.cells import is_number, parse_quantity
 from netfl.files.json_documents import parse_json
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, on_circle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
+from netfl.network.topology._graph_attributes import (
+    DELAY,
+    LATITUDE,
+    LENGTH,
+    LINK_NOTES,
+    LINK_PROPERTIES,
+    LONGITUDE,
+    NODE_NOTES,
+    NODE_PROPERTIES,
+    RATE,
+    WEIGHT,
+    Property,
+    X,
+    Y,
+    graph_units,
+    read_property,
+    unread_attributes,
+)
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
-from netfl.units import Bitrate, Metres, Seconds, Speed
+from netfl.units import Bitrate, Metres, PropagationSpeed, Seconds
 
 FORMATS: Mapping[str, str] = {
     ".graphml": "graphml",
@@ -45,9 +62,6 @@ EARTH_M = 6_371_008.8
 Coordinates = Mapping[str, tuple[float, float]]
 """Coordinates by node: x and y in metres, or latitude and longitude in degrees."""
 
-_PREFIXES = {"K": "k", "M": "M", "G": "G", "T": "T"}
-"""Prefixes of units of the Topology Zoo."""
-
 
 class File(Topology):
     """The nodes and links of a GraphML, GML, node-link JSON or edge-list file, such as those of the Topology Zoo.
@@ -59,14 +73,18 @@ class File(Topology):
     around the middle of the network, equirectangular with the Earth's mean radius; the mean of its neighbours'
     positions; a place on ``ring``, for nodes that are joined to no node with a position.
 
-    **Links** have the rate ``rate_bps``, else ``LinkSpeedRaw`` in bit/s, else ``LinkSpeed`` with ``LinkSpeedUnits``
-    (K, M, G or T, or a unit such as Mbps), else the file's ``rate`` with its unit (``1 Mbps``), else the key ``rate``;
-    the delay ``delay_s``, else the file's ``delay`` with its unit (``10 ms``), else the key ``delay``, else length /
-    ``speed``, the length being ``length_m``, else the great circle between nodes with a latitude, else the distance in
-    the plane; and the ``weight`` in the file, if any.  Directions and loops are ignored.  Of parallel links the fastest
-    is kept, of equally fast ones the one with the smallest delay.
+    **Links** have the rate of the file, else the key ``rate``; the delay of the file, else the key ``delay``, else
+    length / ``speed``, the length being that of the file, else the great circle between nodes with a latitude, else the
+    distance in the plane; and the ``weight`` in the file, if any.  Directions and loops are ignored.  Of parallel links
+    the fastest is kept, of equally fast ones the one with the smallest delay.
 
-    An attribute named here is a number in the unit of its name, or a quantity; anything else is an error.
+    **Names in the file**, in any case: a rate is ``rate_bps``, ``LinkSpeedRaw`` in bit/s, ``capacity``, ``bandwidth``,
+    ``bw``, ``data_rate``, ``bitrate``, ``rate``, ``speed``, the same after ``link_``, or a ``LinkLabel`` such as ``10
+    Gbps``; a delay is ``delay_s``, ``delay``, ``latency`` or ``propagation_delay``; a length is ``length_m``,
+    ``length``, ``distance`` or ``dist``.  Each is a quantity, or a number in the unit of its name (``delay_ms``), of
+    an attribute such as ``LinkSpeedUnits`` (K, M, G or T, or a unit such as Mbps), or of an attribute of the graph such
+    as ``capacity_unit``.  A number without a unit is an error, and so are two attributes that contradict each other.
+    Other attributes are named by a warning, but for notes such as ``Country`` and ``LinkType``.
 
     Example::
 
@@ -90,7 +108,7 @@ class File(Topology):
     """Rate of links without a rate in the file; ``null`` makes such a link an error."""
     delay: Annotated[Seconds, Field(ge=0)] | None = None
     """Propagation delay of links without a delay in the file; ``null`` for their length / ``speed``."""
-    speed: Annotated[Speed, Field(gt=0, le=LIGHT_M_S)] = LIGHT_M_S * 2.0 / 3.0
+    speed: Annotated[PropagationSpeed, Field(gt=0, le=LIGHT_M_S)] = LIGHT_M_S * 2.0 / 3.0
     """Speed of propagation; by default that of light in glass fibre, two thirds of that in vacuum."""
     positions: dict[str, Point] = Field(default_factory=dict)
     """Positions [x, y] of nodes by name, in place of the file's; in the plane into which latitudes are projected."""
@@ -109,6 +127,20 @@ class File(Topology):
         graph = self._graph()
         return Layout(graph, place_users(self.placement, users, graph, streams))
 
+    def warnings(self) -> Iterator[str]:
+        raw = read_graph(self.file, self.format)
+        parts = (
+            ("nodes", [node for _, node in raw.nodes(data=True)], NODE_PROPERTIES, NODE_NOTES),
+            ("links", [link for *_, link in raw.edges(data=True)], LINK_PROPERTIES, LINK_NOTES),
+        )
+        for words, attributes, properties, notes in parts:
+            unread = unread_attributes(attributes, properties, notes)
+            if unread:
+                yield (
+                    f"{self.file.name} has attributes of {words} that are not read: {unread}; rename those that should "
+                    "have an effect, by the names of netfl list topology file"
+                )
+
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the file gives the network; the placement gives the positions of users"),)
 
@@ -118,6 +150,7 @@ class File(Topology):
         coordinates = read_coordinates(raw)
         projected = project(coordinates)
         positions = self._node_positions(raw, projected)
+        units = graph_units(raw.graph)
         graph: nx.Graph[str] = nx.Graph()
         names = {name: _node_name(name, role) for name, role in roles.items()}
         for name, role in roles.items():
@@ -131,7 +164,7 @@ class File(Topology):
                 length_m = math.dist(positions[first], positions[second])
             name = f"{first} – {second}"
             try:
-                link = self._link(attributes, name, length_m)
+                link = self._link(attributes, units, name, length_m)
             except ValueError as error:
                 raise _attribute_error(f"link {name}", error) from error
             parallel = graph.get_edge_data(names[first], names[second])
@@ -140,7 +173,7 @@ class File(Topology):
         return graph
 
     def _roles(self, raw: nx.MultiGraph[str]) -> dict[str, str]:
-        roles = {name: str(node.get("role", "router")).lower() for name, node in raw.nodes(data=True)}
+        roles = {name: _stated_role(node) for name, node in raw.nodes(data=True)}
         faults = [
             Fault("file", f"node {name} has the role '{role}'", str(self.file), "roles are server, router and tower")
             for name, role in roles.items()
@@ -169,7 +202,7 @@ class File(Topology):
             raise ScenarioError(faults)
         known = {**projected}
         for name, node in raw.nodes(data=True):
-            position = _read_pair(name, node, "m", ("x_m",), ("y_m",))
+            position = _read_pair(name, node, X, Y, ("x_m", "y_m"))
             if position is not None:
                 known[name] = position
         positions = complete_coordinates(raw, {**known, **self.positions})
@@ -183,38 +216,47 @@ class File(Topology):
         circle: Floats = on_circle(len(unplaced), self.ring or 0.0)
         return positions | {name: (float(x), float(y)) for name, (x, y) in zip(unplaced, circle, strict=True)}
 
-    def _link(self, attributes: dict[str, Any], name: str, length_m: float) -> dict[str, float]:
-        """Return the attributes of a link, for each the first source that has it; *length_m* is that of the positions.
+    def _link(
+        self, attributes: dict[str, Any], units: Mapping[str, Any], name: str, length_m: float
+    ) -> dict[str, float]:
+        """Return the attributes of a link; *length_m* is that of the positions, *units* states units of numbers.
 
         Raises:
-            ValueError: an attribute is no quantity.
+            ValueError: an attribute is no quantity, or contradicts another.
         """
-        rate = read_attribute(attributes, "bit/s", "rate_bps", "LinkSpeedRaw")
-        if rate is None:
-            rate = _scaled_speed(attributes)
-        if rate is None:
-            rate = _read_quantity(attributes, "bit/s", "rate")
-        if rate is None:
-            rate = self.rate
-        if rate is None:
+        stated = {wanted.words: read_property(wanted, attributes, units) for wanted in (DELAY, LENGTH, WEIGHT)}
+        rate = read_property(RATE, attributes, units, with_label=True)
+        if rate is not None:
+            rate_bps = rate.value
+        elif self.rate is not None:
+            rate_bps = self.rate
+        else:
             problem = f"link {name} has no attribute rate_bps, LinkSpeedRaw, or LinkSpeed with LinkSpeedUnits"
             raise ScenarioError([Fault("rate", problem, None, "set rate for links without one")])
-        delay = read_attribute(attributes, "s", "delay_s")
-        if delay is None:
-            delay = _read_quantity(attributes, "s", "delay")
-        if delay is None:
-            delay = self.delay
-        if delay is None:
-            given_m = read_attribute(attributes, "m", "length_m")
-            delay = (length_m if given_m is None else given_m) / self.speed
-        link = {"rate_bps": rate, "delay_s": delay}
-        weight = read_attribute(attributes, "", "weight")
+        delay, length, weight = stated.values()
+        if delay is not None:
+            delay_s = delay.value
+        elif self.delay is not None:
+            delay_s = self.delay
+        elif length is not None:
+            delay_s = length.value / self.speed
+        else:
+            delay_s = length_m / self.speed
+        link = {"rate_bps": rate_bps, "delay_s": delay_s}
         if weight is not None:
-            link["weight"] = weight
-        if rate <= 0.0 or delay < 0.0 or link.get("weight", 1.0) <= 0.0:
+            link["weight"] = weight.value
+        if rate_bps <= 0.0 or delay_s < 0.0 or link.get("weight", 1.0) <= 0.0:
             problem = f"link {name} has {', '.join(f'{key} {value:g}' for key, value in link.items())}"
             raise ScenarioError([Fault("file", problem, str(self.file), "rate and weight above 0, delay 0 or more")])
         return link
+
+
+def _stated_role(node: Mapping[str, Any]) -> str:
+    """Return the role of a node of the file, by default that of a router."""
+    for key, value in node.items():
+        if str(key).lower() == "role" and value is not None and str(value).strip():
+            return str(value).strip().lower()
+    return "router"
 
 
 def _node_name(name: str, role: str) -> str:
@@ -224,57 +266,34 @@ def _node_name(name: str, role: str) -> str:
     return f"{role}:{name}"
 
 
-def _scaled_speed(attributes: dict[str, Any]) -> float | None:
-    """Return ``LinkSpeed`` in bit/s; ``None`` without a unit, in which it would mean nothing.
-
-    Raises:
-        ValueError: it is no rate.
-    """
-    units = str(attributes.get("LinkSpeedUnits") or "").strip()
-    if not units:
-        return None
-    prefix = _PREFIXES.get(units.upper(), "")
-    speed = attributes.get("LinkSpeed")
-    try:
-        return parse_quantity(f"{speed} {prefix}bit/s" if prefix else f"{speed} {units}", "bit/s")
-    except ValueError as error:
-        raise ValueError(f"LinkSpeed {speed!r} with LinkSpeedUnits {units!r} is {error}") from None
-
-
-def _read_quantity(attributes: Mapping[str, Any], unit: str, key: str) -> float | None:
-    """Return an attribute whose name states no unit, so that its value has to.
-
-    Raises:
-        ValueError: it has none.
-    """
-    value = attributes.get(key)
-    if is_number(value):
-        raise ValueError(f"{key} {value!r} has no unit")
-    return read_attribute(attributes, unit, key)
-
-
 def _read_pair(
-    name: str, node: Mapping[str, Any], unit: str, first: Sequence[str], second: Sequence[str]
+    name: str, node: Mapping[str, Any], first: Property, second: Property, names: tuple[str, str]
 ) -> tuple[float, float] | None:
-    """Return two attributes of a node that belong together, each the first of its names; ``None`` without both.
+    """Return two properties of a node that belong together; ``None`` without both.
 
     Raises:
-        ScenarioError: one is no quantity, or is missing.
+        ScenarioError: one is no quantity, contradicts another, or is missing.
     """
     try:
-        pair = read_attribute(node, unit, *first), read_attribute(node, unit, *second)
+        pair = read_property(first, node, {}), read_property(second, node, {})
     except ValueError as error:
         raise _attribute_error(f"node {name}", error) from error
     if pair[0] is not None and pair[1] is not None:
-        return pair[0], pair[1]
+        return pair[0].value, pair[1].value
     if pair != (None, None):
-        raise _attribute_error(f"node {name}", ValueError(f"only one of {first[0]} and {second[0]} is given"))
+        raise _attribute_error(f"node {name}", ValueError(f"only one of {names[0]} and {names[1]} is given"))
     return None
 
 
 def _attribute_error(place: str, error: ValueError) -> ScenarioError:
+    problem = str(error)
     remedy = "write numbers in the unit of the attribute's name, or quantities such as '10 ms', '1 Mbps' and '1000 m'"
-    return ScenarioError([Fault("file", f"{place}: {error}", None, remedy)])
+    if "contradict" in problem:
+        remedy = "leave all but one out"
+    elif "has no unit" in problem:
+        remedy = "write a quantity such as '1 Gbps', '10 ms' or '2 km', name the attribute by its unit, such as "
+        remedy += "capacity_mbps and delay_ms, or give the graph an attribute such as capacity_unit"
+    return ScenarioError([Fault("file", f"{place}: {problem}", None, remedy)])
 
 
 def _is_better(link: Mapping[str, float], other: Mapping[str, float]) -> bool:
@@ -342,7 +361,7 @@ def read_graph(path: Path, form: str | None) -> nx.MultiGraph[str]:
     if not graph:
         raise _file_error(path, "it has no nodes", "give a file with nodes and links")
     names = _unique_names(graph)
-    named: nx.MultiGraph[str] = nx.MultiGraph()
+    named: nx.MultiGraph[str] = nx.MultiGraph(**graph_units(graph.graph))
     named.add_nodes_from((names[node], attributes) for node, attributes in graph.nodes(data=True))
     links = ((names[a], names[b], attributes) for a, b, attributes in graph.edges(data=True) if a != b)
     named.add_edges_from(links)
@@ -478,24 +497,6 @@ _READERS: Mapping[str, Callable[[str], nx.Graph[Any]]] = {
 }
 
 
-def read_attribute(attributes: Mapping[str, Any], unit: str, *keys: str) -> float | None:
-    """Return the first of the attributes *keys* that has a value, a number or a quantity, in *unit*.
-
-    Raises:
-        ValueError: the value is neither.
-    """
-    for key in keys:
-        value = attributes.get(key)
-        if value is None or (isinstance(value, str) and not value.strip()):
-            continue
-        try:
-            number = parse_quantity(value, unit)
-        except ValueError as error:
-            raise ValueError(f"{key} {value!r} is {error}") from None
-        return number
-    return None
-
-
 def read_coordinates(graph: nx.MultiGraph[str]) -> dict[str, tuple[float, float]]:
     """Return latitude and longitude, in degrees, of the nodes that have them.
 
@@ -504,9 +505,7 @@ def read_coordinates(graph: nx.MultiGraph[str]) -> dict[str, tuple[float, float]
     """
     coordinates = {}
     for name, attributes in graph.nodes(data=True):
-        pair = _read_pair(
-            name, attributes, "", ("Latitude", "latitude", "lat"), ("Longitude", "longitude", "lon", "lng")
-        )
+        pair = _read_pair(name, attributes, LATITUDE, LONGITUDE, ("Latitude", "Longitude"))
         if pair is None:
             continue
         latitude, longitude = pair

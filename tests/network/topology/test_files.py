@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -186,6 +187,138 @@ class TestFileErrors:
         assert "link a – b has rate_bps -1" in fault.problem
 
 
+def write_link(path, link, graph=(), node=()):
+    """Write a server and a tower 1000 m away, with a link, in the format of the suffix; return the path."""
+    network = nx.MultiGraph(**dict(graph))
+    network.add_node("S", role="server", x_m=0, y_m=0)
+    network.add_node("T", **({"role": "tower", "x_m": 1000, "y_m": 0} | dict(node)))
+    network.add_edge("S", "T", **link)
+    if path.suffix == ".graphml":
+        nx.write_graphml(network, path)
+    elif path.suffix == ".gml":
+        nx.write_gml(network, path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(nx.node_link_data(network, edges="links")))
+    else:
+        path.write_text(f"S T {dict(link)!r}\n")
+    return path
+
+
+def read_link(path, **overrides):
+    """Return the link of `write_link`, and the warnings."""
+    places = {"positions": {"S": (0, 0), "T": (1000, 0)}, "server": "S", "towers": "all"}
+    model = File(file=path, placement=AT_TOWERS, **places, **overrides)
+    return model.open(2, STREAMS).graph.edges["server", "tower:T"], [*model.warnings()]
+
+
+class TestNamesOfOtherPrograms:
+    """Rates, delays and lengths by the names and units of FNSS, the Topology Zoo and others, in all formats."""
+
+    DELAY_S = 1000 / FIBRE_M_S
+
+    @pytest.mark.parametrize("suffix", [".graphml", ".gml", ".json", ".edges"])
+    @pytest.mark.parametrize(
+        ("link", "rate_bps", "delay_s"),
+        [
+            ({"capacity": "2 Gbps"}, 2e9, DELAY_S),
+            ({"bandwidth": "1 kbps", "latency": "500 ms"}, 1e3, 0.5),
+            ({"bandwidth_mbps": 20, "delay_ms": 3.5}, 20e6, 0.0035),
+            ({"bandwidthMbps": "20", "delayUs": 4}, 20e6, 4e-6),
+            ({"LINK_CAPACITY": "5 Mbit/s", "Latency_s": 2}, 5e6, 2.0),
+            ({"bw": "1 Mbps", "length_km": 100}, 1e6, 1e5 / FIBRE_M_S),
+            ({"data_rate": "1 Mbps", "distance": "100 km"}, 1e6, 1e5 / FIBRE_M_S),
+            ({"LinkSpeed": "155", "LinkSpeedUnits": "M", "LinkLabel": "155 Mbps"}, 155e6, DELAY_S),
+            ({"LinkSpeedRaw": 2.5e9, "LinkSpeed": "2.5", "LinkSpeedUnits": "G"}, 2.5e9, DELAY_S),
+            ({"LinkLabel": "10 Gb/s"}, 10e9, DELAY_S),
+            ({"LinkLabel": "10G"}, 10e9, DELAY_S),
+            # the exact rate of an OC-48 beside its usual name
+            ({"rate_bps": 2_488_320_000, "LinkLabel": "2.5 Gbps"}, 2_488_320_000.0, DELAY_S),
+            ({"rate_bps": 1e6, "LinkLabel": "OC-48", "LinkNote": "leased", "LinkType": "fibre"}, 1e6, DELAY_S),
+            ({"rate_bps": 1e6, "weight": 2, "bandwidth": ""}, 1e6, DELAY_S),
+        ],
+    )
+    def test_links(self, tmp_path, suffix, link, rate_bps, delay_s):
+        if suffix in {".gml", ".graphml"}:  # which have no underscore at the start, and no empty values
+            link = {name: value for name, value in link.items() if value != ""}
+        edge, found = read_link(write_link(tmp_path / f"x{suffix}", link))
+        assert edge["rate_bps"] == pytest.approx(rate_bps, rel=1e-12)
+        assert edge["delay_s"] == pytest.approx(delay_s, rel=1e-12)
+        assert edge.get("weight") == link.get("weight")
+        assert found == []
+
+    @pytest.mark.parametrize("suffix", [".graphml", ".gml", ".json"])
+    def test_units_of_fnss(self, tmp_path, suffix):
+        """FNSS states units once, as attributes of the graph."""
+        units = {"capacity_unit": "Mbps", "delay_unit": "ms", "distance_unit": "Km"}
+        link = {"capacity": 40, "delay": 1.5, "length": 12, "weight": 1}
+        edge, found = read_link(write_link(tmp_path / f"x{suffix}", link, units))
+        assert edge == {"rate_bps": 40e6, "delay_s": 0.0015, "weight": 1.0}
+        assert found == []
+        edge, _ = read_link(write_link(tmp_path / f"x{suffix}", {"capacity": 40, "length": 12}, units))
+        assert edge["delay_s"] == pytest.approx(12e3 / FIBRE_M_S)
+
+    def test_graph_of_fnss_in_python(self, tmp_path):
+        graph = nx.Graph(capacity_unit="Mbps", delay_unit="ms")
+        graph.add_node("S", role="server", x_m=0, y_m=0)
+        graph.add_node("T", role="tower", x_m=9, y_m=0)
+        graph.add_edge("S", "T", capacity=40, delay=1.5)
+        fields = File.from_object({"graph": graph, "placement": AT_TOWERS})
+        layout = File(**{key: value for key, value in fields.items() if key != "kind"}).open(2, STREAMS)
+        assert layout.graph.edges["server", "tower:T"] == {"rate_bps": 40e6, "delay_s": 0.0015}
+
+    @pytest.mark.parametrize(
+        ("link", "graph", "problem", "remedy"),
+        [
+            ({"capacity": 1000}, {}, "capacity 1000 has no unit", "capacity_mbps"),
+            ({"rate_bps": 1e6, "latency": 5}, {}, "latency 5 has no unit", "write a quantity such as"),
+            ({"rate_bps": 1e6, "length": "12"}, {}, "length '12' has no unit", "write a quantity such as"),
+            ({"capacity": 40}, {"capacity_unit": "furlong"}, "capacity_unit 'furlong' is no unit of rate", "write"),
+            ({"capacity": "fast"}, {}, "capacity 'fast' is not a number with a unit", "write numbers in the unit"),
+            ({"capacity": "5 ms"}, {}, "capacity '5 ms' is a value in ms instead of a bit rate", "write numbers"),
+            ({"capacity": "1 Gbps", "bandwidth": "1 kbps"}, {}, "capacity 1 Gbps and bandwidth 1 kbps contradict each",
+             "leave all but one out"),
+            ({"LinkSpeedRaw": 1e9, "LinkSpeed": "10", "LinkSpeedUnits": "G"}, {},
+             "LinkSpeedRaw 1000000000.0 and LinkSpeed 10 contradict", "leave all but one out"),
+            ({"LinkSpeedRaw": 1e9, "LinkLabel": "10 Gbps"}, {}, "LinkSpeedRaw 1000000000.0 and LinkLabel", "leave all"),
+            ({"rate_bps": 1e9, "delay_s": 0.02, "delay": "10 ms"}, {}, "delay_s 0.02 and delay 10 ms contradict", ""),
+        ],
+    )  # fmt: skip
+    def test_contradictions_and_missing_units(self, tmp_path, link, graph, problem, remedy):
+        path = write_link(tmp_path / "x.json", link, graph)
+        fault = open_fault(path, rate="1 Mbps")
+        assert fault.key == "file"
+        assert fault.problem.startswith(f"link S – T: {problem}")
+        assert remedy in fault.remedy
+
+    @pytest.mark.parametrize("suffix", [".graphml", ".gml", ".json", ".edges"])
+    def test_unknown_attributes_are_named(self, tmp_path, suffix):
+        link = {"capacity": "1 Gbps", "packetLoss": 0.1, "jitter": "2 ms", "rtt": "30 ms", "buffer": 20}
+        _, found = read_link(write_link(tmp_path / f"x{suffix}", link))
+        text = f"x{suffix} has attributes of links that are not read: buffer (1), jitter (1), packetLoss (1), rtt (1); "
+        (warning,) = found
+        assert warning.startswith(text)
+
+    def test_unknown_attributes_of_nodes_are_named(self, tmp_path):
+        node = {"x": 3.0, "y": 4.0, "cores": 8, "Country": "Austria", "Internal": 1}
+        _, (warning,) = read_link(write_link(tmp_path / "x.json", {"rate_bps": 1}, node=node))
+        assert warning.startswith("x.json has attributes of nodes that are not read: cores (1), x (1), y (1); rename")
+
+    @pytest.mark.parametrize(
+        ("node", "expected"),
+        [
+            ({"x_m": None, "y_m": None, "X_km": 1.5, "y_km": "0.02"}, [1500.0, 20.0]),
+            ({"x_m": 1500, "X_km": 1.5, "y_m": 20}, [1500.0, 20.0]),
+        ],
+    )
+    def test_positions_in_kilometres(self, tmp_path, node, expected):
+        path = write_link(tmp_path / "x.json", {"rate_bps": 1}, node=node)
+        assert position(open_file(path), "tower:T") == expected
+
+    def test_role_in_any_case(self, tmp_path):
+        path = write_link(tmp_path / "x.json", {"rate_bps": 1}, node={"role": None, "Role": "Tower"})
+        assert "tower:T" in open_file(path).names
+
+
 class TestAttributes:
     """Attributes of nodes and links are numbers, or quantities, or errors."""
 
@@ -207,7 +340,7 @@ class TestAttributes:
             ({"delay_s": "10 ms"}, 1e9, 0.01),
             ({"delay_s": "0.01"}, 1e9, 0.01),
             ({"delay": "10 ms"}, 1e9, 0.01),
-            ({"delay_s": 0.02, "delay": "10 ms"}, 1e9, 0.02),
+            ({"delay_s": 0.02, "delay": "20 ms"}, 1e9, 0.02),
             ({"length_m": "2 km"}, 1e9, 2000 / FIBRE_M_S),
             ({"rate_bps": "1 Mbps"}, 1e6, 1000 / FIBRE_M_S),
             ({"rate_bps": None, "rate": "1 Mbps"}, 1e6, 1000 / FIBRE_M_S),
@@ -233,7 +366,7 @@ class TestAttributes:
             ({}, {"delay": 10}, "link S – T: delay 10 has no unit"),
             ({}, {"rate_bps": None, "rate": "5"}, "link S – T: rate '5' has no unit"),
             ({}, {"rate_bps": "fast"}, "link S – T: rate_bps 'fast' is not"),
-            ({}, {"rate_bps": None, "LinkSpeed": "<10", "LinkSpeedUnits": "G"}, "link S – T: LinkSpeed '<10' with"),
+            ({}, {"rate_bps": None, "LinkSpeed": "<10", "LinkSpeedUnits": "G"}, "link S – T: LinkSpeed '<10' is"),
             ({}, {"weight": "2 km"}, "link S – T: weight '2 km' is not"),
             ({"x_m": "left"}, {}, "node T: x_m 'left' is not"),
             ({"x_m": None}, {}, "node T: only one of x_m and y_m is given"),
@@ -260,7 +393,11 @@ class TestAttributes:
     def test_speed_without_a_unit_is_no_rate(self, tmp_path):
         path = tmp_path / "x.graphml"
         path.write_text(self.SPEED)
-        assert open_file(path, rate="1 Mbps").graph.edges["server", "tower:T"]["rate_bps"] == 1e6
+        model = File(file=path, placement=AT_TOWERS, rate="1 Mbps")
+        assert model.open(2, STREAMS).graph.edges["server", "tower:T"]["rate_bps"] == 1e6
+        assert [text.split(";")[0] for text in model.warnings()] == [
+            "x.graphml has attributes of links that are not read: LinkSpeed (1)"
+        ]
         assert "has no attribute rate_bps" in open_fault(path).problem
 
     @pytest.mark.parametrize(
