@@ -43,6 +43,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
+from netfl.remedies import is_command_line
 from netfl.synonyms import meanings, normalised
 
 if TYPE_CHECKING:
@@ -644,7 +645,8 @@ def import_plugin(name: str) -> Any:
     """
     package, _, called = name.partition(":")
     if os.environ.get(CLOSED):
-        remedy = f"read its code; if you trust it, leave out --no-plugins, or unset {CLOSED}"
+        switch = "leave out --no-plugins, or " if is_command_line() else ""
+        remedy = f"read its code; if you trust it, {switch}unset {CLOSED}"
         raise PluginError("is not imported: only netfl's own code is allowed", remedy)
     if not (package and called):
         raise PluginError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from netfl.errors import __version__, printable
+from netfl.remedies import COMMAND_LINE
 
 _UsageError: Any = typer.BadParameter.__base__
 """The usage error of the click that typer is built on."""
@@ -147,8 +150,12 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """A discrete-event network simulator coupled to federated learning."""
+    os.environ[COMMAND_LINE] = "1"
+    # no function of netfl, in which Ctrl-C would leave a command that has said everything without its last line
+    context.call_on_close(partial(os.environ.pop, COMMAND_LINE, None))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
+from netfl.remedies import argument
 from netfl.types import Floats
 
 Key = TypeVar("Key", bound=Hashable)
@@ -72,7 +73,7 @@ def device_of(name: str) -> torch.device:
         if not index.isdecimal() or int(index) >= count:
             problem = "this machine has no CUDA device" if count == 0 else "no such device on this machine"
             remedy = "write cpu or auto" if count == 0 else f"write cuda:0 to cuda:{count - 1}, cpu or auto"
-            raise ScenarioError([Fault("--device", problem, name, remedy)])
+            raise ScenarioError([Fault(argument("device"), problem, name, remedy)])
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.periods import after_rounding
+from netfl.remedies import call
 from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
@@ -217,7 +218,7 @@ def compare(
         if not samples:
             for run in opened:
                 if isinstance(run, Run) and run.comparison == UNFINISHED:
-                    remedy = f"continue it with: netfl resume {run.folder}"
+                    remedy = f"continue it with: {call('resume', run.folder)}"
                     raise ScenarioError([Fault("metric", f"{run.folder} has none yet: {UNFINISHED}", name, remedy)])
             known = sorted({metric for run in opened for metric in _metrics(run)})
             raise ScenarioError([Fault("metric", "no run has this metric", name, suggest(name, known))])

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import open_file, open_parquet, unreadable_file
+from netfl.remedies import call
 from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import MERGED, Run, open_run
@@ -264,6 +265,6 @@ def _written_digests(run: Run) -> dict[str, str]:
     if run.status != "done" or not {"digests", "files"} <= run.manifest.keys():
         why = f"it is not finished ({run.status})" if run.status != "done" else "they were removed"
         problem = f"the manifest of {run.folder} has no digests: {why}"
-        remedy = f"finish it: netfl resume {run.folder}" if run.status != "done" else "run its scenario.yaml again"
+        remedy = f"finish it: {call('resume', run.folder)}" if run.status != "done" else "run its scenario.yaml again"
         raise ScenarioError([Fault("", problem, None, remedy)])
     return {**{f"{name}.parquet": each for name, each in run.manifest["digests"].items()}, **run.manifest["files"]}

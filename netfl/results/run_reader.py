@@ -17,6 +17,7 @@ from netfl.columns import REPLICA, USER
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import local_path, unreadable_file
 from netfl.formats import check_folder_format
+from netfl.remedies import argument, call
 from netfl.results.comparison import comparison_state
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked, refuse_special_files
@@ -188,10 +189,12 @@ class Run:
         if selected.empty:
             recorded = sorted(self.rounds["replica"].unique().tolist())
             if recorded:
-                fault = Fault("--replica", "no such replica is recorded", replica, f"recorded replicas: {recorded}")
+                fault = Fault(
+                    argument("replica"), "no such replica is recorded", replica, f"recorded replicas: {recorded}"
+                )
             else:
                 problem = f"{self.folder} has no rounds yet: it is {self.status}"
-                fault = Fault("", problem, None, f"finish it with: netfl resume {self.folder}")
+                fault = Fault("", problem, None, f"finish it with: {call('resume', self.folder)}")
             raise ScenarioError([fault])
         return selected
 

@@ -23,6 +23,7 @@ from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.learning.tuning import TuningSpec
 from netfl.network.compute import as_tuple
 from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of, invalid, list_kinds, to_line_error
+from netfl.remedies import changed
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
@@ -295,7 +296,7 @@ def load(
     _apply_named(document, [named] if isinstance(named, str) else named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
-        document.put(key, copy_containers(value), f"--set {key}={_shown(value)}")
+        document.put(key, copy_containers(value), changed(key, _shown(value)))
     _check_learners(document, known, overrides or {})
     return validate(document)
 
@@ -426,7 +427,7 @@ def _check_learners(document: ScenarioDocument, known: Sequence[str], overrides:
         section, name, *rest = [*key.split("."), ""]
         is_known = name in known or "objective" in (_learners(document).get(name) or {})
         if section == "learners" and any(rest) and not is_known:
-            raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), f"--set {key}")])
+            raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), changed(key, "…"))])
 
 
 def _apply_named(document: ScenarioDocument, named: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.remedies import argument, call, given
 from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
 from netfl.results.digests import check_files
 from netfl.results.locking import locked
@@ -60,7 +61,7 @@ def extend(
     finished = open_run(folder)
     folder = finished.folder
     part = folder / EXTENSION
-    command = f"netfl extend {folder} --replicas {replicas}"
+    command = call("extend", folder, replicas=replicas)
     with (
         note_continuation(folder, command),
         locked(folder),
@@ -74,7 +75,7 @@ def extend(
         check_repeatable(finished, "extended")
         first = _first_new_replica(finished, replicas)
         document = documents.read(folder / "scenario.yaml")
-        document.put("replicas", replicas, f"--replicas {replicas}")
+        document.put("replicas", replicas, given("replicas", replicas))
         scenario = validate(document)
         learning = bool(finished.fact("learning"))
         check_files(finished)
@@ -107,13 +108,13 @@ def _first_new_replica(run: Run, replicas: int) -> int:
     """Return the first replica that *run* does not have, if it can be extended to *replicas*."""
     if run.status != "done":
         problem = f"the run in {run.folder} is not finished ({run.status})"
-        remedy = f"finish it first: netfl resume {run.folder}"
+        remedy = f"finish it first: {call('resume', run.folder)}"
         raise ScenarioError([Fault("", problem, None, remedy)])
     existing = int(run.fact("replicas"))
     if replicas <= existing:
         problem = f"the run in {run.folder} already has {existing}"
         remedy = f"give more than {existing}: it is the total number"
-        raise ScenarioError([Fault("--replicas", problem, replicas, remedy)])
+        raise ScenarioError([Fault(argument("replicas"), problem, replicas, remedy)])
     return existing
 
 
