@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec
 import typer
 
 from netfl.cli.app import echo
-from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
+from netfl.errors import MachineError, ModelError, NetflError
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -48,12 +47,6 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         raise typer.Exit(code)
 
     return guarded
-
-
-def check_device(device: str) -> None:
-    """Raise a `ScenarioError` if *device* does not exist."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
-        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu, cuda or cuda:N")])
 
 
 def print_warnings(scenario: Scenario, quiet: bool) -> None:

@@ -18,6 +18,7 @@ from netfl.files.tables import read_csv, read_table
 from netfl.remedies import argument, given
 from netfl.results.formatting import format_count
 from netfl.results.run_reader import Run, open_run
+from netfl.scenario.path_errors import find_place, wrong_path
 from netfl.types import Ints
 
 
@@ -36,10 +37,10 @@ def read_participation(
         ScenarioError: the input cannot be read, or cannot be diagnosed.
         MachineError: a table of the run is missing or damaged.
     """
-    if not path.exists():
-        raise ScenarioError(
-            [Fault("", f"{path} does not exist", None, "name a run directory or a table of deliveries")]
-        )
+    place = find_place(path)
+    is_other_table = place == "file of a run" and path.stem != "deliveries"
+    if place in {"missing", "example", "sweep", "scenario", "folder"} or is_other_table:
+        raise ScenarioError([wrong_path(path, "table")])
     if path.is_file():
         table = _read_table(path)
         try:

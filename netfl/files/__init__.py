@@ -36,8 +36,16 @@ def local_path(path: str | Path, key: str = "") -> Path:
     """Return *path*, which the user gave under *key*, as a path on this machine.
 
     Raises:
-        ScenarioError: the path is an address, such as ``s3://bucket/run`` or ``file:///run``.
+        ScenarioError: it is empty or no path at all, or an address such as ``s3://bucket/run`` or ``file:///run``.
     """
+    if not isinstance(path, str | os.PathLike):
+        problem = f"not a path but {type(path).__name__}"
+        remedy = "give a path, as text or a pathlib.Path"
+        if isinstance(folder := getattr(path, "folder", None), Path):
+            remedy = f"give its folder, {str(folder)!r}"
+        raise ScenarioError([Fault(key, problem, None, remedy)])
+    if str(path) == "":
+        raise ScenarioError([Fault(key, "an empty path", None, "name a file or a folder")])
     scheme, sign, _ = str(path).partition("://")
     if sign:
         problem = f"an address ({scheme}://) instead of a local path"

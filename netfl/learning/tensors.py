@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.devices import check_device
 from netfl.remedies import argument
 from netfl.types import Floats
 
@@ -67,6 +68,7 @@ def device_of(name: str) -> torch.device:
     Raises:
         ScenarioError: the device does not exist.
     """
+    check_device(name)
     if name.startswith("cuda"):
         index = name.removeprefix("cuda").removeprefix(":") or "0"
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -24,8 +24,9 @@ from netfl.results.comparison import UNFINISHED, joint_state
 from netfl.results.formatting import counted, is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
-from netfl.results.run_reader import Run, is_sweep, open_run
+from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
+from netfl.scenario.path_errors import is_sweep
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps import Sweep, open_sweep
 
@@ -203,7 +204,8 @@ def compare(
 
     >>> netfl.compare("runs/first", metric=["accuracy", "rare_accuracy"])  # doctest: +SKIP
     """
-    opened = [_open(run) for run in ([runs] if isinstance(runs, Runs) else runs)]
+    _check_names({"metric": metric, "by": by}, baseline)
+    opened = _open_all(runs)
     read = {str(run.folder): read_run_data(run) for run in opened if isinstance(run, Run)}
     ends = ends_of_runs({Path(folder).name: data for folder, data in read.items()})
     for run in opened:
@@ -295,9 +297,38 @@ def _known_metrics(run: Run | Sweep) -> Iterator[str]:
     yield from (metric for metric in metrics_in("headline", is_learned=False) if f".{metric}" in names)
 
 
+def _check_names(names: Mapping[str, object], baseline: object) -> None:
+    """Refuse arguments of `compare` that are no names."""
+    faults = []
+    for argument, value in names.items():
+        if value is None and argument == "by":
+            continue
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, Sequence) or not listed or not all(isinstance(name, str) for name in listed):
+            faults.append(Fault(argument, "neither a name nor a list of names", value, "write a name, or ['NAME', …]"))
+    if not isinstance(baseline, str | None):
+        faults.append(Fault("baseline", "not the name of a row", baseline, "write a name, or leave it out"))
+    if faults:
+        raise ScenarioError(faults)
+
+
+def _open_all(runs: object) -> list[Run | Sweep]:
+    """Open the runs and sweeps that `compare` is given."""
+    listed = [runs] if isinstance(runs, Runs) else runs
+    if not isinstance(listed, Sequence) or isinstance(listed, bytes) or not listed:
+        problem = f"not runs but {type(runs).__name__}"
+        if isinstance(listed, Sequence) and not listed:
+            problem = "there is no run"
+        raise ScenarioError([Fault("runs", problem, None, "give a run or a sweep, its folder, or a list of these")])
+    return [_open(run) for run in listed]
+
+
 def _open(run: Runs) -> Run | Sweep:
     if isinstance(run, str | Path):
         return open_sweep(run) if is_sweep(Path(run)) else open_run(run)
+    if not isinstance(run, Run | Sweep):
+        problem = f"not a run but {type(run).__name__}"
+        raise ScenarioError([Fault("runs", problem, None, "give runs, sweeps or their folders")])
     return run
 
 

@@ -28,6 +28,7 @@ from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
 from netfl.scenario.key_search import place_remedy
+from netfl.scenario.path_errors import SCENARIO
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule
@@ -292,6 +293,7 @@ def load(
     Raises:
         ScenarioError: with every error, each located.
     """
+    _check_arguments(overrides, named)
     document = _open_document(source)
     _apply_named(document, [named] if isinstance(named, str) else named)
     known = [*_learners(document)]
@@ -324,8 +326,24 @@ def _open_document(source: ScenarioSource) -> ScenarioDocument:
         document = documents.read(examples.examples_folder() / f"{path}.yaml")
         document.data = examples.locate_files(document.data)
         return document
-    problem = f"a scenario cannot be read from {type(source).__name__}"
-    raise ScenarioError([Fault("", problem, None, "give a path, YAML text, a mapping or a Scenario")])
+    remedy = "give a path, the name of an example, YAML text, a mapping or a Scenario"
+    if isinstance(folder := getattr(source, "folder", None), Path):  # a run or a sweep
+        remedy = f"give the path of its scenario, {str(folder / SCENARIO)!r}"
+    raise ScenarioError([Fault("", f"a scenario cannot be read from {type(source).__name__}", None, remedy)])
+
+
+def _check_arguments(overrides: object, named: object) -> None:
+    """Refuse *overrides* and *named* blocks of other types than `load` documents."""
+    faults = []
+    if not (overrides is None or isinstance(overrides, Mapping)):
+        faults.append(Fault("overrides", "not a mapping of dotted keys to values", overrides, "write {'rounds': 10}"))
+    elif wrong := [key for key in overrides or () if not (isinstance(key, str) and key)]:
+        faults.append(Fault("overrides", "has a key that is no text", wrong[0], "write dotted keys, as {'rounds': 10}"))
+    names = [named] if isinstance(named, str) else named
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        faults.append(Fault("named", "neither the name of a block nor a list of names", named, "write ['NAME']"))
+    if faults:
+        raise ScenarioError(faults)
 
 
 def copy_containers(value: Any) -> Any:

@@ -21,7 +21,8 @@ from netfl import files
 from netfl.errors import Fault, ScenarioError
 from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.formats import check_format
-from netfl.scenario import examples
+from netfl.remedies import call
+from netfl.scenario.path_errors import SCENARIO, find_place, wrong_path
 
 MAX_BYTES = 4_000_000
 """Largest YAML text that is read.  JSON is YAML, too, and is read a thousand times as fast, without this limit."""
@@ -233,9 +234,11 @@ def read(path: Path) -> ScenarioDocument:
     """
     name = str(path)
     try:
+        if path.name != SCENARIO and find_place(path) in {"file of a run", "folder", "run", "sweep"}:
+            raise ScenarioError([wrong_path(path, "scenario")])
         text = files.read_text(path)
     except FileNotFoundError:
-        raise _error(name, "the file does not exist", examples.remedy(path)) from None
+        raise ScenarioError([wrong_path(path, "scenario")]) from None
     except UnicodeDecodeError as error:
         raise _error(
             name, f"not UTF-8 text: {error.reason} at byte {error.start}", "check that it is a YAML file"
@@ -253,7 +256,7 @@ def read_text(text: str, name: str) -> ScenarioDocument:
     """
     content, places = _load(text, name)
     if content is None:
-        raise _error(name, "it is empty", "start from a scenario of netfl: netfl scenarios")
+        raise _error(name, "it is empty", f"start from a scenario of netfl: {call('scenarios')}")
     if not isinstance(content, dict):
         what = "a list" if isinstance(content, list) else "one value"
         raise _error(name, f"holds {what}, not a mapping of keys to values", "write 'key: value' lines")

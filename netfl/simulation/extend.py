@@ -111,6 +111,9 @@ def _first_new_replica(run: Run, replicas: int) -> int:
         remedy = f"finish it first: {call('resume', run.folder)}"
         raise ScenarioError([Fault("", problem, None, remedy)])
     existing = int(run.fact("replicas"))
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        remedy = f"give a number above {existing}: it is the total number"
+        raise ScenarioError([Fault(argument("replicas"), "not a number of replicas", replicas, remedy)])
     if replicas <= existing:
         problem = f"the run in {run.folder} already has {existing}"
         remedy = f"give more than {existing}: it is the total number"

@@ -12,7 +12,8 @@ from netfl.remedies import argument
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions
-from netfl.results.run_reader import SWEEP, TASKS, is_sweep, open_run
+from netfl.results.run_reader import open_run
+from netfl.scenario.path_errors import SWEEP, TASKS, is_sweep
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.scenario.sweep_axes import SearchSpec
 from netfl.simulation.setup import locate_faults
@@ -149,4 +150,4 @@ def open_sweep(folder: str | Path) -> Sweep:
         ScenarioError: the folder is no sweep.
         MachineError: its index is damaged.
     """
-    return Sweep(SweepIndex.read(local_path(folder)))
+    return Sweep(SweepIndex.read(local_path(folder, "folder")))

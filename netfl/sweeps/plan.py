@@ -21,7 +21,7 @@ from netfl.errors import Fault, ScenarioError
 from netfl.learning.payload import largest_payload
 from netfl.remedies import function
 from netfl.results.formatting import format_setting
-from netfl.results.run_reader import TASKS
+from netfl.scenario.path_errors import TASKS
 from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.sweep_axes import short_names
 from netfl.scenario.yaml_document import ScenarioDocument, parse
