@@ -40,10 +40,16 @@ class WithSelection(Access):
         return {}
 
     @property
+    def parts_that_need_samples(self) -> Mapping[str, Spec]:
+        if self.selection.needs_sample_counts:
+            return {"selection": self.selection}
+        return {}
+
+    @property
     def info(self) -> AccessInfo:
         return replace(
             super().info,
-            needs_sample_counts=self.selection.needs_sample_counts,
+            needs_sample_counts=bool(self.parts_that_need_samples),
             is_closed_loop=bool(self.closed_loop_parts),
             learner=self.learner,
             has_selection=True,

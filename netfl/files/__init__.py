@@ -46,6 +46,8 @@ def local_path(path: str | Path, key: str = "") -> Path:
         raise ScenarioError([Fault(key, problem, None, remedy)])
     if str(path) == "":
         raise ScenarioError([Fault(key, "an empty path", None, "name a file or a folder")])
+    if "\0" in str(path):
+        raise ScenarioError([Fault(key, "has a character that no path can have", str(path), "remove it")])
     scheme, sign, _ = str(path).partition("://")
     if sign:
         problem = f"an address ({scheme}://) instead of a local path"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -315,12 +315,13 @@ def _check_names(names: Mapping[str, object], baseline: object) -> None:
 def _open_all(runs: object) -> list[Run | Sweep]:
     """Open the runs and sweeps that `compare` is given."""
     listed = [runs] if isinstance(runs, Runs) else runs
-    if not isinstance(listed, Sequence) or isinstance(listed, bytes) or not listed:
-        problem = f"not runs but {type(runs).__name__}"
-        if isinstance(listed, Sequence) and not listed:
-            problem = "there is no run"
-        raise ScenarioError([Fault("runs", problem, None, "give a run or a sweep, its folder, or a list of these")])
-    return [_open(run) for run in listed]
+    remedy = "give a run or a sweep, its folder, or a list of these"
+    if not isinstance(listed, Iterable) or isinstance(listed, bytes):
+        raise ScenarioError([Fault("runs", f"not runs but {type(runs).__name__}", None, remedy)])
+    opened = [_open(run) for run in listed]
+    if not opened:
+        raise ScenarioError([Fault("runs", "there is no run", None, remedy)])
+    return opened
 
 
 def _open(run: Runs) -> Run | Sweep:
@@ -475,7 +476,7 @@ def _value(keys: Mapping[str, str], key: str) -> str:
     try:
         return keys[key]
     except (KeyError, IndexError, ValueError, TypeError):
-        remedy = f"known: {', '.join(keys)}, and keys of the scenario"
+        remedy = f"known: {', '.join([*keys, 'keys of the scenario'])}"
         raise ScenarioError([Fault("by", "a run has no such key", key, remedy)]) from None
 
 

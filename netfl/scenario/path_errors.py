@@ -53,10 +53,13 @@ def find_place(path: Path) -> Place:
         return "run"
     if is_sweep(path):
         return "sweep"
-    if path.is_dir():
-        return "folder"
-    if path.exists():
-        return _kind_of_file(path)
+    try:
+        if path.is_dir():
+            return "folder"
+        if path.exists():
+            return _kind_of_file(path)
+    except OSError:  # the name is too long
+        return "missing"
     return "example" if path.as_posix() in examples.example_names() else "missing"
 
 

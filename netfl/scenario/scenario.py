@@ -28,7 +28,7 @@ from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
 from netfl.scenario.key_search import place_remedy
-from netfl.scenario.path_errors import SCENARIO
+from netfl.scenario.path_errors import SCENARIO, find_place
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule
@@ -321,7 +321,7 @@ def _open_document(source: ScenarioSource) -> ScenarioDocument:
         return documents.read_text(source, "the text")
     if isinstance(source, str | Path):
         path = local_path(source)
-        if path.exists() or path.as_posix() not in examples.example_names():
+        if find_place(path) != "example":
             return documents.read(path)
         document = documents.read(examples.examples_folder() / f"{path}.yaml")
         document.data = examples.locate_files(document.data)
@@ -369,12 +369,18 @@ def validate(document: ScenarioDocument) -> Scenario:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
         faults = [
-            *faults_of(error, lambda key, value: place_remedy(key, Scenario, value, document.data)),
+            *faults_of(error, lambda key, value: _place_remedy(document, key, value)),
             *cross_faults(*_usable_parts(document.data)),
         ]
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario
+
+
+def _place_remedy(document: ScenarioDocument, key: str, value: object) -> str:
+    """Return the remedy for a *key* that its section does not have; a dotted key that was set is named as a whole."""
+    written = next((path for path in document.paths_set if path.startswith(f"{key}.")), key)
+    return place_remedy(key, Scenario, value, document.data, written.removeprefix(key))
 
 
 def _card_facts(scenario: Scenario) -> dict[str, object]:
@@ -420,7 +426,8 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     parts: dict[str, Any] = {}
     unread: set[str] = set()
     for name, field in Scenario.model_fields.items():
-        if name not in data:
+        is_empty = name in data and data[name] is None and not field.is_required()
+        if name not in data or is_empty:
             parts[name] = None if field.is_required() else field.get_default(call_default_factory=True)
             continue
         adapter: TypeAdapter[Any] = TypeAdapter(

@@ -89,6 +89,10 @@ def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
         data = None if node is None else _plain(yaml.constructor.construct_document(node))
         return data, {".".join(keys): f"{name}:{line + 1}" for keys, line in _lines(node, ())}
     except MarkedYAMLError as error:
+        if missing := _missing_colon(text, error):
+            number, line = missing
+            lacks = "space after the colon" if ":" in line else "colon after the key"
+            raise _error(f"{name}:{number}", f"no {lacks} ('{line}')", _colon_remedy(line)) from None
         mark = error.problem_mark or error.context_mark
         begun = f"{error.context} from line {error.context_mark.line + 1} on: " if error.context_mark else ""
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark and not name.startswith("--") else name
@@ -99,6 +103,35 @@ def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
         raise _error(
             name, f"invalid YAML: {str(error).partition(chr(10))[0]}", "check that it is a text file"
         ) from None
+
+
+_KEY_WITHOUT_COLON = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)(?P<sign>\s+|:)?(?P<value>[^\s:#][^:#]*)?")
+"""A line with a key and perhaps its value, but without a colon and a space: ``users 4``, ``users:4``, ``access``."""
+
+
+def _missing_colon(text: str, error: MarkedYAMLError) -> tuple[int, str] | None:
+    """Return the number and the text of the line whose missing colon is the cause of *error*, if it is that."""
+    lines = text.splitlines()
+    number = None
+    if "could not find expected ':'" in str(error.problem) and error.context_mark is not None:
+        number = error.context_mark.line
+    elif "mapping values are not allowed" in str(error.problem) and error.problem_mark is not None:
+        above = range(error.problem_mark.line - 1, -1, -1)  # the line with the colon is taken as the end of a value
+        number = next((index for index in above if lines[index].strip()), None)
+    if number is None or number >= len(lines):
+        return None
+    line = lines[number].strip()
+    match = _KEY_WITHOUT_COLON.fullmatch(line)
+    if match is None or (match["value"] and not match["sign"]):
+        return None
+    return number + 1, line
+
+
+def _colon_remedy(line: str) -> str:
+    """Return how to write a line whose key has no colon."""
+    match = _KEY_WITHOUT_COLON.fullmatch(line)
+    assert match is not None
+    return f"write '{match['key']}: {match['value'] or ''}".rstrip() + "'"
 
 
 def _size(node: Node, known: dict[int, int]) -> int:
@@ -156,11 +189,13 @@ class ScenarioDocument:
         data: the mapping, of plain dictionaries, lists and scalars.
         name: the name of the document in messages.
         places: dotted key → ``file:line``, or the option that set it.
+        paths_set: dotted keys that `put` has set.
     """
 
     data: dict[str, Any] = field(default_factory=dict, compare=False)
     name: str = field(default="", compare=False)
     places: dict[str, str] = field(default_factory=dict, compare=False)
+    paths_set: list[str] = field(default_factory=list, compare=False)
 
     def where(self, key: str) -> str:
         """Return the place of *key*, or of the nearest section around it that has one."""
@@ -200,6 +235,7 @@ class ScenarioDocument:
         for known in [key for key in self.places if key == path or key.startswith(path + ".")]:
             del self.places[known]
         self.places[path] = place
+        self.paths_set.append(path)
 
     def _into(self, at: Any, part: str, path: str, place: str) -> Any:
         """Return the container at *part* of *at*; create it if needed, and turn a bare kind into a mapping."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.learning.devices import check_device
 from netfl.remedies import argument, call, given
 from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
 from netfl.results.digests import check_files
@@ -58,6 +59,7 @@ def extend(
         ScenarioError: there is no such run, it is not finished, has as many replicas, or replays fewer.
         NetflError: as `netfl.run`.
     """
+    check_device(device)
     finished = open_run(folder)
     folder = finished.folder
     part = folder / EXTENSION

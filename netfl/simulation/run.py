@@ -20,6 +20,7 @@ import numpy as np
 from netfl.access import OpenAccess
 from netfl.errors import Fault, MachineError, ScenarioError, model_errors
 from netfl.files import local_path
+from netfl.learning.devices import check_device
 from netfl.remedies import call, function
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
@@ -70,6 +71,7 @@ def run(
         MachineError: the machine failed.
     """
     scenario = as_scenario(scenario)
+    check_device(device)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -122,6 +124,7 @@ def resume(
         ScenarioError: there is no such run, or it is finished.
         MachineError: the checkpoint is damaged, or the network no longer gives the same rounds.
     """
+    check_device(device)
     stopped = open_run(folder)
     with (
         note_continuation(stopped.folder),

@@ -56,6 +56,11 @@ def sweep(
         MachineError: the folder cannot be read or written.
     """
     scenario = as_scenario(scenario)
+    if engine is not None and not callable(getattr(engine, "run", None)):
+        problem = f"not an engine but {type(engine).__name__}"
+        raise ScenarioError(
+            [Fault("engine", problem, None, "give one of netfl.sweeps, such as LocalEngine(workers=2)")]
+        )
     points = points_of(scenario, learning=learning and bool(scenario.learners))
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")

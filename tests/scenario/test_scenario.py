@@ -164,7 +164,7 @@ LEARNING_MISTAKES = [
     ("batch_size: full", "batch_size: 10%", ["s.yaml:22: learners.CVaR.batch_size: … not a whole number … ('10%') … write a whole number"]),
     ("batch_size: full", "batch_size: fulll", ["s.yaml:22: learners.CVaR.batch_size: … unknown value … ('fulll') … did you mean 'full'"]),
     ("local_steps: 2", "local_steps: 2\n    local_epochs: 1", ["s.yaml:12: learners.FedAvg: … exactly one of"]),
-    ("objective: erm", "objective: emr", ["s.yaml:13: learners.FedAvg.objective: … no such learning/objective … did you mean 'erm'"]),
+    ("objective: erm", "objective: emr", ["s.yaml:13: learners.FedAvg.objective: … no such objective … did you mean 'erm'"]),
     ("objective: erm", "objectiv: erm",
      ["s.yaml:13: learners.FedAvg.objectiv: … unknown key … did you mean 'objective'"]),
     ("rare_classes: [9]", "rare_classes: [10]", ["s.yaml:24: evaluate.rare_classes: … labels 0 to 9 … (10)"]),
@@ -174,7 +174,7 @@ LEARNING_MISTAKES = [
     ("rare_classes: [9]", "choose: {best: {learners: [CVaR], per: user}}", ["s.yaml:24: evaluate.choose.best.learners: … too few entries … (['CVaR'])"]),
     ("rare_classes: [9]", "rare_classes: [9, 9]", ["s.yaml:24: evaluate.rare_classes: … an entry twice … ([9, 9])"]),
     ("model: logistic\n", "", ["s.yaml: model: … missing … section 'model'"]),
-    ("data: digits\n", "data: digts\n", ["s.yaml:8: data: … no such learning/data … did you mean 'digits'"]),
+    ("data: digits\n", "data: digts\n", ["s.yaml:8: data: … no such data … did you mean 'digits'"]),
 ]  # fmt: skip
 
 
@@ -254,7 +254,7 @@ class TestErrorsBetweenSections:
         data: digts
         partition: iid
         """
-        assert messages_of(text) == ["s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?"]
+        assert messages_of(text) == ["s.yaml:5: data: no such data: 'digts'; did you mean 'digits'?"]
 
     def test_access_by_labels_needs_an_independent_partition(self, messages_of):
         text = "name: x\nusers: 3\nrounds: 2\naccess: {kind: bernoulli, probability: {label_correlated: {}}}\n"
@@ -265,7 +265,7 @@ class TestErrorsBetweenSections:
         assert messages_of(text + "data: digits\npartition: iid\n") == []
         rare = "data: digits\npartition: {kind: rare_classes, classes: [9], users: 1, by: rho}\n"
         assert any(
-            "depends on the participation, which depends on the partition" in line for line in messages_of(text + rare)
+            "depends on the participation, which depends on the labels in the access 'bernoulli'" in line for line in messages_of(text + rare)
         )
 
 

@@ -271,7 +271,7 @@ def test_context_contains_sample_counts():
 
 
 def test_circular_dependence_of_partition_and_selection_is_refused():
-    with pytest.raises(ScenarioError, match="partition: depends on the participation, which depends on the partition"):
+    with pytest.raises(ScenarioError, match="depends on the participation, and the selection 'support.listening_models:Richest' on the data that users hold"):
         scenario(access=RICHEST, partition=UNEVEN | {"by": "prerun"})
 
 
