@@ -139,9 +139,10 @@ class WithSelection(Access):
         remedies = []
         if "check_in" in free:
             remedies.append("give check_in an airtime")
-        if free != ["check_in"]:
-            remedies.append("give the others the age check_in or last_delivery, where they can have it")
+        if others := [name for name in free if name != "check_in"]:
+            older = ", ".join(f"{name}: check_in" for name in others)
+            remedies.append(f"set observe: {{{older}}} (value of the last answer), or last_delivery in place of it")
         yield (
             f"access.selection.observe: the server sees the present {' and '.join(free)} of users without cost or "
-            f"delay, as no real server can; {', and '.join(remedies)}"
+            f"delay, as no real server can; {'; '.join(remedies)}"
         )
