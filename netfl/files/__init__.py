@@ -114,15 +114,18 @@ def raise_unreadable(path: Path, error: Exception, remedy: str) -> NoReturn:
     raise ScenarioError([Fault("", f"{path.name} cannot be read: {reason}", str(path), remedy)]) from error
 
 
+RESTORE = "restore it from a copy, or repeat the run that wrote it"
+"""Remedy for a file of netfl that is lost or damaged."""
+
+
 def unreadable_file(path: Path, error: Exception) -> MachineError:
     """Return the error about a file of netfl that is missing, not accessible or damaged: *error* is the reason."""
-    remedy = "Restore it from a copy, or repeat the run that wrote it."
     if isinstance(error, FileNotFoundError):
-        return MachineError(f"{path} is missing. {remedy}")
+        return MachineError(f"{path} is missing; {RESTORE}")
     if isinstance(error, OSError) and error.errno:
         return MachineError(f"{path} cannot be read: {error.strerror}")
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return MachineError(f"{path} cannot be read: it is damaged ({reason}). {remedy}")
+    return MachineError(f"{path} cannot be read: it is damaged ({reason}); {RESTORE}")
 
 
 @contextmanager

@@ -476,7 +476,8 @@ def _value(keys: Mapping[str, str], key: str) -> str:
     try:
         return keys[key]
     except (KeyError, IndexError, ValueError, TypeError):
-        remedy = f"known: {', '.join([*keys, 'keys of the scenario'])}"
+        others = "keys of the scenario"
+        remedy = f"known: {', '.join(keys)}, and {others}" if keys else f"known: {others}"
         raise ScenarioError([Fault("by", "a run has no such key", key, remedy)]) from None
 
 

@@ -126,7 +126,7 @@ class Run:
         """
         if section not in self.scenario:
             raise MachineError(
-                f"{self.folder / 'scenario.yaml'} has no section '{section}'. Restore the file of this run."
+                f"{self.folder / 'scenario.yaml'} has no section '{section}'; restore the file of this run"
             )
         return self.scenario[section]
 

@@ -133,14 +133,14 @@ def test_errors_of_objects_name_their_class_and_do_not_print_them():
     module = torch.nn.Sequential(torch.nn.Linear(9, 2))
     with pytest.raises(ScenarioError) as error:
         netfl.load(scenario(), {"model": module})
-    assert str(error.value).startswith("--set model=…: model.module: fails on examples of shape [3, 4]: ")
+    assert str(error.value).startswith("overrides={'model': …}: model.module: fails on examples of shape [3, 4]: ")
     assert "('Sequential'); " in str(error.value)
     with pytest.raises(ScenarioError) as error:
         netfl.load(scenario(), {"data": X})
     assert "\n" not in str(error.value)
     with pytest.raises(ScenarioError) as error:
         netfl.load(scenario(), {"data": {"examples": (X, Y)}, "users": np.int64(0)})
-    assert str(error.value).startswith("--set users=0: users: should be")
+    assert str(error.value).startswith("overrides={'users': 0}: users: should be")
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ WALK = {"kind": "random_waypoint", "speed": [1, 2]}
 def test_a_description_tells_which_missing_key_is_meant(base, key, written, remedy):
     with pytest.raises(ScenarioError) as error:
         load(base, {key: written})
-    assert_messages([str(fault) for fault in error.value.faults], [f"--set {key}=…: {key}.{remedy}"])
+    assert_messages([str(fault) for fault in error.value.faults], [f"overrides={{'{key}': …}}: {key}.{remedy}"])
 
 
 def test_a_section_that_lacks_nothing_has_no_other_key_for_a_word_of_its_descriptions():
@@ -360,7 +360,7 @@ DISTRIBUTIONS = "exponential, weibull, lognormal, gamma, pareto, uniform, hypere
 def test_missing_and_wrong_words_come_with_those_that_exist(base, key, written, message):
     with pytest.raises(ScenarioError) as error:
         load(base, {key: written})
-    assert_messages([str(error.value.faults[0])], [f"--set {key}=…: {key}.{message}"])
+    assert_messages([str(error.value.faults[0])], [f"overrides={{'{key}': …}}: {key}.{message}"])
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,8 @@ def test_a_remedy_names_parts_that_the_access_can_have(by, remedy):
     with pytest.raises(ScenarioError) as error:
         load(LEARNING, {"access.selection": {"kind": "ranked", "by": by, "m": 2}})
     [message] = [str(fault) for fault in error.value.faults]
-    assert_messages([message], [f"--set access.selection=…: access.selection: needs {by} … ('ranked'); {remedy}"])
+    place = "overrides={'access.selection': …}: access.selection: "
+    assert_messages([message], [f"{place}needs {by} … ('ranked'); {remedy}"])
 
 
 @pytest.mark.parametrize(
@@ -393,7 +394,7 @@ def test_a_remedy_names_parts_that_the_access_can_have(by, remedy):
 def test_another_name_of_a_key_that_is_missing_is_one_error(key, written, remedy):
     with pytest.raises(ScenarioError) as error:
         load(LEARNING if key == "codec" else NETWORK, {key: written})
-    assert_messages([str(fault) for fault in error.value.faults], [f"--set {key}=…: … {remedy}"])
+    assert_messages([str(fault) for fault in error.value.faults], [f"overrides={{'{key}': …}}: … {remedy}"])
 
 
 def test_decimal_comma_in_braces_is_named():

@@ -184,7 +184,7 @@ def test_large_scenario_is_written_as_json():
 def test_missing_file_and_folder_are_errors(tmp_path):
     with pytest.raises(ScenarioError, match=r"no\.yaml: .* does not exist; .* netfl scenarios"):
         read(tmp_path / "no.yaml")
-    with pytest.raises(ScenarioError, match=r"cannot be read: Is a directory"):
+    with pytest.raises(ScenarioError, match=r"it is a folder, not a scenario; check the path"):
         read(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ScenarioError, match=r"cannot be read: Not a directory"):
