@@ -45,7 +45,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
-from netfl.remedies import is_command_line
+from netfl.remedies import argument, is_command_line
 from netfl.synonyms import meanings, normalised
 
 if TYPE_CHECKING:
@@ -675,7 +675,7 @@ def import_plugin(name: str) -> Any:
     """
     package, _, called = name.partition(":")
     if os.environ.get(CLOSED):
-        switch = "leave out --no-plugins, or " if is_command_line() else ""
+        switch = f"leave out {argument('no_plugins')}, or " if is_command_line() else ""
         remedy = f"read its code; if you trust it, {switch}unset {CLOSED}"
         raise PluginError("is not imported: only netfl's own code is allowed", remedy)
     if not (package and called):

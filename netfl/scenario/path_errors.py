@@ -150,7 +150,7 @@ def _remedy_for_run_of_sweep(path: Path) -> str:
     one = "it has no runs yet" if first is None else f"give one of its runs, such as {first}"
     whole = f"{call('open_sweep', path)} reads the whole sweep"
     if is_command_line():
-        whole = "netfl report reads the whole sweep, and netfl sweep continues it"
+        whole = f"{function('report')} reads the whole sweep, and {function('sweep')} continues it"
     return f"{one}; {whole}"
 
 

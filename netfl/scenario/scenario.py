@@ -298,7 +298,8 @@ def load(
     _apply_named(document, [named] if isinstance(named, str) else named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
-        document.put(key, copy_containers(value), changed(key, _shown(value)))
+        plain = copy_containers(value)
+        document.put(key, plain, changed(key, _shown(plain)))
     _check_learners(document, known, overrides or {})
     return validate(document)
 

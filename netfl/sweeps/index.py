@@ -23,7 +23,7 @@ from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import metric_of
-from netfl.scenario.path_errors import SWEEP, wrong_path
+from netfl.scenario.path_errors import SWEEP, is_sweep, wrong_path
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps.plan import MAX_REPLICAS, Cell, Point, TaskEntry, task_folder
 
@@ -131,12 +131,12 @@ class SweepIndex(BaseModel):
             MachineError: the file is damaged.
         """
         path = folder / SWEEP
+        if not is_sweep(folder):
+            raise ScenarioError([wrong_path(folder, "sweep")])
         try:
             content = json.loads(files.read_text(path))
             check_folder_format(content.get("format"), path)
             return cls.model_validate(content | {"folder": folder})
-        except (FileNotFoundError, NotADirectoryError):
-            raise ScenarioError([wrong_path(folder, "sweep")]) from None
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))

@@ -74,7 +74,7 @@ def test_misspelled_name_gets_a_suggestion():
     assert call("scenarios", "rural_outtage") == (
         2, "no such scenario ('rural_outtage'); did you mean 'rural_outage'?\n",
     )  # fmt: skip
-    with pytest.raises(ScenarioError, match="list them with: netfl scenarios"):
+    with pytest.raises(ScenarioError, match="list them with: in a shell, netfl scenarios"):
         examples.copy("xyzzy")
 
 

@@ -116,7 +116,7 @@ def test_graph_becomes_a_topology():
     ("source", "message"),
     [
         (scenario(users=0), "users: should be greater than or equal to 1 (0)"),
-        (scenario(model=7), "model: a model of learning/model is needed"),
+        (scenario(model=7), "model: a model of model is needed"),
         (scenario(model=torch.nn.Linear), "missing 2 required positional arguments"),
         (scenario(data={"examples": [1, 2]}), "cannot be stacked"),
         ("name: text\nusers: many\n", "the text:2: users: not a whole number ('many')"),

@@ -75,7 +75,11 @@ def changed(text, old, new):
         ("name: x", "name: x\nnum_rounds: 4", "num_rounds: unknown key; did you mean 'rounds'?"),
         ("name: x", "name: x\ndataset: mnist", "dataset: unknown key; did you mean 'data'?"),
         ("local_steps", "epochs", "learners.a.epochs: unknown key; did you mean 'local_epochs'?"),
-        ("lr: 0.1", "lr: 0.1, optimizer: sgd", "learners.a.optimizer: unknown key; did you mean 'aggregation'?"),
+        (
+            "lr: 0.1",
+            "lr: 0.1, optimizer: sgd",
+            "learners.a.optimizer: unknown key; users train by SGD … did you mean 'aggregation: average'?",
+        ),
         ("lr: 0.1", "lr: 10%", "learners.a.lr: not a number ('10%'); write 0.1"),
         ("probability: 1", "probability: '0,1'", "access.probability: … write 0.1"),
         ("users: 4", "users: 10%", "users: not a whole number ('10%'); write a whole number"),
@@ -124,7 +128,6 @@ def test_network(old, new, pattern):
         ("learning_rate", "learners.NAME.lr"),
         ("batch", "learners.NAME.batch_size"),
         ("local_epochs", "learners.NAME.local_epochs"),
-        ("optimizer", "learners.NAME.aggregation"),
     ],
 )
 @pytest.mark.parametrize("section", ["", "data."])
@@ -185,10 +188,10 @@ BAND["access"] |= {
         ("access.round.selection", "all", "write it as access.selection"),
         ("access.selection.deadline", "3 s", "write it as access.round.deadline"),
         ("learners.a.selection", "all", "write it as access.selection"),
-        ("learners.a.weights", [1], "write it as learners.NAME.aggregation.weights"),
+        ("learners.a.weights", [1], "write it as learners.a.aggregation.weights"),
         ("access.codec", "sign", "codec is a key of the scenario itself, beside access"),
         ("access.radio.users", 3, "users is a key of the scenario itself, beside access"),
-        ("lr", 0.1, "write it as learners.NAME.lr"),
+        ("lr", 0.1, "write it as learners.a.lr"),
         ("observe", {"age": True}, "write it as access.selection.observe"),
         # in another kind
         ("access.spreading_factor", 7, "write it as access.mac.spreading_factor (access.mac.kind: lorawan)"),

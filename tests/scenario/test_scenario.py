@@ -351,7 +351,7 @@ class TestOptions:
         (fault,) = messages_of(text, {"learners.Z.lr": 1})
         assert fault == "overrides={'learners.Z.lr': …}: learners: no such learner ('Z'); known: FedAvg, CVaR"
         assert messages_of(text, {"learners.cvar.objective.alpha": 1})[0].startswith(
-            "overrides={'learners.cvar.objective.alpha': …}"
+            "overrides={'learners.cvar.objective.alpha': 1}"
         )
         learner = {"objective": "erm", "aggregation": "relay", "lr": 1, "batch_size": 4, "local_steps": 1}
         assert messages_of(text, {f"learners.Z.{key}": value for key, value in learner.items()}) == []
