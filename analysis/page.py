@@ -212,13 +212,18 @@ def claims_sentence(experiments: Sequence[Experiment], results: Mapping[str, Map
         *([f"{absent} not yet"] if absent else []),
         *([f"{lacking} not, because the data cannot be distributed"] if lacking else []),
     ]
-    papers = f"{count_papers(experiments)} paper{'' if count_papers(experiments) == 'one' else 's'}"
+    papers = count_papers(experiments).capitalize()
+    papers += " paper makes" if papers == "One" else " papers make"
+    tested = yes + still_open + no
     untested = sum(each.untested for each in claims)
-    return (
-        f"{yes} of {yes + still_open + no} claims of {papers} that were tested at their authors' settings, as far as "
-        f"these are published, agree with our runs, {still_open} are open and {no} disagree; {untested} claims are "
-        f"untested. {listed(forms)}."
-    )
+    sentences = [
+        f"{papers} {tested + untested} claims.",
+        f"We could test {tested}: {yes} agree with our runs, {still_open} are open and {no} disagree.",
+    ]
+    if untested:
+        sentences.append(f"The other {untested} need data or computing time that we lack.")
+    sentences.append("A claim is tested at the settings of its authors, as far as these are published.")
+    return " ".join([*sentences, f"{listed(forms)}."])
 
 
 def unnamed_sentences(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]]) -> str:

@@ -29,11 +29,13 @@ from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
+import pydantic
 from pydantic import (
     BaseModel,
     ConfigDict,
     GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
+    PydanticUserError,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
@@ -43,6 +45,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
+from netfl.remedies import argument, is_command_line
 from netfl.synonyms import meanings, normalised
 
 if TYPE_CHECKING:
@@ -255,12 +258,32 @@ def _shown_entry(value: object) -> str:
     return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
+def _constant(value: object) -> property:
+    return property(lambda self: value)
+
+
 class _SpecClass(ModelMetaclass):
-    """Class of all models: wrong arguments of a model that Python creates are a `ScenarioError`, as in a file."""
+    """Class of all models: wrong arguments of a model that Python creates are a `ScenarioError`, as in a file.
+
+    A model may replace a property of its contract by a value without an annotation, such as ``accepts_parts = True``.
+    """
+
+    def __new__(mcs, name: str, bases: tuple[type[Any], ...], namespace: dict[str, Any], **settings: Any) -> type:
+        for key, value in namespace.items():
+            is_property = any(isinstance(getattr(base, key, None), property) for base in bases)
+            if is_property and not (isinstance(value, property) or callable(value)):
+                namespace[key] = _constant(value)
+        return super().__new__(mcs, name, bases, namespace, **settings)
 
     def __call__(self, *args: Any, **fields: Any) -> Any:
+        if args:
+            problem = f"takes keys and no positional value, but is given {type(args[0]).__name__}"
+            names = vars(self)["__pydantic_fields__"]
+            known = ", ".join(f"{name}=…" for name in islice(names, 2))
+            remedy = f"write {self.__name__}({known}); netfl.load reads files and mappings"
+            raise ScenarioError([Fault(self.__name__, problem, None, remedy)])
         try:
-            return super().__call__(*args, **fields)
+            return super().__call__(**fields)
         except ValidationError as error:
             raise ScenarioError([fault.under(self.__name__) for fault in faults_of(error)]) from None
 
@@ -411,8 +434,11 @@ class FamilyMember:
                 fields = source.from_object(value)
             kind = fields.get("kind") if isinstance(fields, Mapping) else None
             if not isinstance(kind, str):
-                problem = f"a model of {family_of(source)} is needed: its kind, or a mapping with 'kind'"
-                raise invalid(problem, f"kinds: {', '.join(list_kinds(source))}")
+                problem = f"a model of {_last_part(family_of(source))} is needed: its kind, or a mapping with 'kind'"
+                remedy = f"kinds: {', '.join(list_kinds(source))}"
+                names = [*map(str, value)] if isinstance(value, Mapping) else []
+                written = [name for name in names if name.startswith(("kind ", "kind:"))]
+                raise invalid(problem, _for_key(written[0], ["kind"]) if written else remedy)
             try:
                 model = find_model(source, kind)
             except PydanticCustomError as error:
@@ -540,7 +566,7 @@ def find_model(base: type[Spec], kind: str) -> type[Spec]:
             remedy = place
         elif remedy.startswith("known"):
             remedy += ", or package.module:Class of your own"
-        raise invalid(f"no such {family_of(base)}: '{kind}'", remedy, "kind")
+        raise invalid(f"no such {_last_part(family_of(base))}: '{kind}'", remedy, "kind")
     return _only_spec(importlib.import_module(f"{base.__module__}.{kind}"), base)
 
 
@@ -549,8 +575,13 @@ def _place_of_kind(kind: str) -> str:
     for word in meanings(kind):
         for family in FAMILIES:
             if word in list_kinds(base_of(family)):
-                return f"'{word}' is a model of {family}; write it there"
+                return f"'{word}' is a model of {_last_part(family)}; write it there"
     return ""
+
+
+def _last_part(family: str) -> str:
+    """Return the name of a family as users write it, such as ``channel``."""
+    return family.rpartition("/")[2]
 
 
 def example(model: type[Spec]) -> str:
@@ -647,7 +678,8 @@ def import_plugin(name: str) -> Any:
     """
     package, _, called = name.partition(":")
     if os.environ.get(CLOSED):
-        remedy = f"read its code; if you trust it, leave out --no-plugins, or unset {CLOSED}"
+        switch = f"leave out {argument('no_plugins')}, or " if is_command_line() else ""
+        remedy = f"read its code; if you trust it, {switch}unset {CLOSED}"
         raise PluginError("is not imported: only netfl's own code is allowed", remedy)
     if not (package and called):
         raise PluginError(
@@ -665,7 +697,13 @@ def import_plugin(name: str) -> Any:
             remedy = "run in its folder, install its package, or add its folder to PYTHONPATH"
             raise PluginError(f"cannot be imported: there is no module '{error.name}'", remedy) from error
         problem = f"cannot be imported: '{package}' exists, but fails: {one_line(error)}{_place(error)}"
-        raise PluginError(problem, "fix it") from error
+        remedy = "fix it"
+        if isinstance(error, PydanticUserError) and error.code == "model-field-missing-annotation":
+            attribute = re.findall("`(.*?)`", str(error))[0]
+            key, _, value = attribute.partition(" = ")
+            problem = f"cannot be imported: in '{package}' the attribute '{attribute}' has no type{_place(error)}"
+            remedy = f"write {key}: ClassVar = {value}, or a type in place of ClassVar for a key of the scenario"
+        raise PluginError(problem, remedy) from error
     if not hasattr(module, called):
         classes = [key for key, item in vars(module).items() if inspect.isclass(item) and item.__module__ == package]
         problem = f"cannot be imported: '{package}' exists, but has no '{called}'"
@@ -699,7 +737,8 @@ def try_call(model: Spec, call: Callable[[], _Result]) -> tuple[_Result | None, 
 
 def _place(error: Exception) -> str:
     _, _, *frames = traceback.extract_tb(error.__traceback__)
-    plugin_frames = [frame for frame in frames if not frame.filename.startswith("<frozen")]
+    called = ("<frozen", str(Path(pydantic.__file__).parent), __file__)  # packages that the module calls
+    plugin_frames = [frame for frame in frames if not frame.filename.startswith(called)]
     return f" ({Path(plugin_frames[-1].filename).name}, line {plugin_frames[-1].lineno})" if plugin_frames else ""
 
 
@@ -859,6 +898,9 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     if kind == "float_type" and isinstance(error["input"], int):
         kind = "finite_number"  # a float cannot hold it
     message, remedy = _WORDS.get(kind, (re.sub("^(Input|String|Tuple|List) should", "should", error["msg"]), ""))
+    if error["input"] is None and kind in _WORDS and kind != "missing":
+        message = "has no value"
+        remedy = _empty_remedy(model, loc, remedy)
     if kind in _REMEDIES:
         remedy = _REMEDIES[kind].format(limit=message.rpartition(" ")[2], **ctx)
     if message == "not a list":
@@ -879,6 +921,17 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     elif kind == "value_error":
         kind, (message, _, remedy) = "wrong", str(ctx["error"]).partition("; ")
     return InitErrorDetails(type=invalid(message, remedy, kind), loc=loc, input=error["input"])
+
+
+def _empty_remedy(model: type[Spec], loc: Sequence[int | str], remedy: str) -> str:
+    """Return the remedy for a key without a value: the usual *remedy*, and how to do without the key."""
+    field = model.model_fields.get(str(loc[0])) if len(loc) == 1 else None
+    if field is None or field.is_required():
+        return remedy
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, Mapping) and not default:
+        return f"{remedy}, or {{}} for none"
+    return f"{remedy or 'write a list'}, or leave it out"
 
 
 def _missing_remedy(model: type[Spec], loc: Sequence[int | str]) -> str:
@@ -970,6 +1023,9 @@ def _for_key(key: str, known: Sequence[str]) -> str:
     name, colon, value = key.partition(":")
     if colon and name in known:
         return f"write a space after the colon: '{name}: {value}'"
+    name, space, value = key.partition(" ")
+    if space and name in known:
+        return f"write a colon after the key: '{name}: {value}'"
     if key.isdecimal():
         return f"write a decimal point, as in 0.{key}: a comma begins the next key"
     return _name_remedy(key, known)

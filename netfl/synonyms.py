@@ -57,7 +57,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "softmax": ("logistic",), "neural_network": ("mlp",), "dense": ("mlp",), "convnet": ("cnn",),
     "lenet": ("cnn",), "resnet": ("resnet8",), "resnet18": ("resnet8",), "rnn": ("lstm",),
     "cifar": ("cifar10",), "emnist": ("femnist",), "fmnist": ("fashion_mnist",), "gaussian": ("blobs",),
-    "csv": ("table",), "numpy": ("arrays",), "npz": ("arrays",), "hf": ("huggingface",),
+    "file": ("table", "arrays"), "csv": ("table",),
+    "parquet": ("table",), "numpy": ("arrays",), "npz": ("arrays",), "hf": ("huggingface",),
     "torchvision": ("torch_dataset",),
     # codecs
     "quantization": ("qsgd", "uniform", "codec"), "quantisation": ("qsgd", "uniform", "codec"),
@@ -98,6 +99,13 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "packet_size": ("mtu", "size"), "interval": ("every",), "every": ("time", "rounds"), "buffer_size": ("capacity",),
 }  # fmt: skip
 """Word in lower case, with ``_`` for spaces and dashes → words of scenarios for the same, the likeliest first."""
+
+
+NOTES: Mapping[str, str] = {
+    "optimizer": "users train by SGD (lr, momentum, weight_decay); for one at the server,",
+    "optimiser": "users train by SGD (lr, momentum, weight_decay); for one at the server,",
+}
+"""What precedes the remedy for a word that netfl has no key for, where the nearest key alone would mislead."""
 
 
 def normalised(word: str) -> str:

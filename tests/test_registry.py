@@ -113,7 +113,7 @@ def test_model_is_kept_and_dumped_with_kind_first():
 
 def test_model_of_another_family_is_rejected():
     errors = errors_of(MAC, Stationary(rho=(1.0,)))
-    assert errors[0].startswith("a model of network/mac is needed: its kind, or a mapping with 'kind'; kinds: ")
+    assert errors[0].startswith("a model of mac is needed: its kind, or a mapping with 'kind'; kinds: ")
 
 
 @pytest.mark.parametrize(

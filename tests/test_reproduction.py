@@ -460,8 +460,11 @@ def test_readme_and_page_count_the_same_claims():
     pairs = [cell.split(" of ") for row in rows for cell in row[2:4] if cell != "–"]
     agree, counted = (sum(int(pair[place]) for pair in pairs) for place in (0, 1))
     still_open, disagree = (sum(int(row[place]) for row in rows) for place in (4, 5))
-    assert sentence.startswith(f"{agree} of {counted} claims of ")
-    assert f"{sum(int(row[6]) for row in rows)} claims are untested" in sentence
+    untested = sum(int(row[6]) for row in rows)
+    papers = page.count_papers(experiments)
+    assert sentence.startswith(f"{papers.capitalize()} papers make {counted + untested} claims. ")
+    assert f"We could test {counted}: {agree} agree with our runs, " in sentence
+    assert f"The other {untested} need data or computing time that we lack." in sentence
     assert f"{sum(int(row[7]) for row in rows)} rows of other settings" in " ".join(text.split())
     assert f"{still_open} are open and {disagree} disagree" in sentence
     assert agree + still_open + disagree == counted
@@ -469,7 +472,6 @@ def test_readme_and_page_count_the_same_claims():
     assert f"{[row[1] for row in rows].count('other settings')} at other settings only" in sentence
     titles = {f'"{item.paper}"' for item in experiments if item.paper}
     assert all(title in text for title in titles)
-    assert f"of {page.count_papers(experiments)} papers" in sentence
     assert f"experiments of {page.count_papers(experiments)} papers" in (paper.DOCS / "index.md").read_text()
     assert f"experiment of {page.count_papers(experiments)} papers" in readme
     assert page.count_papers(experiments) == {4: "four", 5: "five"}[len(titles)]
@@ -496,7 +498,8 @@ def test_claims_are_counted_at_the_settings_of_the_authors():
     lacking = replace(toy, parts={"long": replace(parts["long"], needs="a file"), "short": parts["short"]})
     assert page.count_claims(lacking, {}).run == "no data"
     assert page.claims_sentence([toy, lacking], {"toy": {}}).endswith(
-        "4 claims are untested. 0 experiments are run in full, 1 not yet and 1 not, because the data cannot be "
+        "The other 4 need data or computing time that we lack. A claim is tested at the settings of its authors, as "
+        "far as these are published. 0 experiments are run in full, 1 not yet and 1 not, because the data cannot be "
         "distributed."
     )
     more = replace(toy, parts={"short": parts["short"], "long": replace(parts["long"], changes={"replicas": 5})})
@@ -505,8 +508,8 @@ def test_claims_are_counted_at_the_settings_of_the_authors():
     claims = page.count_claims(own_experiment, both)
     assert (claims.orders, claims.values, claims.untested) == (["yes", "no"], [], 0)
     assert page.claims_sentence([toy, own_experiment], {"toy": both, "ours": {"short": both["short"]}}) == (
-        "0 of 2 claims of one paper that were tested at their authors' settings, as far as these are published, agree "
-        "with our runs, 0 are open and 2 disagree; 0 claims are untested. 1 experiment is run in full."
+        "One paper makes 2 claims. We could test 2: 0 agree with our runs, 0 are open and 2 disagree. A claim is "
+        "tested at the settings of its authors, as far as these are published. 1 experiment is run in full."
     )
     assert "3 rows of other settings are no claims" in page.counting_sentences([toy], {"toy": both})
 

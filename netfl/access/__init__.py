@@ -155,6 +155,11 @@ class Access(Spec):
         return AccessInfo()
 
     @property
+    def parts_that_need_samples(self) -> Mapping[str, Spec]:
+        """The models inside this access that need the numbers of examples that users hold, by key."""
+        return {}
+
+    @property
     def closed_loop_parts(self) -> Mapping[str, Spec]:
         """The parts that ask the learners, by their keys; an access that has any states ``is_closed_loop``."""
         return {}

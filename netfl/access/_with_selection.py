@@ -40,10 +40,16 @@ class WithSelection(Access):
         return {}
 
     @property
+    def parts_that_need_samples(self) -> Mapping[str, Spec]:
+        if self.selection.needs_sample_counts:
+            return {"selection": self.selection}
+        return {}
+
+    @property
     def info(self) -> AccessInfo:
         return replace(
             super().info,
-            needs_sample_counts=self.selection.needs_sample_counts,
+            needs_sample_counts=bool(self.parts_that_need_samples),
             is_closed_loop=bool(self.closed_loop_parts),
             learner=self.learner,
             has_selection=True,
@@ -133,9 +139,10 @@ class WithSelection(Access):
         remedies = []
         if "check_in" in free:
             remedies.append("give check_in an airtime")
-        if free != ["check_in"]:
-            remedies.append("give the others the age check_in or last_delivery, where they can have it")
+        if others := [name for name in free if name != "check_in"]:
+            older = ", ".join(f"{name}: check_in" for name in others)
+            remedies.append(f"set observe: {{{older}}} (value of the last answer), or last_delivery in place of it")
         yield (
             f"access.selection.observe: the server sees the present {' and '.join(free)} of users without cost or "
-            f"delay, as no real server can; {', and '.join(remedies)}"
+            f"delay, as no real server can; {'; '.join(remedies)}"
         )

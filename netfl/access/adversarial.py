@@ -73,6 +73,10 @@ class Adversarial(Access):
         return {f"inner.{key}": part for key, part in self.inner.closed_loop_parts.items()}
 
     @property
+    def parts_that_need_samples(self) -> Mapping[str, Spec]:
+        return {f"inner.{key}": part for key, part in self.inner.parts_that_need_samples.items()}
+
+    @property
     def info(self) -> AccessInfo:
         return replace(self.inner.info, process=self._process)
 

@@ -89,10 +89,16 @@ class NetworkAccess(NetworkSpec, WithSelection):
         return parts
 
     @property
+    def parts_that_need_samples(self) -> Mapping[str, Spec]:
+        parts = dict(super().parts_that_need_samples)
+        if self.allocation is not None and self.allocation.needs_sample_counts:
+            parts["allocation"] = self.allocation
+        return parts
+
+    @property
     def info(self) -> AccessInfo:
         return replace(
             super().info,
-            needs_sample_counts=self.selection.needs_sample_counts or self._allocation_needs_samples,
             needs_samples=self.compute is not None and self.compute.samples is None,
             is_networked=True,
             can_resize_updates=True,
@@ -105,10 +111,6 @@ class NetworkAccess(NetworkSpec, WithSelection):
             can_erase=self.transport is not None and self.transport.loss == "erase",
             link_values=self._link_values,
         )
-
-    @property
-    def _allocation_needs_samples(self) -> bool:
-        return self.allocation is not None and self.allocation.needs_sample_counts
 
     @property
     def _link_values(self) -> frozenset[str]:

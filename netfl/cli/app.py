@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from netfl.cli.usage_errors import Commands
 from netfl.errors import __version__, printable
-
-_UsageError: Any = typer.BadParameter.__base__
-"""The usage error of the click that typer is built on."""
-
-
-class Commands(TyperGroup):
-    """A group of commands that suggests ``--set`` to a user that writes a key of the scenario as an option."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command; add a suggestion to a usage error."""
-        try:
-            return super().invoke(ctx)
-        except _UsageError as error:
-            option, command = getattr(error, "option_name", ""), getattr(error.ctx, "command", None)
-            options = [] if command is None else [name.lstrip("-") for param in command.params for name in param.opts]
-            if "set" in options:
-                from netfl.scenario.scenario import Scenario
-
-                names = [*Scenario.model_fields, *options]
-                near = get_close_matches(option.lstrip("-"), names, n=1, cutoff=0.8)
-                if near and near[0] not in options:
-                    error.possibilities = []
-                    error.message += f". Did you mean --set {near[0]}=VALUE?"
-            raise
-
+from netfl.remedies import COMMAND_LINE
 
 app = typer.Typer(
     name="netfl",
@@ -66,7 +43,7 @@ def local(text: str) -> Path:
         return local_path(text)
     except ScenarioError as error:
         fault = error.faults[0]
-        raise typer.BadParameter(f"{text}: {fault.problem}; {fault.remedy}.") from None
+        raise typer.BadParameter(f"{fault.problem} ('{text}'); {fault.remedy}") from None
 
 
 def path_argument(metavar: str, meaning: str) -> Any:
@@ -103,10 +80,10 @@ def _number_parser(kind: type[int] | type[float], minimum: float | None) -> Call
     def parse(given: str | int | float) -> int | float:
         text = str(given)  # a default is a number
         if not re.fullmatch(pattern, text):
-            raise typer.BadParameter(f"{text!r} is not {meaning}.")
+            raise typer.BadParameter(f"{text!r} is not {meaning}")
         value = kind(text)
         if minimum is not None and value < minimum:
-            raise typer.BadParameter(f"{text} is less than {minimum}.")
+            raise typer.BadParameter(f"{text} is less than {minimum}; write {minimum} or more")
         return value
 
     return parse
@@ -147,8 +124,12 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """A discrete-event network simulator coupled to federated learning."""
+    os.environ[COMMAND_LINE] = "1"
+    # no function of netfl, in which Ctrl-C would leave a command that has said everything without its last line
+    context.call_on_close(partial(os.environ.pop, COMMAND_LINE, None))

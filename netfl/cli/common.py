@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from traceback import format_exception
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec
 import typer
 
 from netfl.cli.app import echo
-from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
+from netfl.errors import MachineError, ModelError, NetflError
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from netfl.sweeps import Sweep
 
 Arguments = ParamSpec("Arguments")
-_ARGUMENTS = ("out", "workers")
-"""Arguments of Python that are options of the command line."""
-
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C or SIGTERM ended: 128 + SIGINT, as in a shell."""
 
@@ -38,7 +33,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
                 echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
-            message = "\n".join(map(_format_error, getattr(error, "faults", [error])))
+            message = str(error)
             code = error.exit_code
         except MemoryError as error:
             message = f"not enough memory: {error}"
@@ -52,19 +47,6 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         raise typer.Exit(code)
 
     return guarded
-
-
-def _format_error(error: NetflError | Fault) -> str:
-    """Return the message of an error; arguments of Python, such as ``out``, are options such as ``--out`` here."""
-    if isinstance(error, Fault) and error.key in _ARGUMENTS and not error.where:
-        error = replace(error, key=f"--{error.key}")
-    return str(error)
-
-
-def check_device(device: str) -> None:
-    """Raise a `ScenarioError` if *device* does not exist."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
-        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu, cuda or cuda:N")])
 
 
 def print_warnings(scenario: Scenario, quiet: bool) -> None:

@@ -9,8 +9,9 @@ import typer
 from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo, number_option
 from netfl.cli.common import exit_interrupted, handle_errors, print_warnings, report_outcome
 from netfl.cli.options import ScenarioOptions, with_options
+from netfl.cli.usage_errors import Commands
 
-flower = typer.Typer(help="Run Flower apps over a simulated network.", no_args_is_help=True)
+flower = typer.Typer(cls=Commands, help="Run Flower apps over a simulated network.", no_args_is_help=True)
 app.add_typer(flower, name="flower")
 
 App = Annotated[

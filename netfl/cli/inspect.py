@@ -15,12 +15,13 @@ import typer
 from netfl.cli.app import NoPlugins, app, echo, path_argument, path_option
 from netfl.cli.common import handle_errors
 from netfl.cli.options import ScenarioOptions, with_options
+from netfl.cli.usage_errors import Commands
 from netfl.errors import NetflError, __version__
 
 _EXTRAS = {"mlflow": "mlflow-skinny", "ray": "ray", "tensorboard": "tensorboard"}
 """The package that each extra ``netfl-sim[NAME]`` installs."""
 
-data_app = typer.Typer(help="List and download real data sets.", no_args_is_help=True)
+data_app = typer.Typer(cls=Commands, help="List and download real data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 

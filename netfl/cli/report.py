@@ -34,7 +34,8 @@ def write_report(
 ) -> None:
     """Write a report with plots: one HTML page about a run, several runs or a sweep."""
     from netfl.report.paper_tables import compare, known_metrics
-    from netfl.results.run_reader import is_sweep, open_run
+    from netfl.results.run_reader import open_run
+    from netfl.scenario.path_errors import is_sweep
     from netfl.sweeps import open_sweep
 
     if at is not None and latex is None and len(folders) == 1:
@@ -74,7 +75,9 @@ def ram(
     ] = None,
     level: Annotated[
         float,
-        typer.Option(help="The probability of any false alarm, and of any interval that does not contain its rate."),
+        number_option(
+            kind=float, help="The probability of any false alarm, and of any interval that does not contain its rate."
+        ),
     ] = 0.05,
     seed: Annotated[int, number_option(minimum=0, help="The seed of the Monte-Carlo tests.")] = 0,
     explain: Annotated[

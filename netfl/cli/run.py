@@ -21,7 +21,6 @@ from netfl.cli.app import (
     path_option,
 )
 from netfl.cli.common import (
-    check_device,
     exit_interrupted,
     handle_errors,
     print_warnings,
@@ -29,6 +28,7 @@ from netfl.cli.common import (
     write_report,
 )
 from netfl.cli.options import EngineOptions, ScenarioOptions, SweepEngineOptions, with_options
+from netfl.learning.devices import check_device
 
 
 @app.command()

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.errors import Fault, ScenarioError
+from netfl.remedies import given
 
 MAX_BYTES = 2 * 10**9
 """Memory limit of participation, one byte for each user in each round."""
@@ -139,7 +140,9 @@ def from_table(
             "If they were not recorded, number the rounds without gaps."
         )
     if users is None:
-        notes.append(f"The table has {len(names)} users, taken as all users; --users K sets another number.")
+        notes.append(
+            f"The table has {len(names)} users, taken as all users; {given('users', 'K')} sets another number."
+        )
     repeated = len(deliveries) - int(np.count_nonzero(delivered))
     if repeated:
         problem = f"{repeated} deliveries repeat a user of the same round"

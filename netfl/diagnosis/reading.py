@@ -16,8 +16,10 @@ from netfl.files import unreadable_file
 from netfl.files.cells import parse_identifiers
 from netfl.files.schema import COUNT, NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import read_csv, read_table
+from netfl.remedies import argument, given
 from netfl.results.formatting import format_count
 from netfl.results.run_reader import Run, open_run
+from netfl.scenario.path_errors import find_place, wrong_path
 from netfl.types import Ints
 
 SCHEMA = FileSchema(
@@ -45,10 +47,10 @@ def read_participation(
         ScenarioError: the input cannot be read, or cannot be diagnosed.
         MachineError: a table of the run is missing or damaged.
     """
-    if not path.exists():
-        raise ScenarioError(
-            [Fault("", f"{path} does not exist", None, "name a run directory or a table of deliveries")]
-        )
+    place = find_place(path)
+    is_other_table = place == "file of a run" and path.stem != "deliveries"
+    if place in {"missing", "example", "sweep", "scenario", "folder"} or is_other_table:
+        raise ScenarioError([wrong_path(path, "table")])
     if path.is_file():
         table = _read_table(path)
         try:
@@ -56,7 +58,7 @@ def read_participation(
         except ScenarioError as error:  # an error without a column or an option concerns the file
             faults = [fault if fault.key else replace(fault, where=str(path)) for fault in error.faults]
             raise ScenarioError(faults) from error
-    for name, value in (("--users", users), ("--rounds", rounds)):
+    for name, value in ((argument("users"), users), (argument("rounds"), rounds)):
         if value is not None:
             raise ScenarioError([Fault(name, "has no effect: a run stores its own value", value, "leave it out")])
     run = open_run(path)
@@ -132,7 +134,7 @@ def participation_of_table(
         number, notes = _choose_replica(table["replica"], replica)
         table = table[table["replica"] == number]
     elif replica is not None:
-        raise ScenarioError([Fault("--replica", "the table has no column replica", replica, "leave it out")])
+        raise ScenarioError([Fault(argument("replica"), "the table has no column replica", replica, "leave it out")])
     read = from_table(table.reset_index(drop=True), users=users, rounds=rounds)
     return replace(read, notes=(*notes, *read.notes))
 
@@ -153,11 +155,11 @@ def _choose_replica(column: pd.Series[int], wanted: int | None) -> tuple[int, li
         raise ScenarioError([Fault("replica", "not a number in each row", None, "number the replicas 0, 1, 2, …")])
     numbers = sorted(column.unique().tolist())
     if wanted is None:
-        note = f"This is replica {numbers[0]} of {len(numbers)} replicas; --replica N selects another."
+        note = f"This is replica {numbers[0]} of {len(numbers)} replicas; {given('replica', 'N')} selects another."
         return numbers[0], [note] if len(numbers) > 1 else []
     if wanted not in numbers:
         remedy = f"there are: {', '.join(map(str, numbers))}"
-        raise ScenarioError([Fault("--replica", "no such replica", wanted, remedy)])
+        raise ScenarioError([Fault(argument("replica"), "no such replica", wanted, remedy)])
     return wanted, []
 
 

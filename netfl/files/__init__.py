@@ -36,8 +36,18 @@ def local_path(path: str | Path, key: str = "") -> Path:
     """Return *path*, which the user gave under *key*, as a path on this machine.
 
     Raises:
-        ScenarioError: the path is an address, such as ``s3://bucket/run`` or ``file:///run``.
+        ScenarioError: it is empty or no path at all, or an address such as ``s3://bucket/run`` or ``file:///run``.
     """
+    if not isinstance(path, str | os.PathLike):
+        problem = f"not a path but {type(path).__name__}"
+        remedy = "give a path, as text or a pathlib.Path"
+        if isinstance(folder := getattr(path, "folder", None), Path):
+            remedy = f"give its folder, {str(folder)!r}"
+        raise ScenarioError([Fault(key, problem, None, remedy)])
+    if str(path) == "":
+        raise ScenarioError([Fault(key, "an empty path", None, "name a file or a folder")])
+    if "\0" in str(path):
+        raise ScenarioError([Fault(key, "has a character that no path can have", str(path), "remove it")])
     scheme, sign, _ = str(path).partition("://")
     if sign:
         problem = f"an address ({scheme}://) instead of a local path"
@@ -104,15 +114,18 @@ def raise_unreadable(path: Path, error: Exception, remedy: str) -> NoReturn:
     raise ScenarioError([Fault("", f"{path.name} cannot be read: {reason}", str(path), remedy)]) from error
 
 
+RESTORE = "restore it from a copy, or repeat the run that wrote it"
+"""Remedy for a file of netfl that is lost or damaged."""
+
+
 def unreadable_file(path: Path, error: Exception) -> MachineError:
     """Return the error about a file of netfl that is missing, not accessible or damaged: *error* is the reason."""
-    remedy = "Restore it from a copy, or repeat the run that wrote it."
     if isinstance(error, FileNotFoundError):
-        return MachineError(f"{path} is missing. {remedy}")
+        return MachineError(f"{path} is missing; {RESTORE}")
     if isinstance(error, OSError) and error.errno:
         return MachineError(f"{path} cannot be read: {error.strerror}")
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return MachineError(f"{path} cannot be read: it is damaged ({reason}). {remedy}")
+    return MachineError(f"{path} cannot be read: it is damaged ({reason}); {RESTORE}")
 
 
 @contextmanager

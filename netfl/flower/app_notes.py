@@ -59,7 +59,7 @@ class AppActivity:
             yield f"{self.exchanges_without_arrays} of {_count(self.exchanges, 'exchange')} carried no arrays"
         if self.resized:
             replies = _count(self.resized, "reply", "replies")
-            yield f"{replies} had another size than the network carried; with --replies all each has its own size"
+            yield f"{replies} had another size than the network carried; with replies: all each has its own size"
         rounds_without_metrics = self.exchanges - len(self.rounds_with_metrics - {0})
         if rounds_without_metrics:
             verb = "has" if rounds_without_metrics == 1 else "have"

@@ -21,6 +21,7 @@ from netfl.flower.client_calls import seeded
 from netfl.flower.grid import Evaluation, GridObserver, NetworkGrid, Replies, Sizes, check_scenario
 from netfl.flower.strategy_metrics import StrategyObserver, recorded_strategies
 from netfl.flower.versions import check_flower
+from netfl.remedies import changed
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest, add_to_manifest
@@ -374,7 +375,7 @@ class _Driver(GridObserver, StrategyObserver):
             available = scenario.rounds - self.grid.round
             if rounds > available:
                 problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
-                remedy = f"add --set rounds={self.grid.round + rounds}, or let the strategy do fewer"
+                remedy = f"set {changed('rounds', self.grid.round + rounds)}, or let the strategy do fewer"
                 raise ScenarioError([Fault("rounds", problem, scenario.rounds, remedy)])
         exchanges = 2 if self._facts["evaluation"] == "network" else 1
         self._planned = min(scenario.steps, self.grid.round + exchanges * rounds)

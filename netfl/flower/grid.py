@@ -29,6 +29,7 @@ from netfl.flower.examples import NetworkContext
 from netfl.flower.message_sizes import has_arrays, message_bits
 from netfl.flower.node_waits import NodePolls, checked_client_manager
 from netfl.registry import kind_of
+from netfl.remedies import argument, changed
 from netfl.results.tables import EventRecorder, MemoryTable
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
@@ -537,11 +538,13 @@ class NetworkGrid(Grid):
         count = self.scenario.rounds
         if done == count:
             problem = f"the ServerApp needs more than the {count} rounds of the scenario"
-            raise ScenarioError([Fault("rounds", problem, count, "--set more rounds")])
+            raise ScenarioError([Fault("rounds", problem, count, f"give it more: {changed('rounds', '…')}")])
         if done:  # without any round, the duration is an error in any run
             self._observer.on_time_over()
         problem = f"the duration is over before round {done + 1} of the ServerApp closes"
-        raise ScenarioError([Fault("duration", problem, self.scenario.duration, "--set a longer duration")])
+        raise ScenarioError(
+            [Fault("duration", problem, self.scenario.duration, f"give it more: {changed('duration', '…')}")]
+        )
 
     def _set_sizes(self, requests: Sequence[_Request]) -> None:
         """Set the sizes of the next round: of the update of each user, and of the broadcast."""
@@ -573,8 +576,8 @@ class NetworkGrid(Grid):
         if bits > self._first_bits:
             problem = f"the largest update has grown from {self._first_bits:g} to {bits:g} bits"
         problem += f", and the network is designed for {design_bits:g}"
-        remedy = "give the size of the largest update of the run (--max-update-bits)"
-        return ScenarioError([Fault("max_update_bits", problem, self._max_update_bits, remedy)])
+        remedy = f"give the size of the largest update of the run: {argument('max_update_bits')}"
+        return ScenarioError([Fault(argument("max_update_bits"), problem, self._max_update_bits, remedy)])
 
     def _open_access(self) -> OpenAccess:
         """Open the access, designed for the sizes of the first round."""

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.devices import check_device
+from netfl.remedies import argument
 from netfl.types import Floats
 
 Key = TypeVar("Key", bound=Hashable)
@@ -66,13 +68,14 @@ def device_of(name: str) -> torch.device:
     Raises:
         ScenarioError: the device does not exist.
     """
+    check_device(name)
     if name.startswith("cuda"):
         index = name.removeprefix("cuda").removeprefix(":") or "0"
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if not index.isdecimal() or int(index) >= count:
             problem = "this machine has no CUDA device" if count == 0 else "no such device on this machine"
             remedy = "write cpu or auto" if count == 0 else f"write cuda:0 to cuda:{count - 1}, cpu or auto"
-            raise ScenarioError([Fault("--device", problem, name, remedy)])
+            raise ScenarioError([Fault(argument("device"), problem, name, remedy)])
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
 
 

@@ -50,7 +50,7 @@ def choose_threads(products: int, train: Callable[[], object]) -> ThreadChoice:
     speedup = alone_s / together_s
     if speedup >= _SPEEDUP:
         return ThreadChoice(available, f"{available} threads, which were {speedup:.2f} times as fast as one")
-    text = f"one thread, because {available} were only {speedup:.2f} times as fast; --workers uses more cores"
+    text = f"one thread, because {available} were only {speedup:.2f} times as fast; several workers use more cores"
     return ThreadChoice(1, text)
 
 

@@ -138,7 +138,7 @@ def _seconds(at: float | str) -> float:
     """Return a number of seconds, or a quantity such as ``2 h``, in seconds."""
     try:
         return float(at)
-    except ValueError:
+    except (TypeError, ValueError):
         return to_si(str(at), "s")
 
 

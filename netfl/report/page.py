@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from netfl.errors import Fault, ScenarioError
 from netfl.plots import style
+from netfl.remedies import argument
 from netfl.results import formatting, statistics
 from netfl.results.atomic_write import write_text
 from netfl.results.metrics import find_metric
@@ -85,7 +86,7 @@ def check_target(path: Path) -> None:
     is_page = path.is_file() and MARK in path.read_text(encoding="utf-8", errors="replace")[:4096]
     if path.exists() and not is_page:
         problem = f"{path} already exists and is not a report of netfl"
-        raise ScenarioError([Fault("--out", problem, None, "use another file, or remove it")])
+        raise ScenarioError([Fault(argument("out"), problem, None, "use another file, or remove it")])
 
 
 def note(text: str) -> Markup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -15,6 +15,7 @@ import pandas as pd
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.periods import after_rounding
+from netfl.remedies import call
 from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
@@ -23,8 +24,9 @@ from netfl.results.comparison import UNFINISHED, joint_state
 from netfl.results.formatting import counted, is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
-from netfl.results.run_reader import Run, is_sweep, open_run
+from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
+from netfl.scenario.path_errors import is_sweep
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps import Sweep, open_sweep
 
@@ -202,7 +204,8 @@ def compare(
 
     >>> netfl.compare("runs/first", metric=["accuracy", "rare_accuracy"])  # doctest: +SKIP
     """
-    opened = [_open(run) for run in ([runs] if isinstance(runs, Runs) else runs)]
+    _check_names({"metric": metric, "by": by}, baseline)
+    opened = _open_all(runs)
     read = {str(run.folder): read_run_data(run) for run in opened if isinstance(run, Run)}
     ends = ends_of_runs({Path(folder).name: data for folder, data in read.items()})
     for run in opened:
@@ -217,7 +220,7 @@ def compare(
         if not samples:
             for run in opened:
                 if isinstance(run, Run) and run.comparison == UNFINISHED:
-                    remedy = f"continue it with: netfl resume {run.folder}"
+                    remedy = f"continue it with: {call('resume', run.folder)}"
                     raise ScenarioError([Fault("metric", f"{run.folder} has none yet: {UNFINISHED}", name, remedy)])
             known = sorted({metric for run in opened for metric in _metrics(run)})
             raise ScenarioError([Fault("metric", "no run has this metric", name, suggest(name, known))])
@@ -294,9 +297,39 @@ def _known_metrics(run: Run | Sweep) -> Iterator[str]:
     yield from (metric for metric in metrics_in("headline", is_learned=False) if f".{metric}" in names)
 
 
+def _check_names(names: Mapping[str, object], baseline: object) -> None:
+    """Refuse arguments of `compare` that are no names."""
+    faults = []
+    for argument, value in names.items():
+        if value is None and argument == "by":
+            continue
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, Sequence) or not listed or not all(isinstance(name, str) for name in listed):
+            faults.append(Fault(argument, "neither a name nor a list of names", value, "write a name, or ['NAME', …]"))
+    if not isinstance(baseline, str | None):
+        faults.append(Fault("baseline", "not the name of a row", baseline, "write a name, or leave it out"))
+    if faults:
+        raise ScenarioError(faults)
+
+
+def _open_all(runs: object) -> list[Run | Sweep]:
+    """Open the runs and sweeps that `compare` is given."""
+    listed = [runs] if isinstance(runs, Runs) else runs
+    remedy = "give a run or a sweep, its folder, or a list of these"
+    if not isinstance(listed, Iterable) or isinstance(listed, bytes):
+        raise ScenarioError([Fault("runs", f"not runs but {type(runs).__name__}", None, remedy)])
+    opened = [_open(run) for run in listed]
+    if not opened:
+        raise ScenarioError([Fault("runs", "there is no run", None, remedy)])
+    return opened
+
+
 def _open(run: Runs) -> Run | Sweep:
     if isinstance(run, str | Path):
         return open_sweep(run) if is_sweep(Path(run)) else open_run(run)
+    if not isinstance(run, Run | Sweep):
+        problem = f"not a run but {type(run).__name__}"
+        raise ScenarioError([Fault("runs", problem, None, "give runs, sweeps or their folders")])
     return run
 
 
@@ -443,7 +476,8 @@ def _value(keys: Mapping[str, str], key: str) -> str:
     try:
         return keys[key]
     except (KeyError, IndexError, ValueError, TypeError):
-        remedy = f"known: {', '.join(keys)}, and keys of the scenario"
+        others = "keys of the scenario"
+        remedy = f"known: {', '.join(keys)}, and {others}" if keys else f"known: {others}"
         raise ScenarioError([Fault("by", "a run has no such key", key, remedy)]) from None
 
 

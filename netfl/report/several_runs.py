@@ -16,6 +16,7 @@ from netfl.plots import latency as latency_plots
 from netfl.plots import learning as learning_plots
 from netfl.plots import runs as run_plots
 from netfl.plots import style
+from netfl.remedies import argument
 from netfl.report import page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_set import (
@@ -70,7 +71,7 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
     for folder in folders:
         if (folder / "report.html").resolve() == out.resolve():
             problem = f"{out} is the path of the report of that run"
-            raise ScenarioError([Fault("--out", problem, None, "use another file")])
+            raise ScenarioError([Fault(argument("out"), problem, None, "use another file")])
     page.check_target(out)
     with style.theme():
         runs = gather_runs(folders, at)

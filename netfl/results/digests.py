@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
-from netfl.files import open_file, open_parquet, unreadable_file
+from netfl.files import RESTORE, open_file, open_parquet, unreadable_file
+from netfl.remedies import call
 from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import MERGED, Run, open_run
@@ -196,8 +197,8 @@ def check_files(run: Run) -> None:
     results = (_verify_file(run, name, digest) for name, digest in written.items())
     wrong = next((result for result in (_verify_manifest(run), *results) if not result.good), None)
     if wrong is not None:
-        remedy = "Restore it from a copy, or repeat the run that wrote it."
-        raise MachineError(f"{wrong.file} {wrong.problem.removesuffix(remedy).rstrip(' .')}. {remedy}")
+        problem = wrong.problem.removesuffix(f"; {RESTORE}")
+        raise MachineError(f"{wrong.file} {problem}; {RESTORE}")
 
 
 def _verify_manifest(run: Run) -> VerificationResult:
@@ -264,6 +265,6 @@ def _written_digests(run: Run) -> dict[str, str]:
     if run.status != "done" or not {"digests", "files"} <= run.manifest.keys():
         why = f"it is not finished ({run.status})" if run.status != "done" else "they were removed"
         problem = f"the manifest of {run.folder} has no digests: {why}"
-        remedy = f"finish it: netfl resume {run.folder}" if run.status != "done" else "run its scenario.yaml again"
+        remedy = f"finish it: {call('resume', run.folder)}" if run.status != "done" else "run its scenario.yaml again"
         raise ScenarioError([Fault("", problem, None, remedy)])
     return {**{f"{name}.parquet": each for name, each in run.manifest["digests"].items()}, **run.manifest["files"]}

@@ -17,6 +17,7 @@ from netfl.columns import REPLICA, USER
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import local_path, unreadable_file
 from netfl.formats import check_folder_format
+from netfl.remedies import argument, call
 from netfl.results.comparison import comparison_state
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked, refuse_special_files
@@ -25,6 +26,7 @@ from netfl.results.run_schema import DTYPES, OTHER_TABLES, check_document, check
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
 from netfl.results.tables import SCHEMAS, order_learners, read_stream, stream_of
 from netfl.scenario.html_card import html_card
+from netfl.scenario.path_errors import MANIFEST, wrong_path
 from netfl.types import KINDS
 
 EXTENSION = "extension"
@@ -32,12 +34,6 @@ EXTENSION = "extension"
 
 MERGED = "merged"
 """Folder in a run directory for the files of an extended run that replace those before it."""
-
-SWEEP = "sweep.json"
-"""File that marks the folder of a sweep."""
-
-TASKS = "tasks"
-"""Folder of a sweep that holds the run directories."""
 
 
 def check_table(name: str) -> None:
@@ -130,7 +126,7 @@ class Run:
         """
         if section not in self.scenario:
             raise MachineError(
-                f"{self.folder / 'scenario.yaml'} has no section '{section}'. Restore the file of this run."
+                f"{self.folder / 'scenario.yaml'} has no section '{section}'; restore the file of this run"
             )
         return self.scenario[section]
 
@@ -188,10 +184,12 @@ class Run:
         if selected.empty:
             recorded = sorted(self.rounds["replica"].unique().tolist())
             if recorded:
-                fault = Fault("--replica", "no such replica is recorded", replica, f"recorded replicas: {recorded}")
+                fault = Fault(
+                    argument("replica"), "no such replica is recorded", replica, f"recorded replicas: {recorded}"
+                )
             else:
                 problem = f"{self.folder} has no rounds yet: it is {self.status}"
-                fault = Fault("", problem, None, f"finish it with: netfl resume {self.folder}")
+                fault = Fault("", problem, None, f"finish it with: {call('resume', self.folder)}")
             raise ScenarioError([fault])
         return selected
 
@@ -393,31 +391,16 @@ def open_run(folder: str | Path) -> Run:
         ScenarioError: there is no run, a netfl of another format wrote it, or the folder contains links, which may
             lead to files of somebody else, or special files such as named pipes.
     """
-    path = local_path(folder)
-    problem = ""
-    remedy = "give a folder that netfl wrote"
+    path = local_path(folder, "folder")
     try:
-        if not (path / "manifest.json").is_file():
-            problem = "it has no manifest.json" if path.exists() else "it does not exist"
-            if is_sweep(path):
-                runs = sorted(manifest.parent for manifest in (path / TASKS).glob("*/manifest.json"))
-                first = f"give one of its runs, such as {runs[0]}" if runs else "it has no runs yet"
-                whole = "netfl report and netfl.open_sweep read the whole sweep, netfl sweep continues it"
-                problem = "it is the folder of a sweep"
-                remedy = f"{first}; {whole}"
+        is_run = (path / MANIFEST).is_file()
+        fault = None if is_run else wrong_path(path, "run")
     except OSError as error:
-        problem = str(error.strerror or error)
-    if problem:
-        raise ScenarioError([Fault("", f"{path} is not a run directory: {problem}", None, remedy)])
+        problem = f"{path} is not a run directory: {error.strerror or error}"
+        fault = Fault("", problem, None, "give a folder that netfl wrote")
+    if fault is not None:
+        raise ScenarioError([fault])
     refuse_special_files(path)
     with suppress(MachineError):  # a report states what is lost with a damaged manifest
         _ = Run(path).manifest
     return Run(path)
-
-
-def is_sweep(folder: Path) -> bool:
-    """Return whether *folder* is that of a sweep; False for names that the system refuses."""
-    try:
-        return (folder / SWEEP).is_file()
-    except OSError:
-        return False

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import open_parquet
+from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
@@ -65,7 +66,7 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
         if existed and not (folder.is_dir() and _is_unused(folder)):
             problem = "already exists and is not empty" if folder.is_dir() else "is a file"
             remedy = "use another folder, or give none for a new one"
-            raise ScenarioError([Fault("out", f"{folder} {problem}", None, remedy)])
+            raise ScenarioError([Fault(argument("out"), f"{folder} {problem}", None, remedy)])
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error

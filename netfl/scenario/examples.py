@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
+from netfl.remedies import call
 
 FOLDER = "scenarios"
 """Folder of copies, below the current directory, where scenarios look for their files."""
@@ -51,15 +52,11 @@ def description(name: str) -> str:
     return " ".join(match[1].split()).strip('"') if match else ""
 
 
-def remedy(path: Path) -> str:
-    """Return the remedy for a missing file: copy the example, if *path* names one."""
+def example_like(path: Path) -> str:
+    """Return the name of the example that a missing file *path* names, or an empty text."""
     name = path.with_suffix("").as_posix().removeprefix(f"{FOLDER}/")
     examples = [example for example in example_names() if name in {example, example.rpartition("/")[2]}]
-    return (
-        f"copy the one of netfl: netfl scenarios {examples[0]}"
-        if examples
-        else "check the path; netfl scenarios lists the examples"
-    )
+    return next(iter(examples), "")
 
 
 def copy(wanted: str) -> list[Path]:
@@ -106,7 +103,7 @@ def _named(wanted: str) -> list[str]:
         raise ScenarioError([Fault("", "several scenarios have this name", wanted, f"write {' or '.join(alike)}")])
     if not (inside or alike):
         near = suggest(word, [*known, *(name.rpartition("/")[2] for name in known)])
-        advice = near if near.startswith("did") else "list them with: netfl scenarios"
+        advice = near if near.startswith("did") else f"list them with: {call('scenarios')}"
         raise ScenarioError([Fault("", "no such scenario", wanted, advice)])
     return inside or alike
 

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from netfl.errors import find_meant
 from netfl.registry import FamilyMember, Spec, find_model, key_meaning, keys_described_by, list_kinds, value_words
-from netfl.synonyms import meanings
+from netfl.synonyms import NOTES, meanings, normalised
 
 _MOST_PATHS = 3
 """Number of paths that a remedy names."""
@@ -35,7 +35,9 @@ _SCALARS = {int: "number", float: "number", bool: "boolean"}
 """Form of the values of a type."""
 
 
-def place_remedy(key: str, root: type[Spec], value: object = None, data: Mapping[str, Any] | None = None) -> str:
+def place_remedy(
+    key: str, root: type[Spec], value: object = None, data: Mapping[str, Any] | None = None, below: str = ""
+) -> str:
     """Return where the scenario *data* may have the last part of the dotted *key*, or its synonym, as a remedy.
 
     The nearest place in the tree of sections is meant, counted in steps up and down from the section of the key.  One
@@ -49,6 +51,7 @@ def place_remedy(key: str, root: type[Spec], value: object = None, data: Mapping
         root: the model of a scenario.
         value: the value of the key.
         data: the scenario as written.
+        below: the rest of a dotted key of which *key* is the beginning, such as ``.probability`` for ``mac``.
 
     Returns:
         The remedy; empty if there is no such place.
@@ -62,7 +65,7 @@ def place_remedy(key: str, root: type[Spec], value: object = None, data: Mapping
     >>> place_remedy("access.topology.spacing", Scenario, data=network | {"access": {"topology": {"kind": "star"}}})
     'spacing is a key of kind: grid'
     """
-    return KeySearch(root, data or {}).remedy(key, value)
+    return KeySearch(root, data or {}).remedy(key, value, below)
 
 
 class KeySearch:
@@ -81,7 +84,7 @@ class KeySearch:
     def _all_sections(self) -> Sequence[_Section]:
         return [*_sections(_Section((), self._root, (self._data,)))]
 
-    def remedy(self, key: str, value: object = None) -> str:
+    def remedy(self, key: str, value: object = None, below: str = "") -> str:
         """Return where the scenario may have the last part of the dotted *key*; empty if there is no such place."""
         *parts, name = key.split(".")
         sections = self._all_sections
@@ -91,14 +94,22 @@ class KeySearch:
         places = [place for section in sections for place in _places(section, own_path, meanings(name), value)]
         if not places:
             return ""
+        remedy = _with_learner(self._remedy_of(places, own_path, value, below), self._data)
+        note = NOTES.get(normalised(name), "")
+        return f"{note} {remedy}".strip()
+
+    @staticmethod
+    def _remedy_of(places: Sequence[_Place], own_path: Sequence[str], value: object, below: str) -> str:
+        """Return the remedy that names the nearest of *places*, or those that have no other value yet."""
         nearest = _nearest(places)
-        remedy = _remedy(nearest, own_path)
+        remedy = _remedy(nearest, own_path, value, below)
         if not all(place.is_taken(value) for place in nearest):
             return remedy
         others = [place for place in places if place.is_unwritten and place.rank[0] <= nearest[0].rank[0] + 1]
         if not others:
             return f"{remedy}, which has another value"
-        return f"{_remedy(others, own_path)}; {remedy.removeprefix('write it as ')} has another value already"
+        unwritten = _remedy(others, own_path, value, below)
+        return f"{unwritten}; {remedy.removeprefix('write it as ')} has another value already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +271,15 @@ def _nearest(places: Sequence[_Place]) -> list[_Place]:
     return [place for place in places if place.rank == lowest]
 
 
-def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
+def _with_learner(remedy: str, data: Mapping[str, Any]) -> str:
+    """Return a remedy with the name of the only learner of the scenario, if there is one, in place of ``NAME``."""
+    learners = data.get("learners")
+    if isinstance(learners, Mapping) and len(learners) == 1:
+        return remedy.replace("learners.NAME", f"learners.{next(iter(learners))}")
+    return remedy
+
+
+def _remedy(places: Sequence[_Place], own_path: Sequence[str], value: object, below: str) -> str:
     """Return the remedy that names *places*, all at one distance."""
     hints: dict[str, None] = {}  # in the order of the scenario, each once
     kinds_by_own_key: dict[str, list[str]] = {}
@@ -273,17 +292,28 @@ def _remedy(places: Sequence[_Place], own_path: Sequence[str]) -> str:
         elif is_own and section.kind is not None:
             kinds_by_own_key.setdefault(key, []).append(section.kind)
         elif is_own:
-            hints[_own_key(section.model.model_fields[key], key)] = None
+            field = section.model.model_fields[key]
+            hints[_own_key(field, f"{key}{_kind_meant(field, value)}")] = None
         elif not section.path:
             hints[f"{key} is a key of the scenario itself, beside {own_path[0].partition('.')[0]}"] = None
         else:
-            assumed_by_path.setdefault(".".join((*section.path, key)), []).append(section.assumed)
+            path = ".".join((*section.path, key)) + below + _kind_meant(section.model.model_fields[key], value)
+            assumed_by_path.setdefault(path, []).append(section.assumed)
     if assumed_by_path:
         paths = [_with_kinds(path, assumed) for path, assumed in assumed_by_path.items()]
         hints[f"write it as {' or '.join(paths[:_MOST_PATHS])}"] = None
     for key, kinds in kinds_by_own_key.items():
         hints[f"{key} is a key of kind: {' or '.join(kinds)}"] = None
     return ", or ".join(hints)
+
+
+def _kind_meant(field: FieldInfo, value: object) -> str:
+    """Return the kind of a family that *value* means, as ``: kind``, if the field takes a kind and *value* is none."""
+    if not isinstance(value, str) or not any(isinstance(mark, FamilyMember) for mark in field.metadata):
+        return ""
+    kinds = value_words(field.annotation, field.metadata)
+    kind = "" if value in kinds else find_meant(value, kinds)
+    return f": {kind}" if kind else ""
 
 
 def _own_key(field: FieldInfo, key: str) -> str:

@@ -23,10 +23,12 @@ from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.learning.tuning import TuningSpec
 from netfl.network.compute import as_tuple
 from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of, invalid, list_kinds, to_line_error
+from netfl.remedies import changed
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
 from netfl.scenario.key_search import KeySearch
+from netfl.scenario.path_errors import SCENARIO, find_place
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule
@@ -291,11 +293,13 @@ def load(
     Raises:
         ScenarioError: with every error, each located.
     """
+    _check_arguments(overrides, named)
     document = _open_document(source)
     _apply_named(document, [named] if isinstance(named, str) else named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
-        document.put(key, copy_containers(value), f"--set {key}={_shown(value)}")
+        plain = copy_containers(value)
+        document.put(key, plain, changed(key, _shown(plain)))
     _check_learners(document, known, overrides or {})
     return validate(document)
 
@@ -318,13 +322,29 @@ def _open_document(source: ScenarioSource) -> ScenarioDocument:
         return documents.read_text(source, "the text")
     if isinstance(source, str | Path):
         path = local_path(source)
-        if path.exists() or path.as_posix() not in examples.example_names():
+        if find_place(path) != "example":
             return documents.read(path)
         document = documents.read(examples.examples_folder() / f"{path}.yaml")
         document.data = examples.locate_files(document.data)
         return document
-    problem = f"a scenario cannot be read from {type(source).__name__}"
-    raise ScenarioError([Fault("", problem, None, "give a path, YAML text, a mapping or a Scenario")])
+    remedy = "give a path, the name of an example, YAML text, a mapping or a Scenario"
+    if isinstance(folder := getattr(source, "folder", None), Path):  # a run or a sweep
+        remedy = f"give the path of its scenario, {str(folder / SCENARIO)!r}"
+    raise ScenarioError([Fault("", f"a scenario cannot be read from {type(source).__name__}", None, remedy)])
+
+
+def _check_arguments(overrides: object, named: object) -> None:
+    """Refuse *overrides* and *named* blocks of other types than `load` documents."""
+    faults = []
+    if not (overrides is None or isinstance(overrides, Mapping)):
+        faults.append(Fault("overrides", "not a mapping of dotted keys to values", overrides, "write {'rounds': 10}"))
+    elif wrong := [key for key in overrides or () if not (isinstance(key, str) and key)]:
+        faults.append(Fault("overrides", "has a key that is no text", wrong[0], "write dotted keys, as {'rounds': 10}"))
+    names = [named] if isinstance(named, str) else named
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        faults.append(Fault("named", "neither the name of a block nor a list of names", named, "write ['NAME']"))
+    if faults:
+        raise ScenarioError(faults)
 
 
 def copy_containers(value: Any) -> Any:
@@ -351,12 +371,18 @@ def validate(document: ScenarioDocument) -> Scenario:
     except ValidationError as error:
         search = KeySearch(Scenario, document.data)
         faults = [
-            *faults_of(error, search.remedy),
+            *faults_of(error, lambda key, value: search.remedy(key, value, _rest_of_key(document, key))),
             *cross_faults(*_usable_parts(document.data)),
         ]
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario
+
+
+def _rest_of_key(document: ScenarioDocument, key: str) -> str:
+    """Return the rest of a dotted key that was set as a whole and begins with *key*, such as ``.probability``."""
+    written = next((path for path in document.paths_set if path.startswith(f"{key}.")), key)
+    return written.removeprefix(key)
 
 
 def _card_facts(scenario: Scenario) -> dict[str, object]:
@@ -402,7 +428,8 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     parts: dict[str, Any] = {}
     unread: set[str] = set()
     for name, field in Scenario.model_fields.items():
-        if name not in data:
+        is_empty = name in data and data[name] is None and not field.is_required()
+        if name not in data or is_empty:
             parts[name] = None if field.is_required() else field.get_default(call_default_factory=True)
             continue
         adapter: TypeAdapter[Any] = TypeAdapter(
@@ -427,7 +454,7 @@ def _check_learners(document: ScenarioDocument, known: Sequence[str], overrides:
         section, name, *rest = [*key.split("."), ""]
         is_known = name in known or "objective" in (_learners(document).get(name) or {})
         if section == "learners" and any(rest) and not is_known:
-            raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), f"--set {key}")])
+            raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), changed(key, "…"))])
 
 
 def _apply_named(document: ScenarioDocument, named: Sequence[str]) -> None:

@@ -94,7 +94,7 @@ _FIXED = {
     "description": "it describes the whole sweep",
     "replicas": "it is equal at all points; write it outside of 'sweep'",
     "sweep": "a sweep cannot vary itself",
-    "overrides": "use --override with a block",
+    "overrides": "vary the keys that a block sets",
     "track": "each task is tracked as a run of its own",
 }
 """Keys that a sweep cannot vary, with the reason."""

@@ -226,10 +226,14 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
 
 def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
     """Yield the error of a partition and an access that depend on each other."""
-    if rarity is not None and (access.info.needs_label_mix or (access.info.needs_sample_counts and rarity == "prerun")):
-        yield Fault(
-            "partition", "depends on the participation, which depends on the partition", None, "use another partition"
-        )
+    parts = access.parts_that_need_samples
+    if rarity is not None and access.info.needs_label_mix:
+        problem = f"depends on the participation, which depends on the labels in the access '{kind_of(type(access))}'"
+        yield Fault("partition", problem, None, "use another partition, or another access")
+    elif rarity == "prerun" and parts:
+        key, part = next(iter(parts.items()))
+        problem = f"depends on the participation, and the {key} '{kind_of(type(part))}' on the data that users hold"
+        yield Fault("partition", problem, rarity, f"use another {key}, or another order of the users ('by')")
     elif rarity == "prerun" and access.info.is_closed_loop:
         problem = "needs a run of the access alone, but the deliveries depend on the training"
         yield Fault("partition", problem, rarity, "use another order of the users, or another partition")

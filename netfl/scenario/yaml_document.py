@@ -22,7 +22,8 @@ from netfl import files
 from netfl.errors import Fault, ScenarioError
 from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.formats import check_format
-from netfl.scenario import examples
+from netfl.remedies import call
+from netfl.scenario.path_errors import SCENARIO, find_place, wrong_path
 
 MAX_BYTES = 4_000_000
 """Largest YAML text that is read.  JSON is YAML, too, and is read a thousand times as fast, without this limit."""
@@ -98,6 +99,10 @@ def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
         data = None if node is None else _plain(yaml.constructor.construct_document(node))
         return data, {".".join(keys): f"{name}:{line + 1}" for keys, line in _lines(node, ())}
     except MarkedYAMLError as error:
+        if missing := _missing_colon(text, error):
+            number, line = missing
+            lacks = "space after the colon" if ":" in line else "colon after the key"
+            raise _error(f"{name}:{number}", f"no {lacks} ('{line}')", _colon_remedy(line)) from None
         mark = error.problem_mark or error.context_mark
         begun = f"{error.context} from line {error.context_mark.line + 1} on: " if error.context_mark else ""
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark and not name.startswith("--") else name
@@ -113,6 +118,35 @@ def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
 def _line_of(name: str, line: int) -> str:
     """Return the place of a line; an option has none."""
     return name if name.startswith("--") else f"{name}:{line}"
+
+
+_KEY_WITHOUT_COLON = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)(?P<sign>\s+|:)?(?P<value>[^\s:#][^:#]*)?")
+"""A line with a key and perhaps its value, but without a colon and a space: ``users 4``, ``users:4``, ``access``."""
+
+
+def _missing_colon(text: str, error: MarkedYAMLError) -> tuple[int, str] | None:
+    """Return the number and the text of the line whose missing colon is the cause of *error*, if it is that."""
+    lines = text.splitlines()
+    number = None
+    if "could not find expected ':'" in str(error.problem) and error.context_mark is not None:
+        number = error.context_mark.line
+    elif "mapping values are not allowed" in str(error.problem) and error.problem_mark is not None:
+        above = range(error.problem_mark.line - 1, -1, -1)  # the line with the colon is taken as the end of a value
+        number = next((index for index in above if lines[index].strip()), None)
+    if number is None or number >= len(lines):
+        return None
+    line = lines[number].strip()
+    match = _KEY_WITHOUT_COLON.fullmatch(line)
+    if match is None or (match["value"] and not match["sign"]):
+        return None
+    return number + 1, line
+
+
+def _colon_remedy(line: str) -> str:
+    """Return how to write a line whose key has no colon."""
+    match = _KEY_WITHOUT_COLON.fullmatch(line)
+    assert match is not None
+    return f"write '{match['key']}: {match['value'] or ''}".rstrip() + "'"
 
 
 def _size(node: Node, known: dict[int, int]) -> int:
@@ -170,11 +204,13 @@ class ScenarioDocument:
         data: the mapping, of plain dictionaries, lists and scalars.
         name: the name of the document in messages.
         places: dotted key → ``file:line``, or the option that set it.
+        paths_set: dotted keys that `put` has set.
     """
 
     data: dict[str, Any] = field(default_factory=dict, compare=False)
     name: str = field(default="", compare=False)
     places: dict[str, str] = field(default_factory=dict, compare=False)
+    paths_set: list[str] = field(default_factory=list, compare=False)
 
     def where(self, key: str) -> str:
         """Return the place of *key*, or of the nearest section around it that has one."""
@@ -214,6 +250,7 @@ class ScenarioDocument:
         for known in [key for key in self.places if key == path or key.startswith(path + ".")]:
             del self.places[known]
         self.places[path] = place
+        self.paths_set.append(path)
 
     def _into(self, at: Any, part: str, path: str, place: str) -> Any:
         """Return the container at *part* of *at*; create it if needed, and turn a bare kind into a mapping."""
@@ -248,9 +285,11 @@ def read(path: Path) -> ScenarioDocument:
     """
     name = str(path)
     try:
+        if path.name != SCENARIO and find_place(path) in {"file of a run", "folder", "run", "sweep"}:
+            raise ScenarioError([wrong_path(path, "scenario")])
         text = files.read_text(path)
     except FileNotFoundError:
-        raise _error(name, "the file does not exist", examples.remedy(path)) from None
+        raise ScenarioError([wrong_path(path, "scenario")]) from None
     except UnicodeDecodeError as error:
         raise _error(
             name, f"not UTF-8 text: {error.reason} at byte {error.start}", "check that it is a YAML file"
@@ -268,7 +307,7 @@ def read_text(text: str, name: str) -> ScenarioDocument:
     """
     content, places = _load(text, name)
     if content is None:
-        raise _error(name, "it is empty", "start from a scenario of netfl: netfl scenarios")
+        raise _error(name, "it is empty", f"start from a scenario of netfl: {call('scenarios')}")
     if not isinstance(content, dict):
         what = "a list" if isinstance(content, list) else "one value"
         raise _error(name, f"holds {what}, not a mapping of keys to values", "write 'key: value' lines")

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.learning.spec import CheckpointSpec
+from netfl.remedies import call
 from netfl.results.atomic_write import atomic_write
 from netfl.types import LearnerReport
 
@@ -50,7 +51,7 @@ class CheckpointStore:
         self._path_before = folder / BEFORE
         self._facts = dict(facts or {})
         self._schedule = schedule
-        self._command = command or f"netfl resume {folder}"
+        self._command = command or call("resume", folder)
         self._saved_at = time.monotonic()
 
     @property

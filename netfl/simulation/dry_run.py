@@ -27,6 +27,7 @@ from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import MAX_WIDENINGS, TuningSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
+from netfl.remedies import call
 from netfl.results.digests import run_digests
 from netfl.results.formatting import clock, counted, format_disk, format_progress, user_names
 from netfl.results.run_writer import FLUSH_EVERY_S, RunWriter
@@ -159,8 +160,8 @@ class DryRun:
             yield f"large: the run needs {problem}"
         if self.rounds and not self.delivers:
             yield (
-                f"silent: {counted(self.rounds, 'round')} of the dry run delivered no update; after a run, netfl ram "
-                "DIR --explain names the causes"
+                f"silent: {counted(self.rounds, 'round')} of the dry run delivered no update; after a run, "
+                f"{call('ram', 'DIR', explain=True)} names the causes"
             )
         for tower, repeated in self.synchronised.items():
             yield (

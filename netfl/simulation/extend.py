@@ -15,6 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.learning.devices import check_device
+from netfl.remedies import argument, call, given
 from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
 from netfl.results.digests import check_files
 from netfl.results.locking import locked
@@ -57,10 +59,11 @@ def extend(
         ScenarioError: there is no such run, it is not finished, has as many replicas, or replays fewer.
         NetflError: as `netfl.run`.
     """
+    check_device(device)
     finished = open_run(folder)
     folder = finished.folder
     part = folder / EXTENSION
-    command = f"netfl extend {folder} --replicas {replicas}"
+    command = call("extend", folder, replicas=replicas)
     with (
         note_continuation(folder, command),
         locked(folder),
@@ -74,7 +77,7 @@ def extend(
         check_repeatable(finished, "extended")
         first = _first_new_replica(finished, replicas)
         document = documents.read(folder / "scenario.yaml")
-        document.put("replicas", replicas, f"--replicas {replicas}")
+        document.put("replicas", replicas, given("replicas", replicas))
         scenario = validate(document)
         learning = bool(finished.fact("learning"))
         check_files(finished)
@@ -107,13 +110,16 @@ def _first_new_replica(run: Run, replicas: int) -> int:
     """Return the first replica that *run* does not have, if it can be extended to *replicas*."""
     if run.status != "done":
         problem = f"the run in {run.folder} is not finished ({run.status})"
-        remedy = f"finish it first: netfl resume {run.folder}"
+        remedy = f"finish it first: {call('resume', run.folder)}"
         raise ScenarioError([Fault("", problem, None, remedy)])
     existing = int(run.fact("replicas"))
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        remedy = f"give a number above {existing}: it is the total number"
+        raise ScenarioError([Fault(argument("replicas"), "not a number of replicas", replicas, remedy)])
     if replicas <= existing:
         problem = f"the run in {run.folder} already has {existing}"
         remedy = f"give more than {existing}: it is the total number"
-        raise ScenarioError([Fault("--replicas", problem, replicas, remedy)])
+        raise ScenarioError([Fault(argument("replicas"), problem, replicas, remedy)])
     return existing
 
 

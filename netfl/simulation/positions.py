@@ -11,6 +11,7 @@ from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.build import build_layout
 from netfl.network.layout import Trajectories
+from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import load
@@ -68,7 +69,7 @@ def _trajectories(run: Run, replica: int, users: pd.DataFrame) -> Trajectories:
         layout = build_layout(access, access_context(scenario, replica))
     if layout is None or layout.paths is None:
         problem = "has no effect: the users of this run do not move"
-        raise ScenarioError([Fault("--every", problem, None, "leave it out")])
+        raise ScenarioError([Fault(argument("every_s", "--every"), problem, None, "leave it out")])
     if not np.array_equal(layout.user_xy_m, users[_AXES].to_numpy()):
         raise MachineError(
             f"the positions of the users of {run.folder} differ from those of its scenario; "

@@ -18,6 +18,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from netfl.errors import Fault, ScenarioError
 from netfl.results.formatting import clock, format_progress
 from netfl.screen import open_console
 from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
@@ -247,6 +248,9 @@ def python_display(observer: RunObserver | None, *, progress: bool) -> Iterator[
     Raises:
         KeyboardInterrupt: Ctrl-C stopped the run after a round.
     """
+    if not isinstance(observer, RunObserver | None):
+        problem = f"not an observer of runs but {type(observer).__name__}"
+        raise ScenarioError([Fault("observer", problem, None, "derive its class from netfl.types.RunObserver")])
     console = open_console(stderr=True)
     if observer is not None or not progress:
         yield observer or RunObserver()

@@ -20,6 +20,8 @@ import numpy as np
 from netfl.access import OpenAccess
 from netfl.errors import Fault, MachineError, ScenarioError, model_errors
 from netfl.files import local_path
+from netfl.learning.devices import check_device
+from netfl.remedies import call, function
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
@@ -69,6 +71,7 @@ def run(
         MachineError: the machine failed.
     """
     scenario = as_scenario(scenario)
+    check_device(device)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -121,6 +124,7 @@ def resume(
         ScenarioError: there is no such run, or it is finished.
         MachineError: the checkpoint is damaged, or the network no longer gives the same rounds.
     """
+    check_device(device)
     stopped = open_run(folder)
     with (
         note_continuation(stopped.folder),
@@ -129,7 +133,7 @@ def resume(
     ):
         if stopped.manifest.get("status") == "done":
             raise ScenarioError(
-                [Fault("", f"the run in {folder} is finished", None, "use netfl extend to add replicas")]
+                [Fault("", f"the run in {folder} is finished", None, f"use {function('extend')} to add replicas")]
             )
         check_repeatable(stopped, "continued")
         scenario = load(stopped.folder / "scenario.yaml")
@@ -170,7 +174,7 @@ def perform_scenario(
         command: the command that continues the run; by default ``netfl resume``.
     """
     if not command:
-        command = f"netfl resume {folder}"
+        command = call("resume", folder)
     tuned = TunedRun(scenario, scenario)
     if learning and scenario.tuning is not None:
         found = _tune(scenario, folder, observer, device, workers, command)
@@ -219,7 +223,7 @@ def check_repeatable(run: Run, action: str) -> None:
     app = run.manifest.get("flower")
     if app is not None:
         problem = f"the run in {run.folder} is one of a Flower app, which cannot be {action}"
-        remedy = f"start it again with: netfl flower run SCENARIO --app {app['app']}"
+        remedy = f"start it again with: {call('flower run', 'SCENARIO', app=app['app'])}"
         raise ScenarioError([Fault("", problem, None, remedy)])
 
 
@@ -243,7 +247,7 @@ def perform_run(
     """
     scenario = setup.scenario
     if not command:
-        command = f"netfl resume {folder}"
+        command = call("resume", folder)
     if tuned is None:
         tuned = TunedRun(scenario, scenario)
     session, snapshots = open_session(setup, learner, folder, command)
@@ -317,7 +321,7 @@ def note_continuation(folder: Path, command: str = "", session: LearningSession 
                 error.add_note(
                     f"the newest checkpoint is of round {newest}" if newest else "there is no checkpoint yet"
                 )
-            error.add_note(f"continue with: {command or f'netfl resume {folder}'}")
+            error.add_note(f"continue with: {command or call('resume', folder)}")
         raise
 
 

@@ -18,6 +18,7 @@ from netfl.learning.evaluation_sets import load_test_sets, on_validation
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
+from netfl.remedies import changed, function
 from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.validation import unusual_values
@@ -121,7 +122,7 @@ def prepare_run(
 
     if learning and scenario.tuning is not None:
         problem = "only runs and sweeps tune their learners"
-        fault = Fault("tuning", problem, None, "use netfl run, or leave it out: --set tuning=null")
+        fault = Fault("tuning", problem, None, f"use {function('run')}, or leave it out: {changed('tuning', None)}")
         raise ScenarioError(scenario.located([fault]))
 
     # errors that need no data
@@ -275,7 +276,7 @@ def _check_followed_learner(scenario: Scenario, *, learning: bool) -> None:
         problem = f"{part} needs the learners' reports, and a trace has no learners"
         remedy = "add learners"
         if scenario.learners:
-            remedy = "use netfl run, then netfl trace to replay the run"
+            remedy = f"use {function('run')}, then {function('trace')} to replay the run"
         fault = Fault("access", problem, kind, remedy)
     elif followed is None and len(scenario.learners) > 1:
         fault = Fault("access", f"{part} does not name the learner that it uses", kind, "set learner")

@@ -28,6 +28,7 @@ from netfl.learning.tuning import (
     last_quarter_means,
     name_candidates,
 )
+from netfl.remedies import call, function
 from netfl.results.differing_keys import differing_keys
 from netfl.results.digests import check_files, pass_folder
 from netfl.results.run_reader import Run, open_run
@@ -190,7 +191,7 @@ def _check_is_pass(run: Run, of_pass: Scenario) -> None:
     if not changed:
         return
     problem = f"the scenario of this run is not that of its pass in {run.folder}: {'; '.join(changed[:2])}"
-    remedy = "restore scenario.yaml, or start a new run with netfl run"
+    remedy = f"restore scenario.yaml, or start a new run with {function('run')}"
     raise ScenarioError([Fault("tuning", problem, None, remedy, str(run.folder.parents[1] / "scenario.yaml"))])
 
 
@@ -205,7 +206,7 @@ def finished_tuning(scenario: Scenario, folder: Path) -> TunedRun:
     def read_pass(_: Scenario, place: Path) -> Run:
         run = open_run(place)
         if run.status != "done":
-            remedy = f"finish it: netfl resume {place}"
+            remedy = f"finish it: {call('resume', place)}"
             raise ScenarioError([Fault("", f"{place} is not finished ({run.status})", None, remedy)])
         check_files(run)
         return run

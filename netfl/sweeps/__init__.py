@@ -8,10 +8,12 @@ from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import local_path
+from netfl.remedies import argument
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions
-from netfl.results.run_reader import SWEEP, TASKS, is_sweep, open_run
+from netfl.results.run_reader import open_run
+from netfl.scenario.path_errors import SWEEP, TASKS, is_sweep
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.scenario.sweep_axes import SearchSpec
 from netfl.simulation.setup import locate_faults
@@ -54,10 +56,15 @@ def sweep(
         MachineError: the folder cannot be read or written.
     """
     scenario = as_scenario(scenario)
+    if engine is not None and not callable(getattr(engine, "run", None)):
+        problem = f"not an engine but {type(engine).__name__}"
+        raise ScenarioError(
+            [Fault("engine", problem, None, "give one of netfl.sweeps, such as LocalEngine(workers=2)")]
+        )
     points = points_of(scenario, learning=learning and bool(scenario.learners))
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")
-    folder = _make_folder(Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out"))
+    folder = _make_folder(Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, argument("out")))
     with (
         note_continuation(),
         locked(folder),
@@ -118,12 +125,12 @@ def _make_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         names = [file.name for file in folder.iterdir() if file.name != ".lock"]
     except FileExistsError:
-        raise ScenarioError([Fault("--out", f"{folder} is a file", None, "give a folder")]) from None
+        raise ScenarioError([Fault(argument("out"), f"{folder} is a file", None, "give a folder")]) from None
     except OSError as error:
         raise MachineError(f"cannot write a sweep into {folder}: {error.strerror or error}") from error
     if names and SWEEP not in names:
         problem = f"{folder} already exists and is not the folder of a sweep"
-        raise ScenarioError([Fault("--out", problem, None, "use another folder, or remove it")])
+        raise ScenarioError([Fault(argument("out"), problem, None, "use another folder, or remove it")])
     return folder
 
 
@@ -148,4 +155,4 @@ def open_sweep(folder: str | Path) -> Sweep:
         ScenarioError: the folder is no sweep.
         MachineError: its index is damaged.
     """
-    return Sweep(SweepIndex.read(local_path(folder)))
+    return Sweep(SweepIndex.read(local_path(folder, "folder")))

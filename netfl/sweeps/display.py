@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from netfl.errors import Fault, ScenarioError
 from netfl.simulation.progress import PLAIN_EVERY_S, STOPPING, NotebookOutput, StopOnSignal, is_notebook
 from netfl.sweeps.index import PointEntry, SearchEntry, TrialEntry
 from netfl.sweeps.observer import SweepObserver
@@ -181,6 +182,9 @@ def sweep_display(observer: SweepObserver | None, *, progress: bool) -> Iterator
     Raises:
         KeyboardInterrupt: Ctrl-C stopped the tasks after a round.
     """
+    if not isinstance(observer, SweepObserver | None):
+        problem = f"not an observer of sweeps but {type(observer).__name__}"
+        raise ScenarioError([Fault("observer", problem, None, "derive its class from netfl.sweeps.SweepObserver")])
     console = Console(stderr=True, markup=False, highlight=False)
     if observer is not None or not progress:
         yield observer or SweepObserver()

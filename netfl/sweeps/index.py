@@ -16,13 +16,14 @@ import pandas as pd
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from netfl import files
-from netfl.errors import Fault, MachineError, NetflError, ScenarioError
+from netfl.errors import MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
 from netfl.formats import FORMAT, check_folder_format
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
-from netfl.results.run_reader import SWEEP, Run, open_run
+from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import metric_of
+from netfl.scenario.path_errors import SWEEP, is_sweep, wrong_path
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps.plan import MAX_REPLICAS, Cell, Point, TaskEntry, task_folder
 
@@ -130,13 +131,12 @@ class SweepIndex(BaseModel):
             MachineError: the file is damaged.
         """
         path = folder / SWEEP
+        if not is_sweep(folder):
+            raise ScenarioError([wrong_path(folder, "sweep")])
         try:
             content = json.loads(files.read_text(path))
             check_folder_format(content.get("format"), path)
             return cls.model_validate(content | {"folder": folder})
-        except (FileNotFoundError, NotADirectoryError):
-            problem = f"{folder} is not the folder of a sweep: it has no sweep.json"
-            raise ScenarioError([Fault("", problem, None, "give a folder that netfl sweep wrote")]) from None
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))

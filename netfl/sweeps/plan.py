@@ -19,8 +19,9 @@ from pydantic import BaseModel, Field
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.payload import largest_payload
+from netfl.remedies import function
 from netfl.results.formatting import format_setting
-from netfl.results.run_reader import TASKS
+from netfl.scenario.path_errors import TASKS
 from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.sweep_axes import short_names
 from netfl.scenario.yaml_document import ScenarioDocument, parse
@@ -124,7 +125,8 @@ def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
         ScenarioError: there is no sweep, or points have errors; each error is listed once.
     """
     if scenario.sweep is None:
-        problem, remedy = "missing: no key is varied", "add dotted paths and lists, or use netfl run"
+        problem = "missing: no key is varied"
+        remedy = f"add dotted paths and lists, or use {function('run')}"
         raise ScenarioError(scenario.located([Fault("sweep", problem, None, remedy)]))
     points, faults = list[Point](), dict[str, Fault]()
     try:

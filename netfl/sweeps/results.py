@@ -16,10 +16,11 @@ from netfl.files import absolute_path
 from netfl.results.comparison import NOT_TUNED, UNFINISHED, comparison_state, criterion_label
 from netfl.results.formatting import counted, format_setting
 from netfl.results.payload import billing_kind, billing_note
-from netfl.results.run_reader import TASKS, check_table
+from netfl.results.run_reader import check_table
 from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
 from netfl.scenario.html_card import html_card
+from netfl.scenario.path_errors import TASKS
 from netfl.scenario.scenario import Scenario, load
 from netfl.scenario.sweep_axes import SearchSpec
 from netfl.sweeps.plan import task_folder

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.remedies import argument
 from netfl.results.formatting import is_learned
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import LAST_ROUND, LAST_TENTH, metric_of
@@ -366,7 +367,8 @@ def _learner_of(spec: SearchSpec, learners: list[str]) -> str:
     if len(learners) == 1:
         return learners[0]
     if is_learnt and not learners:
-        problem, remedy = "is a metric of learners, and the sweep runs the network alone", "leave out --trace"
+        problem = "is a metric of learners, and the sweep runs the network alone"
+        remedy = f"leave out {argument('learning=False', '--trace')}"
         raise ScenarioError([Fault("sweep.metric", problem, spec.metric, remedy)])
     if is_learnt:
         remedy = f"name one of {', '.join(learners)}"

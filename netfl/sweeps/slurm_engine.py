@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write
 from netfl.simulation.workers.process import check_workers
 from netfl.sweeps.plan import Task, task_folder
@@ -94,8 +95,8 @@ class SlurmEngine:
         self._options, self._device, self._retries = options or SlurmOptions(), device, retries
         self._cluster = cluster
         if cluster == "slurm" and shutil.which("sbatch") is None:
-            problem = "--engine slurm: this machine has no command sbatch"
-            raise MachineError(f"{problem}; run on a login node of the cluster, or use --engine local")
+            problem = "Slurm: this machine has no command sbatch"
+            raise MachineError(f"{problem}; run on a login node of the cluster, or use the engine 'local'")
 
     def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
         """Run all *tasks*; see `netfl.sweeps.engine.Engine.run`."""
@@ -159,7 +160,7 @@ class SlurmEngine:
                 slurm_additional_parameters=dict(options.extra) or None,
             )
         except (ValueError, NameError, AssertionError, RuntimeError) as error:
-            raise MachineError(f"--engine slurm: {' '.join(str(error).split())}") from error
+            raise MachineError(f"Slurm: {' '.join(str(error).split())}") from error
         return executor._executor  # which also has the class of its jobs
 
 
@@ -357,7 +358,7 @@ def import_submitit() -> Any:
         return import_module("submitit")
     except ImportError:
         problem, remedy = "needs submitit, which is not installed", "pip install 'netfl-sim[slurm]'"
-        raise ScenarioError([Fault("--engine", problem, "slurm", remedy)]) from None
+        raise ScenarioError([Fault(argument("engine"), problem, "slurm", remedy)]) from None
 
 
 def _last_line(error: Exception) -> str:

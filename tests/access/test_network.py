@@ -294,7 +294,7 @@ def test_settings_that_do_not_fit_the_scenario_are_errors():
         ({"compute": {"speed": 0}}, "greater than 0"),
         ({"broadcast_rate": "5 s"}, "instead of a bit rate"),
         ({"mac": {"kind": "slotted_aloha", "probability": 1.5}}, "less than or equal to 1"),
-        ({"mac": "slotted"}, "no such network/mac"),
+        ({"mac": "slotted"}, "no such mac"),
         ({"rounds": 3}, "unknown key"),
     ],
 )

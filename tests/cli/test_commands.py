@@ -153,7 +153,7 @@ def bad(name, content, message):
 
 
 BAD_FILES = [
-    bad("missing", None, "bad.yaml: the file does not exist; check the path; netfl scenarios lists the examples"),
+    bad("missing", None, "bad.yaml: the file does not exist; did you mean 'good.yaml'?"),
     bad("empty", "", "bad.yaml: it is empty; start from a scenario of netfl: netfl scenarios"),
     bad("not YAML", "a: [", "bad.yaml:1:5: invalid YAML: while parsing a flow node from line 1 on: expected the node content, but found '<stream end>'; check indentation, colons, brackets and quotes"),
     bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not UTF-8 text: invalid start byte at byte 0; check that it is a YAML file"),
@@ -217,8 +217,8 @@ def test_usage_error_exits_with_2(words):
 def test_scenario_key_as_option_gets_a_suggestion(words, hint):
     code, output = call(*words)
     assert code == 2
-    assert f"No such option: {next(word for word in words if word[:2] == '--').partition('=')[0]}" in output
-    assert f"Did you mean {hint}" in " ".join(output.replace("│", "").split())
+    option = next(word for word in words if word[:2] == "--").partition("=")[0]
+    assert output == f"netfl {words[0]}: no such option: {option}; did you mean {hint}\n"
 
 
 def test_all_scenario_keys_and_no_others_are_suggested(monkeypatch):
@@ -226,14 +226,14 @@ def test_all_scenario_keys_and_no_others_are_suggested(monkeypatch):
     for words in (["resume", "here", "--replica", "3"], ["run", "good.yaml", "--nope", "3"]):
         assert "--set replicas" not in call(*words)[1]
     for key in Scenario.model_fields.keys() - {"seed"}:
-        assert f"Did you mean --set {key}=VALUE?" in call("run", "x", f"--{key}x", "3")[1]
+        assert f"did you mean --set {key}=VALUE?" in call("run", "x", f"--{key}x", "3")[1]
     output = call("sweep", "x", "--seeds", "3")[1]
-    assert "--seed," in output, "an option of the command comes first"
+    assert "did you mean --seed?" in output, "an option of the command comes first"
     assert "--set seed" not in output
     assert "--set overrides" not in call("run", "x", "--overide", "3")[1], "--override is nearer"
     assert "--set tempo=3" not in call("run", "x", "--tempos", "3")[1]
     monkeypatch.setitem(Scenario.model_fields, "tempo", Scenario.model_fields["seed"])
-    assert "Did you mean --set tempo=VALUE?" in call("run", "x", "--tempos", "3")[1], "the keys are those of Scenario"
+    assert "did you mean --set tempo=VALUE?" in call("run", "x", "--tempos", "3")[1], "the keys are those of Scenario"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_damaged_manifest_exits_with_1(folder, content):
     code, output = call("resume", "here")
     assert code == 1
     assert output.startswith("here/manifest.json cannot be read: it is damaged (")
-    assert output.endswith("). Restore it from a copy, or repeat the run that wrote it.\n")
+    assert output.endswith("); restore it from a copy, or repeat the run that wrote it\n")
 
 
 def interrupt(*_, **__):
@@ -575,9 +575,8 @@ ADDRESSES = ["s3://bucket/x", "gs://b", "file:///tmp/x"]
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_address_instead_of_folder_is_reported(folder, address):
-    expected = (
-        f"{address}: an address ({address.partition(':')[0]}://) instead of a local path; give a path on this machine."
-    )
+    scheme = address.partition(":")[0]
+    expected = f"an address ({scheme}://) instead of a local path ('{address}'); give a path on this machine\n"
     for words in (
         ["run", "good.yaml", "--out", address],
         ["check", address],
@@ -586,7 +585,7 @@ def test_address_instead_of_folder_is_reported(folder, address):
     ):
         code, output = call(*words)
         assert code == 2
-        assert expected in " ".join(output.replace("│", " ").split())
+        assert output.endswith(expected)
     for function in (netfl.open_run, netfl.open_sweep, netfl.load, lambda out: netfl.run(netfl.load("good.yaml"), out)):
         with pytest.raises(ScenarioError, match="an address"):
             function(address)

@@ -139,7 +139,7 @@ def test_unknown_names_are_reported(monkeypatch):
     assert listed("scenario", "users", columns=120, monkeypatch=monkeypatch) == (2, message)
     assert listed("chanel", monkeypatch=monkeypatch) == (2, "no such family ('chanel'); did you mean 'channel'?")
     code, output = listed("channel", "raileigh", monkeypatch=monkeypatch)
-    assert (code, output) == (2, "no such network/channel: 'raileigh'; did you mean 'rayleigh'?")
+    assert (code, output) == (2, "no such channel: 'raileigh'; did you mean 'rayleigh'?")
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])

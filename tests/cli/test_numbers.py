@@ -17,7 +17,8 @@ def test_integers_are_strict(tmp_path, monkeypatch, words, number):
     (tmp_path / "s.yaml").touch()
     result = CliRunner().invoke(app, [*words, number])
     assert result.exit_code == 2
-    assert f"Invalid value for '{words[-1]}'" in result.stderr
+    problem = f"{number!r} is not a whole number, such as 8"
+    assert result.stderr == f"netfl {words[0]}: {words[-1]}: {problem}; see netfl {words[0]} --help\n"
 
 
 @pytest.mark.parametrize("number", ["1_0", "+1", " 8 ", "nan", "inf"])
@@ -26,7 +27,7 @@ def test_decimal_numbers_are_strict(tmp_path, monkeypatch, number):
     (tmp_path / "s.yaml").touch()
     result = CliRunner().invoke(app, ["run", "s.yaml", "--gpus", number])
     assert result.exit_code == 2
-    assert "Invalid value for '--gpus'" in result.stderr
+    assert result.stderr == f"netfl run: --gpus: {number!r} is not a number, such as 0.5; see netfl run --help\n"
 
 
 @pytest.mark.parametrize("number", ["1_0", "' 8 '", "'8'"])

@@ -106,7 +106,7 @@ def test_missing_table_of_a_run_is_reported(run, tmp_path, table):
     shutil.copytree(run, tmp_path / "copy")
     path = tmp_path / f"copy/{table}.parquet"
     path.unlink()
-    message = f"{path} is missing. Restore it from a copy, or repeat the run that wrote it.\n"
+    message = f"{path} is missing; restore it from a copy, or repeat the run that wrote it\n"
     assert call(tmp_path / "copy") == (1, message)
 
 

@@ -299,7 +299,7 @@ def test_image_shows_the_users():
         ({"scenario": LEARNING, "reward": "accuracy"}, "learner: several learners are given; name one of A, B"),
         ({"scenario": LEARNING, "learner": "a"}, r"learner: no such learner \('a'\)"),
         ({"scenario": "validation/mm1"}, "duration: the scenario has a duration"),
-        ({"rounds": 0}, "--set rounds=0: rounds: should be greater"),
+        ({"rounds": 0}, "overrides={'rounds': 0}: rounds: should be greater"),
         ({"scenario": "nowhere.yaml"}, "nowhere.yaml: the file does not exist"),
     ],
 )

@@ -177,7 +177,7 @@ class TestVerify:
         [bad] = [str(verdict) for verdict in verify_runs(folder) if not verdict.good]
         assert bad.endswith(problem)
         before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        with pytest.raises(MachineError, match=f"{name} is not the file that the run wrote. Restore it from a copy"):
+        with pytest.raises(MachineError, match=f"{name} is not the file that the run wrote; restore it from a copy"):
             netfl.extend(folder, 3, device="cpu")
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 

@@ -101,7 +101,7 @@ def test_a_run_finished_by_another_process_is_not_resumed(tmp_path, monkeypatch)
         yield
 
     monkeypatch.setattr("netfl.simulation.run.locked", finish_and_lock)
-    with pytest.raises(ScenarioError, match="is finished; use netfl extend to add replicas"):
+    with pytest.raises(ScenarioError, match=r"is finished; use netfl\.extend to add replicas"):
         netfl.resume(tmp_path)
 
 

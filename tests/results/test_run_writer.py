@@ -421,7 +421,7 @@ class TestFolders:
         with pytest.raises(ScenarioError) as error:
             open_run(tmp_path / folder)
         path = tmp_path / folder
-        problem = "it does not exist" if folder == "nowhere" else "it has no manifest.json"
+        problem = {"nowhere": "it does not exist", "empty": "it has no manifest.json", "file": "it is a file"}[folder]
         assert str(error.value) == f"{path} is not a run directory: {problem}; give a folder that netfl wrote"
 
     def test_a_truncated_manifest_is_an_error(self, run):

@@ -159,7 +159,7 @@ class TestRuns:
     def test_a_failed_extension_names_the_command_to_continue(self, logs):
         failing = "track: {kind: notes_of_tests:Notes, fails: summary}\n"
         before = netfl.run(read_scenario(SCENARIO + failing, replicas=1, rounds=5), "r").summary
-        with pytest.raises(MachineError, match=r"continue with: netfl extend r --replicas 2$"):
+        with pytest.raises(MachineError, match=r"continue with: netfl.extend\('r', replicas=2\)$"):
             netfl.extend("r", 2)
         between = netfl.open_run("r")
         assert (between.status, between.manifest["replicas"], between.summary) == ("done", 1, before)
@@ -229,8 +229,8 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("fails", "problem"),
         [
-            ("log", "track: notes_of_tests:Notes cannot log the run: ValueError: no room (notes_of_tests.py, line 28); when that is fixed, continue with: netfl resume r"),
-            ("open", "track: notes_of_tests:Notes cannot log the run: TypeError: its method 'open' returns None instead of a RunLog; when that is fixed, continue with: netfl resume r"),
+            ("log", "track: notes_of_tests:Notes cannot log the run: ValueError: no room (notes_of_tests.py, line 28); when that is fixed, continue with: netfl.resume('r')"),
+            ("open", "track: notes_of_tests:Notes cannot log the run: TypeError: its method 'open' returns None instead of a RunLog; when that is fixed, continue with: netfl.resume('r')"),
         ],
     )  # fmt: skip
     def test_an_error_of_a_tracker_is_one_line(self, fails, problem):

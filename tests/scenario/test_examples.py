@@ -74,7 +74,7 @@ def test_misspelled_name_gets_a_suggestion():
     assert call("scenarios", "rural_outtage") == (
         2, "no such scenario ('rural_outtage'); did you mean 'rural_outage'?\n",
     )  # fmt: skip
-    with pytest.raises(ScenarioError, match="list them with: netfl scenarios"):
+    with pytest.raises(ScenarioError, match="list them with: in a shell, netfl scenarios"):
         examples.copy("xyzzy")
 
 
@@ -93,13 +93,14 @@ def test_folder_that_is_not_writable_is_an_error():
 def test_run_without_a_copy_suggests_the_command(argument):
     code, output = call("run", argument)
     assert code == 2
-    assert output.endswith("the file does not exist; copy the one of netfl: netfl scenarios rural_outage\n")
+    remedy = "write 'rural_outage', a scenario that netfl contains, or copy it: netfl scenarios rural_outage"
+    assert output == f"{argument}: the file does not exist; {remedy}\n"
 
 
 def test_other_missing_path_is_an_error():
     assert call("run", "nothing.yaml") == (
         2,
-        "nothing.yaml: the file does not exist; check the path; netfl scenarios lists the examples\n",
+        "nothing.yaml: the file does not exist; check the path; netfl scenarios lists the scenarios of netfl\n",
     )
 
 

@@ -116,7 +116,7 @@ def test_graph_becomes_a_topology():
     ("source", "message"),
     [
         (scenario(users=0), "users: should be greater than or equal to 1 (0)"),
-        (scenario(model=7), "model: a model of learning/model is needed"),
+        (scenario(model=7), "model: a model of model is needed"),
         (scenario(model=torch.nn.Linear), "missing 2 required positional arguments"),
         (scenario(data={"examples": [1, 2]}), "cannot be stacked"),
         ("name: text\nusers: many\n", "the text:2: users: not a whole number ('many')"),
@@ -133,14 +133,14 @@ def test_errors_of_objects_name_their_class_and_do_not_print_them():
     module = torch.nn.Sequential(torch.nn.Linear(9, 2))
     with pytest.raises(ScenarioError) as error:
         netfl.load(scenario(), {"model": module})
-    assert str(error.value).startswith("--set model=…: model.module: fails on examples of shape [3, 4]: ")
+    assert str(error.value).startswith("overrides={'model': …}: model.module: fails on examples of shape [3, 4]: ")
     assert "('Sequential'); " in str(error.value)
     with pytest.raises(ScenarioError) as error:
         netfl.load(scenario(), {"data": X})
     assert "\n" not in str(error.value)
     with pytest.raises(ScenarioError) as error:
         netfl.load(scenario(), {"data": {"examples": (X, Y)}, "users": np.int64(0)})
-    assert str(error.value).startswith("--set users=0: users: should be")
+    assert str(error.value).startswith("overrides={'users': 0}: users: should be")
 
 
 @pytest.mark.parametrize(

@@ -66,18 +66,22 @@ def changed(text, old, new):
         (
             "aggregation: average",
             "aggregation: fedprox",
-            "a.aggregation: … 'proximal' is a model of learning/objective",
+            "a.aggregation: … 'proximal' is a model of objective",
         ),
         ("partition: iid", "partition: non-iid", "partition: … did you mean 'dirichlet'?"),
         ("partition: iid", "partition: {kind: Non IID}", "partition.kind: … did you mean 'dirichlet'?"),
-        ("kind: bernoulli, probability: 1", "kind: wifi", "access.kind: … 'csma_ca' is a model of network/mac"),
-        ("kind: bernoulli, probability: 1", "kind: slotted_aloha", "access.kind: … is a model of network/mac"),
+        ("kind: bernoulli, probability: 1", "kind: wifi", "access.kind: … 'csma_ca' is a model of mac"),
+        ("kind: bernoulli, probability: 1", "kind: slotted_aloha", "access.kind: … is a model of mac"),
         ("name: x", "name: x\nfraction_fit: 1", "fraction_fit: unknown key; … access.selection"),
         ("name: x", "name: x\nclients: 4", "clients: unknown key; did you mean 'users'?"),
         ("name: x", "name: x\nnum_rounds: 4", "num_rounds: unknown key; did you mean 'rounds'?"),
         ("name: x", "name: x\ndataset: mnist", "dataset: unknown key; did you mean 'data'?"),
         ("local_steps", "epochs", "learners.a.epochs: unknown key; did you mean 'local_epochs'?"),
-        ("lr: 0.1", "lr: 0.1, optimizer: sgd", "learners.a.optimizer: unknown key; did you mean 'aggregation'?"),
+        (
+            "lr: 0.1",
+            "lr: 0.1, optimizer: sgd",
+            "learners.a.optimizer: unknown key; users train by SGD … did you mean 'aggregation: average'?",
+        ),
         ("lr: 0.1", "lr: 10%", "learners.a.lr: not a number ('10%'); write 0.1"),
         ("probability: 1", "probability: '0,1'", "access.probability: … write 0.1"),
         ("users: 4", "users: 10%", "users: not a whole number ('10%'); write a whole number"),
@@ -95,8 +99,8 @@ def test_learning(old, new, pattern):
     [
         ("kind: slotted_aloha", "kind: aloha", "access.mac.kind: … did you mean 'slotted_aloha'?"),
         ("kind: slotted_aloha, probability: 0.1", "kind: wifi", "access.mac.kind: … did you mean 'csma_ca'?"),
-        ("slotted_aloha, probability: 0.1", "5g", "access.mac.kind: … 'mcs' is a model of network/reception"),
-        ("slotted_aloha, probability: 0.1", "lte", "access.mac.kind: … 'mcs' is a model of network/reception"),
+        ("slotted_aloha, probability: 0.1", "5g", "access.mac.kind: … 'mcs' is a model of reception"),
+        ("slotted_aloha, probability: 0.1", "lte", "access.mac.kind: … 'mcs' is a model of reception"),
         ("frequency: 868 MHz", "frequency: 868 MHz, coherence: 1",
          "channel.0.coherence: … coherence is a key of kind: … rayleigh"),
         ("update_size", "latency: 1 s\n  update_size", "access.latency: … write it as access.topology.delay"),
@@ -126,7 +130,6 @@ def test_network(old, new, pattern):
         ("learning_rate", "learners.NAME.lr"),
         ("batch", "learners.NAME.batch_size"),
         ("local_epochs", "learners.NAME.local_epochs"),
-        ("optimizer", "learners.NAME.aggregation"),
     ],
 )
 @pytest.mark.parametrize("section", ["", "data."])
@@ -187,10 +190,10 @@ BAND["access"] |= {
         ("access.round.selection", "all", "write it as access.selection, which has another value"),
         ("access.selection.deadline", "3 s", "write it as access.round.deadline"),
         ("learners.a.selection", "all", "write it as access.selection, which has another value"),
-        ("learners.a.weights", [1], "write it as learners.NAME.aggregation.weights"),
+        ("learners.a.weights", [1], "write it as learners.a.aggregation.weights"),
         ("access.codec", "sign", "codec is a key of the scenario itself, beside access"),
         ("access.radio.users", 3, "users is a key of the scenario itself, beside access, which has another value"),
-        ("lr", 0.1, "write it as learners.NAME.lr"),
+        ("lr", 0.1, "write it as learners.a.lr"),
         ("observe", {"age": True}, "write it as access.selection.observe"),
         # in another kind
         ("access.spreading_factor", 7, "write it as access.mac.spreading_factor (access.mac.kind: lorawan)"),
@@ -338,8 +341,8 @@ WALK = {"kind": "random_waypoint", "speed": [1, 2]}
         (
             NETWORK,
             "access.motion",
-            {"kind": "random_waypoint", "radius": 1, "max_speed": 2},
-            "max_speed: … did you mean 'speed'? ([min, max] of a leg's speed)",
+            {"kind": "random_waypoint", "radius": 1, "leg_speed": 2},
+            "leg_speed: … did you mean 'speed'? ([min, max] of a leg's speed)",
         ),
         (
             LEARNING,
@@ -358,7 +361,7 @@ WALK = {"kind": "random_waypoint", "speed": [1, 2]}
 def test_a_description_tells_which_missing_key_is_meant(base, key, written, remedy):
     with pytest.raises(ScenarioError) as error:
         load(base, {key: written})
-    assert_messages([str(fault) for fault in error.value.faults], [f"--set {key}=…: {key}.{remedy}"])
+    assert_messages([str(fault) for fault in error.value.faults], [f"overrides={{'{key}': …}}: {key}.{remedy}"])
 
 
 def test_a_section_that_lacks_nothing_has_no_other_key_for_a_word_of_its_descriptions():
@@ -400,7 +403,7 @@ DISTRIBUTIONS = "exponential, weibull, lognormal, gamma, pareto, uniform, hypere
 def test_missing_and_wrong_words_come_with_those_that_exist(base, key, written, message):
     with pytest.raises(ScenarioError) as error:
         load(base, {key: written})
-    assert_messages([str(error.value.faults[0])], [f"--set {key}=…: {key}.{message}"])
+    assert_messages([str(error.value.faults[0])], [f"overrides={{'{key}': …}}: {key}.{message}"])
 
 
 @pytest.mark.parametrize(
@@ -414,7 +417,8 @@ def test_a_remedy_names_parts_that_the_access_can_have(by, remedy):
     with pytest.raises(ScenarioError) as error:
         load(LEARNING, {"access.selection": {"kind": "ranked", "by": by, "m": 2}})
     [message] = [str(fault) for fault in error.value.faults]
-    assert_messages([message], [f"--set access.selection=…: access.selection: needs {by} … ('ranked'); {remedy}"])
+    place = "overrides={'access.selection': …}: access.selection: "
+    assert_messages([message], [f"{place}needs {by} … ('ranked'); {remedy}"])
 
 
 @pytest.mark.parametrize(
@@ -433,7 +437,7 @@ def test_a_remedy_names_parts_that_the_access_can_have(by, remedy):
 def test_another_name_of_a_key_that_is_missing_is_one_error(key, written, remedy):
     with pytest.raises(ScenarioError) as error:
         load(LEARNING if key == "codec" else NETWORK, {key: written})
-    assert_messages([str(fault) for fault in error.value.faults], [f"--set {key}=…: … {remedy}"])
+    assert_messages([str(fault) for fault in error.value.faults], [f"overrides={{'{key}': …}}: … {remedy}"])
 
 
 def test_decimal_comma_in_braces_is_named():

@@ -114,7 +114,7 @@ def test_number_without_unit_gets_a_suggestion(messages_of, right, wrong, messag
 @pytest.mark.parametrize("power", [14, "14 dB"])
 def test_level_set_by_an_option_needs_a_unit(messages_of, power):
     (fault,) = messages_of(NETWORK, {"access.radio.power": power})
-    assert fault.startswith(f"--set access.radio.power={power}: access.radio.power: ")
+    assert fault.startswith(f"overrides={{'access.radio.power': {power!r}}}: access.radio.power: ")
 
 
 def test_levels_are_written_with_units(messages_of):
@@ -167,7 +167,7 @@ LEARNING_MISTAKES = [
     ("batch_size: full", "batch_size: 10%", ["s.yaml:22: learners.CVaR.batch_size: … not a whole number … ('10%') … write a whole number"]),
     ("batch_size: full", "batch_size: fulll", ["s.yaml:22: learners.CVaR.batch_size: … unknown value … ('fulll') … did you mean 'full'"]),
     ("local_steps: 2", "local_steps: 2\n    local_epochs: 1", ["s.yaml:12: learners.FedAvg: … exactly one of"]),
-    ("objective: erm", "objective: emr", ["s.yaml:13: learners.FedAvg.objective: … no such learning/objective … did you mean 'erm'"]),
+    ("objective: erm", "objective: emr", ["s.yaml:13: learners.FedAvg.objective: … no such objective … did you mean 'erm'"]),
     ("objective: erm", "objectiv: erm",
      ["s.yaml:13: learners.FedAvg.objectiv: … unknown key … did you mean 'objective'"]),
     ("rare_classes: [9]", "rare_classes: [10]", ["s.yaml:24: evaluate.rare_classes: … labels 0 to 9 … (10)"]),
@@ -177,7 +177,7 @@ LEARNING_MISTAKES = [
     ("rare_classes: [9]", "choose: {best: {learners: [CVaR], per: user}}", ["s.yaml:24: evaluate.choose.best.learners: … too few entries … (['CVaR'])"]),
     ("rare_classes: [9]", "rare_classes: [9, 9]", ["s.yaml:24: evaluate.rare_classes: … an entry twice … ([9, 9])"]),
     ("model: logistic\n", "", ["s.yaml: model: … missing … section 'model'"]),
-    ("data: digits\n", "data: digts\n", ["s.yaml:8: data: … no such learning/data … did you mean 'digits'"]),
+    ("data: digits\n", "data: digts\n", ["s.yaml:8: data: … no such data … did you mean 'digits'"]),
 ]  # fmt: skip
 
 
@@ -257,7 +257,7 @@ class TestErrorsBetweenSections:
         data: digts
         partition: iid
         """
-        assert messages_of(text) == ["s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?"]
+        assert messages_of(text) == ["s.yaml:5: data: no such data: 'digts'; did you mean 'digits'?"]
 
     def test_access_by_labels_needs_an_independent_partition(self, messages_of):
         text = "name: x\nusers: 3\nrounds: 2\naccess: {kind: bernoulli, probability: {label_correlated: {}}}\n"
@@ -268,7 +268,8 @@ class TestErrorsBetweenSections:
         assert messages_of(text + "data: digits\npartition: iid\n") == []
         rare = "data: digits\npartition: {kind: rare_classes, classes: [9], users: 1, by: rho}\n"
         assert any(
-            "depends on the participation, which depends on the partition" in line for line in messages_of(text + rare)
+            "depends on the participation, which depends on the labels in the access 'bernoulli'" in line
+            for line in messages_of(text + rare)
         )
 
 
@@ -339,21 +340,21 @@ class TestOptions:
             "s.yaml:6: access.rho: the rates sum to 1.1, not to 1 ([0.5, 0.5, 0.1]); divide each by their sum"
         ]
         assert messages_of(DIRECT, {"rounds": "x"}) == [
-            "--set rounds=x: rounds: not a whole number ('x'); write a whole number"
+            "overrides={'rounds': 'x'}: rounds: not a whole number ('x'); write a whole number"
         ]
         assert messages_of(DIRECT, {"acess.deliveries": 1})[0].startswith(
-            "--set acess.deliveries=1: acess: unknown key; did you mean 'access'?"
+            "overrides={'acess.deliveries': 1}: acess: unknown key; did you mean 'access'?"
         )
         assert messages_of(DIRECT, {"users.x": 1}) == [
-            "--set users.x=1: users: has no keys below it (3); set it as a whole"
+            "overrides={'users.x': 1}: users: has no keys below it (3); set it as a whole"
         ]
 
     def test_unknown_learner_is_one_error(self, messages_of):
         text = DIRECT + LEARNING
         (fault,) = messages_of(text, {"learners.Z.lr": 1})
-        assert fault == "--set learners.Z.lr: learners: no such learner ('Z'); known: FedAvg, CVaR"
+        assert fault == "overrides={'learners.Z.lr': …}: learners: no such learner ('Z'); known: FedAvg, CVaR"
         assert messages_of(text, {"learners.cvar.objective.alpha": 1})[0].startswith(
-            "--set learners.cvar.objective.alpha"
+            "overrides={'learners.cvar.objective.alpha': 1}"
         )
         learner = {"objective": "erm", "aggregation": "relay", "lr": 1, "batch_size": 4, "local_steps": 1}
         assert messages_of(text, {f"learners.Z.{key}": value for key, value in learner.items()}) == []
@@ -429,7 +430,7 @@ class TestNumbers:
 
     def test_seed_of_128_bits_is_accepted(self, messages_of):
         assert messages_of(EMERGENT.replace("name: radio", f"name: radio\nseed: {2**128 - 1}")) == []
-        assert messages_of(EMERGENT, {"seed": 10**5000})[0].startswith("--set seed=")
+        assert messages_of(EMERGENT, {"seed": 10**5000})[0].startswith("overrides={'seed': …}: seed: ")
 
     def test_integral_numbers_are_whole_numbers(self):
         assert load("name: x\nusers: 1e3\nrounds: 2000.0\naccess: {kind: bernoulli, probability: 0.5}\n").rounds == 2000

@@ -149,7 +149,7 @@ def test_put_of_an_invalid_path_is_an_error(document, path, problem):
 BAD = [
     (b"a: b: c\n", "{}:1:5: invalid YAML: … mapping values … check indentation"),
     (b"a:\n    b: 1\n  c: 1\n", "{}:3:3: invalid YAML: … from line 1 on: … <block end> … check indentation"),
-    (b"a: 1\nusers:3\nb: 2\n", "{}:3:1: invalid YAML: … from line 2 on: … expected ':' … check indentation"),
+    (b"a: 1\nusers:3\nb: 2\n", "{}:2: no space after the colon ('users:3'); write 'users: 3'"),
     (b"a: {b: 1\nc: 2\n", "{}:2:2: invalid YAML: … from line 1 on: … got ':' … check indentation"),
     (b"a:\tb\n", "{}:1:3: invalid YAML: … '\\t' … check indentation"),
     (b"a: 1\nb: 2\na: 3\n", "{}:3:1: invalid YAML: … from line 1 on: … duplicate key \"a\" … check indentation"),
@@ -184,7 +184,7 @@ def test_large_scenario_is_written_as_json():
 def test_missing_file_and_folder_are_errors(tmp_path):
     with pytest.raises(ScenarioError, match=r"no\.yaml: .* does not exist; .* netfl scenarios"):
         read(tmp_path / "no.yaml")
-    with pytest.raises(ScenarioError, match=r"cannot be read: Is a directory"):
+    with pytest.raises(ScenarioError, match=r"it is a folder, not a scenario; check the path"):
         read(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ScenarioError, match=r"cannot be read: Not a directory"):

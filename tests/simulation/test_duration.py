@@ -108,7 +108,7 @@ class TestErrors:
             for key in ("data", "partition", "model", "learners", "evaluate")
         ]
         assert messages_of(TOY + "data: digts\n") == [
-            "s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?",
+            "s.yaml:5: data: no such data: 'digts'; did you mean 'digits'?",
             "s.yaml:5: data: has no effect on traffic alone: the network serves no rounds; leave it out, or add "
             "access.round",
         ]

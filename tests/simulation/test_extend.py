@@ -219,7 +219,7 @@ class TestCrashes:
             netfl.extend(two_replicas.folder, 5)
         problem = "is missing" if damage == "missing" else "cannot be read: it is damaged"
         assert str(error.value).startswith(f"{path} {problem}")
-        assert str(error.value).endswith("Restore it from a copy, or repeat the run that wrote it.")
+        assert str(error.value).endswith("; restore it from a copy, or repeat the run that wrote it")
         assert not (two_replicas.folder / EXTENSION).exists()
 
     @pytest.mark.slow

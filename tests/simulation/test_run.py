@@ -396,7 +396,7 @@ class TestStopping:
         folder = runs.trace(trace_scenario(), tmp_path / "run").folder
         with pytest.raises(ScenarioError) as error:
             runs.resume(folder)
-        assert str(error.value) == f"the run in {folder} is finished; use netfl extend to add replicas"
+        assert str(error.value) == f"the run in {folder} is finished; use netfl.extend to add replicas"
 
     def test_resume_detects_changed_rounds(self, tiny_learner, tmp_path):
         runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(5))

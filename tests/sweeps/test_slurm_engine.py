@@ -252,8 +252,8 @@ class TestCommand:
 
     def test_a_machine_without_slurm_is_an_error(self, monkeypatch):
         monkeypatch.setenv("PATH", "/nowhere")
-        problem = "--engine slurm: this machine has no command sbatch"
-        remedy = "run on a login node of the cluster, or use --engine local"
+        problem = "Slurm: this machine has no command sbatch"
+        remedy = "run on a login node of the cluster, or use the engine 'local'"
         assert self.call("--engine", "slurm") == (1, f"{problem}; {remedy}\n")
 
 

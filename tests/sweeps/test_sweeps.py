@@ -345,16 +345,16 @@ class TestFolder:
 
     def test_other_folders_are_not_overwritten(self, tmp_path):
         (tmp_path / "mine.txt").touch()
-        with pytest.raises(ScenarioError, match=r"--out: .* already exists and is not the folder of a sweep"):
+        with pytest.raises(ScenarioError, match=r"out: .* already exists and is not the folder of a sweep"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path, engine=Here())
-        with pytest.raises(ScenarioError, match=r"--out: .*mine.txt is a file; give a folder"):
+        with pytest.raises(ScenarioError, match=r"out: .*mine.txt is a file; give a folder"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path / "mine.txt", engine=Here())
         assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_a_run_directory_is_not_overwritten(self, tmp_path):
         netfl.trace(trace_only({"users": [3]}), tmp_path / "run")
         before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-        with pytest.raises(ScenarioError, match=r"--out: .* already exists and is not the folder of a sweep"):
+        with pytest.raises(ScenarioError, match=r"out: .* already exists and is not the folder of a sweep"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path / "run", engine=Here())
         assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
@@ -375,7 +375,7 @@ class TestFolder:
             in str(error.value)
         )
         (tmp_path / "sweep.json").touch()
-        with pytest.raises(ScenarioError, match="it has no runs yet; netfl report"):
+        with pytest.raises(ScenarioError, match=r"it has no runs yet; netfl\.open_sweep\(.*\) reads the whole sweep"):
             netfl.open_run(tmp_path)
 
     def test_the_index_is_readable_json(self, whole):

@@ -71,6 +71,6 @@ class TestMlflow(TrackerTests):
 
     def test_an_unreachable_store_is_an_error(self):
         unreachable = read_scenario(SCENARIO + self.track.replace("sqlite:///flow.db", "nosuch://flow"))
-        with pytest.raises(MachineError, match=r"track: mlflow cannot log the run: .*netfl resume r"):
+        with pytest.raises(MachineError, match=r"track: mlflow cannot log the run: .*netfl.resume\('r'\)"):
             netfl.run(unreachable, "r")
         assert netfl.open_run("r").status == "failed"

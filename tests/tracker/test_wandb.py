@@ -203,5 +203,5 @@ def test_an_online_run_continues_after_the_steps_that_the_server_has(folder, mon
 
 def test_an_error_of_wandb_is_one_line(folder):
     scenario = read_scenario(SCENARIO + "track: {kind: wandb, project: 'a/b'}\n", rounds=5)
-    with pytest.raises(MachineError, match=r"^track: wandb cannot log the run: UsageError: .*netfl resume r$"):
+    with pytest.raises(MachineError, match=r"^track: wandb cannot log the run: UsageError: .*netfl.resume\('r'\)$"):
         netfl.run(scenario, "r")

@@ -6,6 +6,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import ValidationError
@@ -51,6 +52,12 @@ def show_catalogue(family: str | None, name: str | None) -> None:
         console.print("\none model: netfl list FAMILY NAME, where NAME is a kind or package.module:Class")
         console.print("the keys around models: netfl list scenario")
         return
+    if name is None and (homes := families_with(family)) and not is_family(family):
+        if len(homes) > 1:
+            remedy = " or ".join(f"netfl list {home.rpartition('/')[2]} {family}" for home in homes)
+            raise ScenarioError([Fault("", "several families have this model", family, f"write {remedy}")])
+        name = family
+        family = homes[0]
     path = family_named(family)
     base = base_of(path)
     if name is None:
@@ -88,8 +95,23 @@ def family_named(word: str) -> str:
     matches = [family for family in FAMILIES if word in {family, family.rpartition("/")[2]}]
     if not matches:
         known = [family.rpartition("/")[2] for family in FAMILIES]
-        raise ScenarioError([Fault("", "no such family", word, suggest(word, known))])
+        remedy = suggest(word, known)
+        if remedy.startswith("known"):
+            kinds = {kind: family for family in FAMILIES for kind in list_kinds(base_of(family))}
+            if near := get_close_matches(word, kinds, n=1):
+                remedy = f"did you mean the model '{near[0]}' of {kinds[near[0]].rpartition('/')[2]}?"
+        raise ScenarioError([Fault("", "no such family", word, remedy)])
     return matches[0]
+
+
+def is_family(word: str) -> bool:
+    """Return whether *word* is the path of a family, or its last part."""
+    return any(word in {family, family.rpartition("/")[2]} for family in FAMILIES)
+
+
+def families_with(kind: str) -> list[str]:
+    """Return the families that have a model of this *kind*."""
+    return [family for family in FAMILIES if kind in list_kinds(base_of(family))]
 
 
 def summary_of(item: Any) -> str:

@@ -32,6 +32,7 @@ from netfl.network.counterfactual import CAUSES
 from netfl.network.least_time import LeastTimes, counts_until_close, least_times, takes_newest_only
 from netfl.network.validation import inactive_causes
 from netfl.registry import kind_of
+from netfl.remedies import argument, call
 from netfl.results.formatting import join_words
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario, load
@@ -76,7 +77,7 @@ def explain(
     scenario, access = _load_network(run)
     faults = [*ScenarioFacts(scenario.users, scenario.steps).unknown_users("users", users or ())]
     if replica is not None and not 0 <= replica < scenario.replicas:
-        faults.append(Fault("--replica", "no such replica", replica, f"there are {scenario.replicas}, from 0"))
+        faults.append(Fault(argument("replica"), "no such replica", replica, f"there are {scenario.replicas}, from 0"))
     if faults:
         raise ScenarioError(faults)
     replicas = range(scenario.replicas) if replica is None else range(replica, replica + 1)
@@ -277,7 +278,7 @@ def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
     """
     if run.status != "done":
         problem = f"the run in {run.folder} is not finished ({run.status})"
-        raise ScenarioError([Fault("--explain", problem, None, f"finish it first: netfl resume {run.folder}")])
+        raise ScenarioError([Fault("", problem, None, f"finish it first: {call('resume', run.folder)}")])
     scenario = load(run.folder / "scenario.yaml")
     if scenario.stop_s is not None:
         common = int(run.rounds.groupby("replica")["round"].max().min())
@@ -298,7 +299,7 @@ def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
         remedy = "explain a run whose access does not use the learners"
     else:
         return scenario, access
-    raise ScenarioError([Fault("--explain", problem, None, remedy)])
+    raise ScenarioError([Fault("", f"the run in {run.folder} cannot be explained: {problem}", None, remedy)])
 
 
 def _notes(run: Run, original: Replay, replica: int | None) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
+from netfl.remedies import call
 
 _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
@@ -146,7 +147,7 @@ def read_files(name: str) -> tuple[FileContent, ...]:
     missing = source.missing(source.used_files)
     if missing:
         others = f", and {len(missing) - 1} more files of the data set {name}" if len(missing) > 1 else ""
-        command = f"download it from {source.url} to this path" if source.by_hand else f"run `netfl data fetch {name}`"
+        command = f"download it from {source.url} to this path" if source.by_hand else call("data fetch", name)
         remedy = f"{command}, or set NETFL_DATA to the folder that holds {source.folder}/"
         raise ScenarioError([Fault("", f"{source.path / missing[0]} is missing{others}", remedy=remedy)])
     return tuple(_read_checked(source, file, checksum) for file, checksum in source.used_files.items())

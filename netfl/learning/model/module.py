@@ -14,6 +14,7 @@ from netfl.errors import Fault, ScenarioError
 from netfl.files import store_object
 from netfl.learning.model import Model
 from netfl.registry import invalid, name_object, one_line
+from netfl.remedies import function
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 
@@ -57,7 +58,9 @@ class Module(Model):
         if isinstance(value, type):
             package, name = value.__module__, value.__qualname__
             if package == "__main__" or getattr(sys.modules.get(package), name, None) is not value:
-                problem = f"the class '{name}' cannot be imported by other processes, such as netfl extend"
+                problem = (
+                    f"the class '{name}' cannot be imported by other processes, such as those of {function('extend')}"
+                )
                 raise invalid(problem, "define it in a file, and import it from there; or give an instance of it")
             return f"{package}:{name}"
         torch = sys.modules.get("torch")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.outage._availability_file import UserSchedule
+from netfl.remedies import argument, changed
 from netfl.results.run_reader import Run
 
 
@@ -34,7 +35,16 @@ def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list
         return presence_by_rounds(users, delivered, np.arange(0.0, len(rounds)), np.arange(1.0, len(rounds) + 1))
     opened_s, closed_s = rounds["opened_s"].to_numpy(), rounds["closed_s"].to_numpy()
     if (closed_s <= opened_s).any():
-        raise ScenarioError([Fault("", "some rounds have a duration of 0", None, "use rounds: --rounds")])
+        raise ScenarioError(
+            [
+                Fault(
+                    "",
+                    "some rounds have a duration of 0",
+                    None,
+                    f"export rounds in place of times: {argument('in_rounds=True', '--rounds')}",
+                )
+            ]
+        )
     return presence_by_rounds(users, delivered, opened_s, closed_s)
 
 
@@ -66,7 +76,8 @@ def _outages(run: Run, replica: int, users: int) -> list[UserSchedule]:
     missing = [kind for kind in ("down", "up") if kind not in run.recorded_kinds]
     if missing:
         problem = f"events of the kind {' and '.join(missing)} were not recorded, but state when users were available"
-        remedy = "trace it again with --set record=all, or export the rounds with a delivery: --rounds"
+        in_rounds = argument("in_rounds=True", "--rounds")
+        remedy = f"trace it again with {changed('record', 'all')}, or export the rounds with a delivery: {in_rounds}"
         raise ScenarioError([Fault("record", problem, None, remedy)])
     events = run.events
     events = events[(events["replica"] == replica) & (events["user"] >= 0) & events["kind"].isin(["down", "up"])]

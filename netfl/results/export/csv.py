@@ -10,6 +10,7 @@ import pyarrow.csv as pacsv
 
 from netfl.errors import Fault, ScenarioError
 from netfl.files import absolute_path, open_parquet
+from netfl.remedies import call
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 from netfl.results.run_schema import read_rows
@@ -23,7 +24,7 @@ def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
     """
     if not run.tables:
         problem = f"{run.folder} has no tables yet: it is {run.status}"
-        raise ScenarioError([Fault("", problem, None, f"finish it with: netfl resume {run.folder}")])
+        raise ScenarioError([Fault("", problem, None, f"finish it with: {call('resume', run.folder)}")])
     folder.mkdir(parents=True, exist_ok=True)
     return [(name, _convert(run.path_of(f"{name}.parquet"), folder / f"{name}.csv")) for name in run.tables]
 

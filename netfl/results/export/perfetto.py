@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from netfl.errors import Fault, ScenarioError
+from netfl.remedies import call, changed
 from netfl.results.atomic_write import atomic_write
 from netfl.results.export.trace_events import LATEST_S, Mark, TraceEvents, Track
 from netfl.results.row_order import sort_by_cause
@@ -39,11 +40,13 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
     rounds = run.rounds_of(replica)
     if run.events.empty and run.attempts.empty:
         problem = "no events were recorded, which a trace needs"
-        raise ScenarioError([Fault("record", problem, None, "run it again with: --set record=all")])
+        raise ScenarioError([Fault("record", problem, None, f"run it again with: {changed('record', 'all')}")])
     end_s = float(rounds["closed_s"].max())
     if end_s >= LATEST_S:
         problem = "the run is longer than 292 years, the limit of a trace in nanoseconds"
-        raise ScenarioError([Fault("", problem, f"{end_s:g} s", "export its tables: --csv")])
+        raise ScenarioError(
+            [Fault("", problem, f"{end_s:g} s", f"export its tables: {call('export', run.folder, csv=True)}")]
+        )
     access = dict(run.required_section("access"))
     network = access.get("kind") == "network"
     facts = {"scenario": str(run.manifest.get("scenario", "")), "replica": replica, "status": run.status, "unit": "s"}
@@ -75,7 +78,7 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
     missing = [kind for kind in _STEPS if kind not in run.recorded_kinds]
     if network and missing:
         names = ", ".join(missing)
-        summary += f"\n{names} were not recorded, so some slices are missing: run with --set record=all"
+        summary += f"\n{names} were not recorded, so some slices are missing: run with {changed('record', 'all')}"
     if run.status != "done":
         summary += f"\nthe run is {run.status}: it has {len(rounds)} of {run.manifest.get('rounds', '?')} rounds"
     return summary

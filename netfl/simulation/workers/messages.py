@@ -21,10 +21,15 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-CONTINUE = "; continue from the last checkpoint with netfl resume"
-"""Remedy of a run that has lost a worker."""
+from netfl.remedies import function
+
 _FILE_BYTES = 1 << 20
 """Size from which an array is sent through a file."""
+
+
+def continuation() -> str:
+    """Return the remedy of a run that has lost a worker, as the end of a message."""
+    return f"; continue from the last checkpoint with {function('resume')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.simulation.workers.messages import CONTINUE, RemoteError, SharedArrays, WorkerPipe, answer_call
+from netfl.remedies import argument
+from netfl.simulation.workers.messages import RemoteError, SharedArrays, WorkerPipe, answer_call, continuation
 
 _EXIT_TIMEOUT_S = 5.0
 _SIGKILL = 9  # sent by a machine out of memory; Windows has no name for it
@@ -104,7 +105,9 @@ def check_workers(workers: object) -> None:
         ScenarioError: it is not a whole number from 1 on.
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise ScenarioError([Fault("workers", "not a number of processes", workers, "write a whole number from 1 on")])
+        raise ScenarioError(
+            [Fault(argument("workers"), "not a number of processes", workers, "write a whole number from 1 on")]
+        )
 
 
 @contextmanager
@@ -115,7 +118,7 @@ def process_workers(module: str, calls: Sequence[object]) -> Iterator[list[Worke
         arrays = SharedArrays(folder)
         workers = []
         for number in range(1, len(calls) + 1):
-            worker = WorkerProcess(module, f"worker {number} of {len(calls)}", CONTINUE, arrays)
+            worker = WorkerProcess(module, f"worker {number} of {len(calls)}", continuation(), arrays)
             stack.callback(worker.close)
             workers.append(worker)
         for worker, call in zip(workers, calls, strict=True):

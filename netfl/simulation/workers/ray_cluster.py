@@ -20,7 +20,8 @@ from types import ModuleType
 from typing import Any
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.simulation.workers.messages import CONTINUE, RemoteError, answer_call, pack_message
+from netfl.remedies import argument, given
+from netfl.simulation.workers.messages import RemoteError, answer_call, continuation, pack_message
 from netfl.simulation.workers.process import check_workers
 
 _TIMEOUT_S = 5.0
@@ -48,7 +49,7 @@ class Cluster:
             check_workers(self.workers)
         if self.gpus < 0 or (self.gpus > 1 and self.gpus % 1):
             remedy = "write a number from 0 to 1, or a whole number"
-            raise ScenarioError([Fault("--gpus", "no such share of a GPU", self.gpus, remedy)])
+            raise ScenarioError([Fault(argument("gpus"), "no such share of a GPU", self.gpus, remedy)])
 
     @contextmanager
     def connected(self) -> Iterator[ModuleType]:
@@ -76,8 +77,10 @@ class Cluster:
             location = "on this machine"
             if self.address is not None:
                 location = f"at '{self.address}'"
-            remedy = "start one with ray start --head, or leave out --address to start one on this machine"
-            raise MachineError(f"--address: no Ray cluster {location} ({first_line(error)}); {remedy}") from error
+            remedy = f"start one with ray start --head, or leave out {argument('address')} to start one on this machine"
+            raise MachineError(
+                f"{argument('address')}: no Ray cluster {location} ({first_line(error)}); {remedy}"
+            ) from error
         if callable(handler) and current_thread() is main_thread():  # no other thread can set handlers
             signal.signal(signal.SIGTERM, handler)
         with _silence_worker_logs(ray):
@@ -104,7 +107,9 @@ class Cluster:
             needed = "a core"
             if self.gpus:
                 needed = f"a core and {self.gpus:g} of a GPU"
-            raise MachineError(f"no node of the Ray cluster has {needed} for a worker; add a node, or reduce --gpus")
+            raise MachineError(
+                f"no node of the Ray cluster has {needed} for a worker; add a node, or reduce {argument('gpus')}"
+            )
         return count
 
     def _max_workers_of_node(self, cores: int, gpus: int) -> int:
@@ -122,7 +127,7 @@ def import_ray() -> ModuleType:
         return import_module("ray")
     except ImportError:
         problem = "needs ray, which is not installed"
-        raise ScenarioError([Fault("--engine", problem, "ray", "pip install 'netfl-sim[ray]'")]) from None
+        raise ScenarioError([Fault(argument("engine"), problem, "ray", "pip install 'netfl-sim[ray]'")]) from None
 
 
 def first_line(error: Exception) -> str:
@@ -141,7 +146,7 @@ def ray_workers(cluster: Cluster, module: str, calls: Sequence[object]) -> Itera
         max_workers = cluster.max_workers(ray)
         if max_workers < len(calls):
             problem = f"{len(calls)} workers are requested, but the Ray cluster has room for {max_workers}"
-            raise MachineError(f"{problem}; write --workers {max_workers}, or add nodes")
+            raise MachineError(f"{problem}; write {given('workers', max_workers)}, or add nodes")
         actor = ray.remote(num_cpus=1, num_gpus=cluster.gpus)(_Actor)
         names = [f"worker {number} of {len(calls)}" for number in range(1, len(calls) + 1)]
         workers = [_RayWorker(ray, actor.remote(module), name) for name in names]
@@ -182,7 +187,7 @@ class _RayWorker:
         try:
             answer = pickle.loads(self._ray.get(self._results.popleft()))  # noqa: S301 - from this run's own actor
         except self._ray.exceptions.RayError as error:
-            raise MachineError(f"{self._name} has ended ({first_line(error)}){CONTINUE}") from error
+            raise MachineError(f"{self._name} has ended ({first_line(error)}){continuation()}") from error
         if isinstance(answer, RemoteError):
             raise answer.error()
         return answer

@@ -223,7 +223,7 @@ def test_runs_that_cannot_be_explained_raise_an_error(tmp_path):
     assert "no such users" in explain_error(complete, users=[2, 9])
     assert "no such replica" in explain_error(complete, replica=1)
     (complete.folder / "manifest.json").write_text(f'{{"format": {FORMAT}, "status": "interrupted"}}')
-    assert "netfl resume" in explain_error(netfl.open_run(complete.folder))
+    assert "netfl.resume(" in explain_error(netfl.open_run(complete.folder))
 
 
 def test_traffic_alone_and_closed_loops_cannot_be_explained(tmp_path):

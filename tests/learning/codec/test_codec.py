@@ -207,8 +207,8 @@ def errors_of(**changes):
 @pytest.mark.parametrize(
     ("changes", "patterns"),
     [
-        ({"codec": "topk"}, ["codec: no such learning/codec … top_k"]),
-        ({"codec": "quantization"}, ["codec: no such learning/codec … 'qsgd'"]),
+        ({"codec": "topk"}, ["codec: no such codec … top_k"]),
+        ({"codec": "quantization"}, ["codec: no such codec … 'qsgd'"]),
         (
             {"codec": {"kind": "qsgd", "bits": 4}},
             ["codec.bits: unknown key … 'bits_per_parameter'"],

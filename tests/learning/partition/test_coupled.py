@@ -140,7 +140,7 @@ class TestCoupling:
 
     def test_circular_dependence_is_an_error(self):
         access = {"kind": "bernoulli", "probability": {"label_correlated": {}}}
-        with pytest.raises(ScenarioError, match="depends on the participation, which depends on the partition"):
+        with pytest.raises(ScenarioError, match="which depends on the labels in the access 'bernoulli'"):
             scenario(access=access, partition=ranked("prerun"), learners={"one": LEARNER})
 
 
