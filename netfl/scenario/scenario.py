@@ -318,7 +318,7 @@ def _open_document(source: ScenarioSource) -> ScenarioDocument:
         return documents.read_text(source, "the text")
     if isinstance(source, str | Path):
         path = local_path(source)
-        if path.exists() or path.as_posix() not in examples.example_names():
+        if path.as_posix() not in examples.example_names() or path.exists():
             return documents.read(path)
         document = documents.read(examples.examples_folder() / f"{path}.yaml")
         document.data = examples.locate_files(document.data)

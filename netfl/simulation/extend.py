@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.files import is_present
 from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
 from netfl.results.digests import check_files
 from netfl.results.locking import locked
@@ -66,7 +67,7 @@ def extend(
         locked(folder),
         python_display(observer, progress=progress) as display,
     ):
-        if (folder / MERGED).exists():  # a stop has interrupted the last step of an extension
+        if is_present(folder / MERGED):  # a stop has interrupted the last step of an extension
             _replace_files(folder, command)
             finished = open_run(folder)
             if finished.fact("replicas") == replicas:
@@ -120,7 +121,7 @@ def _first_new_replica(run: Run, replicas: int) -> int:
 def _is_extension(part: Path, scenario: Scenario, first: int) -> bool:
     """Return whether *part* has begun to extend a run to this *scenario*, from its replica *first* on."""
     file = part / "scenario.yaml"
-    if not file.exists() or file.read_text(encoding="utf-8") != scenario.to_yaml():
+    if not is_present(file) or file.read_text(encoding="utf-8") != scenario.to_yaml():
         return False
     return _manifest(part).get("first") == first
 
