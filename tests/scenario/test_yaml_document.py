@@ -274,7 +274,7 @@ def test_integer_of_thousands_of_digits_remains_text(digits):
 
 
 def test_key_that_occurs_twice_is_refused():
-    with pytest.raises(ScenarioError, match="n:1: a.2: the key '2' is in line 1 already"):
+    with pytest.raises(ScenarioError, match=r"n:1: a.2: the key '2' is in line 1 already"):
         parse("a: {2: x, '2': y}\n", "n")
     pairs = ", ".join(f'"k{number}": {number}' for number in range(20_000))
     with pytest.raises(ScenarioError, match="n: invalid JSON: the key 'k5' occurs 2 times"):
