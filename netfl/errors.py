@@ -116,6 +116,15 @@ class MachineError(NetflError):
     """Failure of the machine: no space, no permission, an unreadable file."""
 
 
+def describe_os_error(error: OSError, path: object) -> str:
+    """Return the file that an *error* of the system names, or else *path*, and the reason.
+
+    >>> describe_os_error(PermissionError(13, "Permission denied", "a.csv"), "folder")
+    'a.csv: Permission denied'
+    """
+    return f"{error.filename or path}: {error.strerror or str(error) or type(error).__name__}"
+
+
 def suggest(word: str, known: Sequence[str]) -> str:
     """Return a hint for a misspelt *word*: the one of *known* that is meant, or all of them."""
     near = find_meant(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=0.6)), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec
 import typer
 
 from netfl.cli.app import echo
-from netfl.errors import MachineError, ModelError, NetflError
+from netfl.errors import MachineError, ModelError, NetflError, describe_os_error
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -35,6 +36,11 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
                 echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
             message = str(error)
             code = error.exit_code
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader of the output has ended
+                raise
+            message = f"cannot use {describe_os_error(error, Path.cwd())}"
+            code = MachineError.exit_code
         except MemoryError as error:
             message = f"not enough memory: {error}"
             code = 1
@@ -112,6 +118,9 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str
     from netfl.sweeps import Sweep
 
     console = open_console()
+    target = out or Path("report.html")
+    if not isinstance(source, Sequence):
+        target = out or source.folder
     try:
         if isinstance(source, Sweep):
             console.print(f"report: {report.write_sweep(source, out)}", soft_wrap=True)
@@ -121,4 +130,4 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str
         else:
             console.print(f"report:  {report.write_several(source, out or Path('report.html'), at)}", soft_wrap=True)
     except OSError as error:
-        raise MachineError(f"cannot write the report: {error.filename}: {error.strerror}") from error
+        raise MachineError(f"cannot write the report: {describe_os_error(error, target)}") from error

@@ -61,9 +61,10 @@ def export(
             from netfl.results.payload import billing_note
 
             path = out or folder / "csv"
+            note = billing_note(run.manifest)  # an error of the manifest comes before the tables
             for name, length in write_tables(run, path):
                 echo(f"{path / name}.csv: {length} rows")
-            if note := billing_note(run.manifest):
+            if note:
                 echo(note)
         if positions:
             from netfl.simulation.positions import write_positions

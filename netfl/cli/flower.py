@@ -45,6 +45,11 @@ MaxUpdateBits = Annotated[
     number_option(kind=float, minimum=1, help="Size of the largest update, in bits. Default: that of the first round."),
 ]
 
+CallLimit = Annotated[
+    float | None,
+    number_option(kind=float, minimum=0.001, help="Seconds that a call of a ClientApp may take. Default: 3600."),
+]
+
 
 @flower.callback()
 def _group() -> None:
@@ -63,6 +68,7 @@ def run(
     replies: RepliesOption = "delivered",
     evaluation: EvaluationOption = "direct",
     max_update_bits: MaxUpdateBits = None,
+    call_limit: CallLimit = None,
     out: Out = None,
     quiet: Quiet = False,
     report: Report = False,
@@ -73,6 +79,7 @@ def run(
     check_flower()
     from netfl.flower.app_files import load_app
     from netfl.flower.app_run import run as run_app
+    from netfl.flower.grid import CALL_LIMIT_S
     from netfl.screen import open_console
     from netfl.simulation.progress import ProgressDisplay
 
@@ -90,6 +97,7 @@ def run(
             replies=replies,  # type: ignore[arg-type]
             evaluation=evaluation,  # type: ignore[arg-type]
             max_update_bits=max_update_bits,
+            call_limit_s=call_limit or CALL_LIMIT_S,
             name=app_name,
             observer=observer,
         )

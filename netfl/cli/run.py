@@ -92,13 +92,14 @@ def resume(
     report: Report = False,
 ) -> None:
     """Continue a run after a stop or a crash, and update its report if it has one."""
+    from netfl.files import is_present
     from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
     check_device(device)
     workers = processes.open()
-    needs_report = report or (folder / "report.html").exists()
+    needs_report = report or is_present(folder / "report.html")
     with ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = simulation.resume(folder, device=device, workers=workers, observer=observer)
     report_outcome(done, quiet, report=needs_report)
@@ -115,13 +116,14 @@ def extend(
     report: Report = False,
 ) -> None:
     """Add replicas to a finished run without repeating the others, and update its report if it has one."""
+    from netfl.files import is_present
     from netfl.screen import open_console
     from netfl.simulation.extend import extend as extend_run
     from netfl.simulation.progress import ProgressDisplay
     from netfl.simulation.run import note_continuation
 
     check_device(device)
-    needs_report = report or (folder / "report.html").exists()
+    needs_report = report or is_present(folder / "report.html")
     command = f"netfl extend {folder} --replicas {replicas}"
     with note_continuation(folder, command):
         with ProgressDisplay(open_console(), quiet=quiet) as observer:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netfl.diagnosis.participation import MAX_BYTES, TIME_COLUMNS, Participation, from_table
 from netfl.errors import Fault, ScenarioError
-from netfl.files import unreadable_file
+from netfl.files import is_present, unreadable_file
 from netfl.files.cells import parse_identifiers
 from netfl.files.schema import COUNT, NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import read_csv, read_table
@@ -63,7 +63,7 @@ def read_participation(
             raise ScenarioError([Fault(name, "has no effect: a run stores its own value", value, "leave it out")])
     run = open_run(path)
     for name in ("rounds", "deliveries"):
-        if run.status in {"done", "interrupted"} and not run.file_of(name).exists():
+        if run.status in {"done", "interrupted"} and not is_present(run.file_of(name)):
             raise unreadable_file(run.file_of(name), FileNotFoundError())
     return participation_of_run(run, replica), run
 
@@ -103,7 +103,7 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
 
 def delivers_nothing(path: Path) -> bool:
     """Return whether *path* is the folder of a finished run of rounds in which no update was delivered."""
-    if not path.is_dir():
+    if not (is_present(path) and path.is_dir()):
         return False
     run = open_run(path)
     return run.status == "done" and not run.rounds.empty and run.deliveries.empty

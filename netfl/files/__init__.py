@@ -12,6 +12,7 @@ import hashlib
 import io
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ MAX_BYTES = 64_000_000
 """Maximum size of a text file."""
 _MAX_ROWS_PER_BYTE = 64
 """Rows that a Parquet file may claim for each byte; tables of netfl need about a byte a row and more."""
+MAX_NAME_BYTES = 255
+"""Length of a file's name that no common file system exceeds."""
 _DAMAGE = (OSError, ValueError, pa.ArrowException)
 """Exceptions of a reader on a damaged Parquet file."""
 
@@ -61,13 +64,45 @@ def absolute_path(path: Path) -> str:
     return str(path.absolute())
 
 
+def is_file_name(name: str) -> bool:
+    """Return whether *name* names one file of a folder: no path, no longer than a file system allows, and valid UTF-8.
+
+    >>> is_file_name("rounds.parquet"), is_file_name("../rounds.parquet"), is_file_name("a" * 300)
+    (True, False, False)
+    """
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        return False
+    return 0 < length <= MAX_NAME_BYTES and name not in {".", ".."} and not re.search(r"[/\\\0]", name)
+
+
+def is_present(path: Path) -> bool:
+    """Return whether there is a file or folder *path*.
+
+    Raises:
+        MachineError: the system does not tell, as in a folder without permission.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+    return True
+
+
 def refuse_special_file(path: Path) -> None:
     """Refuse a file that is not regular: opening a named pipe would wait for ever, and a device may have no end.
 
     Raises:
-        OSError: it is such a file.
+        OSError: it is such a file, or the system does not tell.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
@@ -138,12 +173,13 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     """
     try:
         refuse_special_file(path)
+        size = path.stat().st_size
         file = pq.ParquetFile(absolute_path(path), page_checksum_verification=True)
     except _DAMAGE as error:
         raise unreadable_file(path, error) from error
     with file:
         rows = file.metadata.num_rows
-        if rows > _MAX_ROWS_PER_BYTE * path.stat().st_size:
+        if rows > _MAX_ROWS_PER_BYTE * size:
             raise unreadable_file(path, ValueError(f"it states {rows} rows, more than fit into its size"))
         check_stamp(file.metadata.metadata, path)
         try:

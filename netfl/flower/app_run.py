@@ -18,7 +18,7 @@ from flwr.serverapp import ServerApp
 
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 from netfl.flower.client_calls import seeded
-from netfl.flower.grid import Evaluation, GridObserver, NetworkGrid, Replies, Sizes, check_scenario
+from netfl.flower.grid import CALL_LIMIT_S, Evaluation, GridObserver, NetworkGrid, Replies, Sizes, check_scenario
 from netfl.flower.strategy_metrics import StrategyObserver, recorded_strategies
 from netfl.flower.versions import check_flower
 from netfl.remedies import changed
@@ -54,6 +54,7 @@ def run(
     replies: Replies = "delivered",
     evaluation: Evaluation = "direct",
     max_update_bits: float | None = None,
+    call_limit_s: float = CALL_LIMIT_S,
     name: str = "",
     observer: RunObserver | None = None,
     progress: bool = True,
@@ -79,6 +80,7 @@ def run(
         replies: as in `netfl.flower.NetworkGrid`.
         evaluation: as in `netfl.flower.NetworkGrid`.
         max_update_bits: as in `netfl.flower.NetworkGrid`.
+        call_limit_s: as in `netfl.flower.NetworkGrid`.
         name: name of the app, for the manifest.
         observer: an observer of the run, which may stop it; the run then has the replicas that were finished.
         progress: show the progress on a terminal or in a notebook; an observer replaces it.
@@ -91,7 +93,10 @@ def run(
     """
     version = check_flower()
     scenario = _flower_scenario(as_scenario(scenario))
+    if not 0 < call_limit_s < math.inf:
+        raise ScenarioError([Fault("call_limit", "not a time above 0", call_limit_s, "give seconds, such as 3600")])
     options = {"run_config": run_config, "sizes": sizes, "replies": replies, "evaluation": evaluation}
+    options["call_limit_s"] = call_limit_s
     facts = {
         "app": name or "MODULE",
         "flwr": version,
@@ -148,7 +153,10 @@ def _run_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
         )
         with recorded_strategies(driver):
             try:
-                app.server(grid, grid.server_context())
+                try:
+                    app.server(grid, grid.server_context())
+                finally:
+                    driver.restore_folder()
                 grid.finish()
             except ScenarioError as error:
                 if not grid.round:
@@ -156,7 +164,11 @@ def _run_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
                 raise ModelError("Flower", str(error), time_s=grid.time_s) from None  # the rounds so far are kept
             except _TimeOverError:
                 pass  # the app ends with the duration of the scenario
-            except (_StoppedError, NetflError, OSError, KeyboardInterrupt):
+            except KeyboardInterrupt as error:
+                if not driver.is_stopped:
+                    error.add_note("the rounds so far are kept, but the run of a Flower app cannot be continued")
+                    raise
+            except (_StoppedError, NetflError, OSError):
                 if not driver.is_stopped:
                     raise
             except BaseException as error:
@@ -295,7 +307,12 @@ class _Driver(GridObserver, StrategyObserver):
         self.is_stopped = False
         self._is_time_over = False
 
+    def restore_folder(self) -> None:
+        """Go back to the working directory, to which the paths of a run are relative, if the ServerApp left it."""
+        self.grid.clients.folder.restore("the ServerApp")
+
     def on_strategy(self, name: str, rounds: int | None) -> None:
+        self.restore_folder()
         if rounds is not None:
             self._plan(name, rounds)
         if self._record is None:
@@ -314,6 +331,7 @@ class _Driver(GridObserver, StrategyObserver):
         self.grid.activity.add_aggregation(is_aggregated=is_aggregated)
 
     def on_call(self) -> None:
+        self.restore_folder()
         observers = [self._display] if self._record is None else self._record.observers
         if any(observer.stop for observer in observers):
             self.is_stopped = True
@@ -409,7 +427,8 @@ class _Driver(GridObserver, StrategyObserver):
         facts: dict[str, object] = {"app_calls": clients.calls}
         if clients.errors:
             facts["app_errors"] = [clients.errors[0], len(clients.errors), clients.calls]
-        if notes := [*self.grid.activity.notes()]:
+        notes = [*self.grid.activity.notes(), *clients.folder.changes]
+        if notes:
             facts["app_notes"] = notes
         self._manifest.add_facts(**facts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ from flwr.app import Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 
-from netfl.errors import NetflError
+from netfl.errors import ModelError, NetflError
+from netfl.flower.call_limits import CallTimeoutError, KeptFolder, limited_time
 from netfl.flower.examples import NetworkContext
 from netfl.simulation.setup import RunSetup
 from netfl.streams import Streams
@@ -25,6 +26,10 @@ FIRST_NODE = 1000
 """Flower's number of the node of user 0; that of user k is higher by k.  Flower reserves the numbers 0 and 1."""
 
 RUN_ID = 1
+_TRAIN = "train"
+"""Category of the messages of training, before the action."""
+_NUMPY = "numpy.ndarray"
+"""Flower's name of the form of an array that NumPy has written."""
 _LOG = logging.getLogger("flwr")
 
 
@@ -56,13 +61,26 @@ class ClientCalls:
         setup: the prepared scenario, of one replica.
         client_app: the ClientApp.
         run_config: ``context.run_config``.
+        limit_s: wall-clock seconds that a call may take.
+        clock: returns the simulated time, for errors.
 
     Attributes:
+        folder: the working directory, which a call does not change.
         calls: number of replies that were used.
         errors: exceptions among them, as text.
     """
 
-    def __init__(self, setup: RunSetup, client_app: ClientApp, run_config: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        setup: RunSetup,
+        client_app: ClientApp,
+        run_config: Mapping[str, Any],
+        limit_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._limit_s = limit_s
+        self._clock = clock
+        self.folder = KeptFolder()
         self._setup = setup
         self._client_app = client_app
         self._run_config = run_config
@@ -76,16 +94,26 @@ class ClientCalls:
         return self._new_context(None, 0, {}, RecordDict())
 
     def reply_to(self, message: Message, user: int) -> ClientReply:
-        """Call the ClientApp of *user* with a copy of *message*."""
+        """Call the ClientApp of *user* with a copy of *message*.
+
+        Raises:
+            ModelError: the call does not end, or ends the process.
+        """
         before = self._context_of(user)
         after = self._new_context(user, before.node_id, before.node_config, deepcopy(before.state))
         try:
-            with seeded(self._streams, "client", user, message.metadata.message_id):
+            purpose = ("client", user, message.metadata.message_id)
+            with self._kept_folder(user), seeded(self._streams, *purpose), limited_time(self._limit_s):
                 reply: Any = self._client_app(deepcopy(message), after)
             if not isinstance(reply, Message):
                 raise TypeError(f"the ClientApp returned {type(reply).__name__} instead of a Message")  # noqa: TRY301
         except NetflError:
             raise
+        except CallTimeoutError:
+            problem = f"has not replied within {self._limit_s:g} s; correct it, or allow more with --call-limit"
+            raise self._error(problem, user) from None
+        except SystemExit as error:
+            raise self._error(f"SystemExit: {error}; a ClientApp returns a reply", user) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             failure = error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason)
@@ -95,7 +123,15 @@ class ClientCalls:
         return ClientReply(reply, before, after)
 
     def use(self, reply: ClientReply, user: int) -> Message:
-        """Let a current reply of *user* take effect, and return its message."""
+        """Let a current reply of *user* take effect, and return its message.
+
+        Raises:
+            ModelError: a trained array has numbers that are not finite, which any mean would pass on to all users.
+        """
+        if reply.before is not reply.after and _is_of_training(reply.message):
+            problem = _find_infinite(reply.message.content)
+            if problem:
+                raise self._error(f"replies with {problem}; a smaller step size may help", user)
         self._contexts[user] = reply.after
         self.calls += 1
         if reply.error is not None:
@@ -106,6 +142,17 @@ class ClientCalls:
     def is_current(self, reply: ClientReply, user: int) -> bool:
         """Return whether the context of *user* is still that with which the reply was computed."""
         return reply.before is self._contexts.get(user)
+
+    @contextmanager
+    def _kept_folder(self, user: int) -> Iterator[None]:
+        """Restore the working directory after the call of a *user*."""
+        try:
+            yield
+        finally:
+            self.folder.restore(f"the ClientApp of user {user}")
+
+    def _error(self, problem: str, user: int) -> ModelError:
+        return ModelError("ClientApp", problem, user, self._clock())
 
     def _context_of(self, user: int) -> NetworkContext:
         if user not in self._contexts:
@@ -132,6 +179,23 @@ def error_reply(message: Message, code: int, reason: str) -> Message:
     reply = Message(Error(code=code, reason=reason), reply_to=message)
     reply.metadata.__dict__["_message_id"] = _reply_number(message)
     return reply
+
+
+def _is_of_training(message: Message) -> bool:
+    return message.metadata.message_type.partition(".")[0] == _TRAIN and message.has_content()
+
+
+def _find_infinite(content: RecordDict) -> str:
+    """Return the first array with numbers that are not finite, in words; empty if there is none."""
+    for name, record in content.array_records.items():
+        for key, array in record.items():
+            if array.stype != _NUMPY:  # the app has its own form
+                continue
+            values = array.numpy()
+            if values.dtype.kind in "fc" and not np.isfinite(values).all():
+                kind = "NaN" if np.isnan(values).any() else "an infinite number"
+                return f"{kind} in array '{key}' of '{name}'"
+    return ""
 
 
 def _reply_number(message: Message) -> str:

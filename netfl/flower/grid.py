@@ -125,6 +125,10 @@ class _Arrival:
     late_for: str = ""
 
 
+CALL_LIMIT_S = 3600.0
+"""Wall-clock seconds that a call of a ClientApp may take, by default."""
+
+
 class NetworkGrid(Grid):
     """Flower's `Grid` on the simulated network of a scenario.
 
@@ -172,6 +176,8 @@ class NetworkGrid(Grid):
         evaluation: ``network`` sends evaluate messages through the network, each exchange as a round of its own.
         max_update_bits: size of the largest update, for which a network is designed; by default that of the largest
             message or reply of the first round.
+        call_limit_s: wall-clock seconds that a call of a ClientApp may take, so that one that never returns is an
+            error.  It holds in the main thread of systems with timers, and not inside of a compiled function.
         setup: the prepared scenario with the recorder of one replica; by default it is prepared here, and events are
             kept in memory.
         observer: an observer.
@@ -196,6 +202,7 @@ class NetworkGrid(Grid):
         replies: Replies = "delivered",
         evaluation: Evaluation = "direct",
         max_update_bits: float | None = None,
+        call_limit_s: float = CALL_LIMIT_S,
         setup: RunSetup | None = None,
         observer: GridObserver | None = None,
     ) -> None:
@@ -223,7 +230,7 @@ class NetworkGrid(Grid):
         self._first_bits = 0.0
 
         # messages, and the apps that answer them
-        self.clients = ClientCalls(self.setup, client_app, dict(run_config or {}))
+        self.clients = ClientCalls(self.setup, client_app, dict(run_config or {}), call_limit_s, lambda: self.time_s)
         self.activity = AppActivity()
         self._run = versions.empty_run(RUN_ID)
         self._messages = 0

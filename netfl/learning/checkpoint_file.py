@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -15,6 +16,12 @@ from netfl.files import refuse_special_file
 from netfl.types import LearnerReport
 
 _KEYS = {"round", "digest", "learner", "reports", "answers"}
+_PICKLE = "data.pkl"
+"""Part of an archive of `torch.save` that describes its content."""
+_SCRIPT = "constants.pkl"
+"""Part of an archive of TorchScript alone."""
+_PROTOCOL = b"\x80\x02"
+"""First bytes of this description: protocol 2, the one that torch reads as data."""
 
 
 def save(file: IO[bytes], content: dict[str, Any]) -> None:
@@ -67,12 +74,29 @@ def load(path: Path) -> dict[str, Any]:
     """
     try:
         refuse_special_file(path)
+        _check_archive(path)
         content = dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # torch's reader lets many kinds of exceptions out
         raise MachineError(f"{path} is not a complete checkpoint") from error
     if not content.keys() >= _KEYS or not isinstance(content["round"], int):
         raise MachineError(f"{path} is not a checkpoint of a run")
     return content
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse a file of another form: for a bare pickle or a script, torch prints warnings about its own functions.
+
+    Raises:
+        ValueError: the file is not an archive as torch writes it.
+        BadZipFile: it is not an archive.
+    """
+    with ZipFile(path) as archive:
+        names = [Path(name).name for name in archive.namelist()]
+        if names.count(_PICKLE) != 1 or _SCRIPT in names:
+            raise ValueError("not an archive of torch.save")
+        with archive.open(archive.namelist()[names.index(_PICKLE)]) as content:
+            if content.read(len(_PROTOCOL)) != _PROTOCOL:
+                raise ValueError("a pickle of another protocol")
 
 
 def pack_reports(reports: Sequence[LearnerReport]) -> dict[str, Any]:

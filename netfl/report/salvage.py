@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from netfl.errors import MachineError
+from netfl.files import is_present
 from netfl.results.run_reader import Run
 from netfl.results.tables import SCHEMAS
 
@@ -34,7 +35,7 @@ def salvage_run(run: Run) -> tuple[Run, tuple[str, ...]]:
     problems = _find_problems(run, _DOCUMENTS)
     crashed = "manifest.json" not in problems and run.status == "crashed"
     usable = Run(run.folder, frozenset(problems), crashed) if problems or crashed else run
-    missing = [name for name in _expected_files(usable) if not (run.folder / name).exists()]
+    missing = [name for name in _expected_files(usable) if not is_present(run.folder / name)]
     table_problems = _find_problems(usable, _TABLES)
     problems |= table_problems
     if table_problems or missing:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
-from netfl.files import RESTORE, open_file, open_parquet, unreadable_file
+from netfl.files import RESTORE, is_present, open_file, open_parquet, unreadable_file
 from netfl.remedies import call
 from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS
@@ -57,7 +57,7 @@ def file_digests(folder: Path) -> dict[str, str]:
 def _other_files(folder: Path) -> list[str]:
     """Return the names of the files of results that are no tables."""
     paths = [folder / "scenario.yaml", folder / "summary.json", *sorted(folder.glob(f"{VERSIONS}/*.safetensors"))]
-    return [path.relative_to(folder).as_posix() for path in paths if path.exists()]
+    return [path.relative_to(folder).as_posix() for path in paths if is_present(path)]
 
 
 def _file_digest(path: Path) -> str:
@@ -179,11 +179,13 @@ def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[
         yield result
     for number in range(1, 1 + (run.manifest.get("tuning") or {}).get("passes", 0)):
         of_pass = pass_folder(run.folder, number)
-        if not of_pass.exists():
+        if not is_present(of_pass):
             yield VerificationResult(of_pass, "", "is missing", good=False)
             continue
-        like_pass = None if other is None else pass_folder(other.folder, number)
-        yield from verify_runs(of_pass, like_pass if like_pass is not None and like_pass.exists() else None)
+        like_pass = None
+        if other is not None and is_present(pass_folder(other.folder, number)):
+            like_pass = pass_folder(other.folder, number)
+        yield from verify_runs(of_pass, like_pass)
 
 
 def check_files(run: Run) -> None:
@@ -210,10 +212,11 @@ def _verify_manifest(run: Run) -> VerificationResult:
 
 def _verify_file(run: Run, name: str, written: str | None) -> VerificationResult:
     """Return the result for a file with the digest that the run has *written*; ``None`` if it had no such file."""
-    file = run.path_of(name)
-    if not file.exists():
-        return VerificationResult(file, "", "is missing", good=False)
+    file = run.folder / name
     try:
+        file = run.path_of(name)
+        if not is_present(file):
+            return VerificationResult(file, "", "is missing", good=False)
         digest = table_digest(file) if file.suffix == ".parquet" else _file_digest(file)
     except NetflError as error:
         return VerificationResult(file, "", str(error).removeprefix(f"{file} "), good=False)
@@ -234,7 +237,7 @@ def _compare_file(run: Run, other: Run, name: str, digest: str) -> VerificationR
     if not is_network and learns != other.fact("learning"):
         problem = f"is not compared with {like}, as only one of the runs has learners"
         return VerificationResult(file, digest, problem)
-    if not like.exists():
+    if not is_present(like):
         return VerificationResult(file, digest, f"is not in {like.parent}", good=False)
     if not is_network and not keys:
         return VerificationResult(file, digest, f"differs from {like} by rounding in the training")

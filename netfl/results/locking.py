@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import refuse_special_file
+from netfl.files import unreadable_file
 
 _NAME = ".lock"
 
@@ -103,15 +104,26 @@ def refuse_special_files(folder: Path) -> None:
 
     Raises:
         ScenarioError: it, or a folder in it, contains a link, a named pipe, a socket or a device.
+        MachineError: it, or a folder in it, cannot be read.
     """
-    for path in (*folder.glob("*"), *folder.glob("*/*")):
-        if path.is_symlink():
-            problem = f"{path} is a link, but netfl does not follow links in its folders"
-            raise ScenarioError([Fault("", problem, None, "replace it with the file")])
-        try:
-            refuse_special_file(path)
-        except OSError as error:
-            raise ScenarioError([Fault("", f"{path} is {error.strerror}", None, "remove it")]) from error
+
+    def refuse_unreadable(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # a folder that another process has removed meanwhile
+            raise unreadable_file(Path(error.filename), error) from error
+
+    for parent, folders, names in os.walk(folder, onerror=refuse_unreadable):
+        for name in (*folders, *names):
+            path = Path(parent) / name
+            try:
+                mode = path.lstat().st_mode
+            except OSError as error:
+                refuse_unreadable(error)
+                continue
+            if stat.S_ISLNK(mode):
+                problem = f"{path} is a link, but netfl does not follow links in its folders"
+                raise ScenarioError([Fault("", problem, None, "replace it with the file")])
+            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                raise ScenarioError([Fault("", f"{path} is not a regular file", None, "remove it")])
 
 
 def is_locked(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ import pandas as pd
 from netfl import files
 from netfl.columns import REPLICA, USER
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
-from netfl.files import local_path, unreadable_file
+from netfl.files import is_file_name, is_present, local_path, unreadable_file
 from netfl.formats import check_folder_format
 from netfl.remedies import argument, call
 from netfl.results.comparison import comparison_state
@@ -288,7 +289,7 @@ class Run:
     def path_of(self, name: str) -> Path:
         """Return a file of the run by its name; of an extended run whose files are being replaced, the new one."""
         merged = self.folder / MERGED / name
-        return merged if merged.exists() else self.folder / name
+        return merged if is_present(merged) else self.folder / name
 
     @property
     def tables(self) -> list[str]:
@@ -324,8 +325,11 @@ class Run:
             ScenarioError: the run has not recorded them, or is not finished.
             MachineError: the file is damaged.
         """
-        path = self.path_of(f"{VERSIONS}/{learner}-{replica}.safetensors")
-        if not path.exists():
+        name = f"{learner}-{replica}.safetensors"
+        path = self.folder / VERSIONS / name
+        if is_file_name(name):
+            path = self.path_of(f"{VERSIONS}/{name}")
+        if not is_file_name(name) or not is_present(path):
             problem = f"{path} does not exist"
             raise ScenarioError([Fault("", problem, None, "finish a run with record: {versions: true}")])
         return ModelSnapshots(path)
@@ -365,12 +369,12 @@ class Run:
             "simulated": clock(self.summary["simulated_s"]) if "simulated_s" in self.summary else None,
             "delivered": self.summary.get("outcome.delivered"),
             "values": f"{FINAL[LAST_TENTH]}; accuracies in %" if cells else None,
-            "report": report if report.exists() else None,
+            "report": report if is_present(report) else None,
         }
         return html_card(f"Run {self.folder}", facts, table)
 
     def _has(self, name: str) -> bool:
-        return name not in self.without and self.path_of(name).exists()
+        return name not in self.without and is_present(self.path_of(name))
 
     def _json(self, name: str) -> dict[str, Any]:
         """Return the content of a JSON file; empty where there is none."""
@@ -390,13 +394,16 @@ def open_run(folder: str | Path) -> Run:
     Raises:
         ScenarioError: there is no run, a netfl of another format wrote it, or the folder contains links, which may
             lead to files of somebody else, or special files such as named pipes.
+        MachineError: the folder cannot be read.
     """
     path = local_path(folder, "folder")
     try:
         is_run = (path / MANIFEST).is_file()
         fault = None if is_run else wrong_path(path, "run")
     except OSError as error:
-        problem = f"{path} is not a run directory: {error.strerror or error}"
+        if error.errno != errno.ENAMETOOLONG:  # a name that no folder has
+            raise unreadable_file(path, error) from error
+        problem = f"{path} is not a run directory: {error.strerror}"
         fault = Fault("", problem, None, "give a folder that netfl wrote")
     if fault is not None:
         raise ScenarioError([fault])

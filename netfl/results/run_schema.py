@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -25,7 +26,7 @@ from pydantic import (
 )
 
 from netfl.columns import REPLICA, ROUND, USER, missing_defaults
-from netfl.files import open_parquet, unreadable_file
+from netfl.files import is_file_name, open_parquet, unreadable_file
 from netfl.results.tables import CHUNK, TABLES
 
 _KINDS = {"int32": "whole numbers", "int64": "whole numbers", "double": "numbers", "word": "text"}
@@ -58,7 +59,19 @@ _MAY_BE_INFINITE = {
 _MAY_BE_NONE = {("events", "user"), ("attempts", "base")}
 """Tables and columns of whole numbers in which -1 stands for none."""
 
+_LONG_KEY = 60
+"""Length of a key of which an error shows the begin."""
 _Words = dict[str, str]
+
+
+def _check_name(name: str) -> str:
+    """Refuse the name of a file that is not in the folder of the run."""
+    if not all(is_file_name(part) for part in name.split("/")):
+        raise ValueError("is not the name of a file in the folder of a run")
+    return name
+
+
+_FileName = Annotated[str, AfterValidator(_check_name)]
 _Count = Annotated[int, Field(ge=1)]
 
 
@@ -117,8 +130,8 @@ class _Manifest(_Entries):
     rounds_done: Annotated[int, Field(ge=0)] = 0
     diverged: list[_Lane] = []
     timings: dict[str, FiniteFloat] = {}
-    digests: _Words = {}
-    files: _Words = {}
+    digests: dict[_FileName, str] = {}
+    files: dict[_FileName, str] = {}
     digest: str = ""
     extensions: list[dict[str, Any]] = []
 
@@ -203,11 +216,17 @@ def check_document(path: Path, content: object) -> dict[str, Any]:
 def first_problem(error: ValidationError) -> str:
     """Return the first problem of a document in words, after its dotted key."""
     problem = error.errors()[0]
-    key = ".".join(map(str, problem["loc"]))
+    key = ".".join(_short_key(part) for part in problem["loc"] if part != "[key]")
     reason = problem["msg"].removeprefix("Input ").removeprefix("Value error, ")
     if problem["type"] == "model_type":
         reason = "should be a mapping"
     return f"{key}: {reason}" if key else reason
+
+
+def _short_key(key: str | int) -> str:
+    """Return a key without its end, if it is as long as no key of netfl."""
+    text = str(key)
+    return text if len(text) <= _LONG_KEY else f"{text[:_LONG_KEY]}…"
 
 
 def read_rows(path: Path) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from time import monotonic
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import open_parquet
+from netfl.files import is_present, open_parquet
 from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
@@ -74,12 +74,29 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
         try:
             yield folder
         except BaseException as error:
-            if isinstance(error, ScenarioError) or not (folder / "manifest.json").exists():
-                for file in folder.iterdir():
-                    shutil.rmtree(file) if file.is_dir() else file.unlink()
-                if not existed:
-                    folder.rmdir()
+            if isinstance(error, ScenarioError) or _has_no_manifest(folder):
+                with suppress(OSError):  # the first error counts
+                    _clear(folder)
+                    if not existed:
+                        folder.rmdir()
             raise
+
+
+def _has_no_manifest(folder: Path) -> bool:
+    """Return whether the manifest of a run is missing; not whether it is out of reach, as the run may be complete."""
+    try:
+        return not is_present(folder / "manifest.json")
+    except MachineError:
+        return False
+
+
+def _clear(folder: Path) -> None:
+    """Remove all that a run has written into its folder."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _is_unused(folder: Path) -> bool:

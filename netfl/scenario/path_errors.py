@@ -7,6 +7,7 @@ wanted.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from netfl.errors import Fault
+from netfl.files import unreadable_file
 from netfl.remedies import call, function, is_command_line
 from netfl.scenario import examples
 
@@ -43,12 +45,16 @@ _MOST_NAMES = 1_000
 
 
 def is_sweep(folder: Path) -> bool:
-    """Return whether *folder* is that of a sweep; False for names that the system refuses."""
+    """Return whether *folder* is that of a sweep; False for names that are too long."""
     return _is_file(folder / SWEEP)
 
 
 def find_place(path: Path) -> Place:
-    """Return what *path* leads to."""
+    """Return what *path* leads to.
+
+    Raises:
+        MachineError: the system does not tell, as in a folder without permission.
+    """
     if _is_file(path / MANIFEST):
         return "run"
     if is_sweep(path):
@@ -58,7 +64,8 @@ def find_place(path: Path) -> Place:
             return "folder"
         if path.exists():
             return _kind_of_file(path)
-    except OSError:  # the name is too long
+    except OSError as error:
+        _refuse_unreadable(path, error)
         return "missing"
     return "example" if path.as_posix() in examples.example_names() else "missing"
 
@@ -192,8 +199,15 @@ def _runs_in(folder: Path) -> Iterator[Path]:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether there is a file at *path*; False for names that the system refuses."""
+    """Return whether there is a file at *path*; False for names that are too long."""
     try:
         return path.is_file()
-    except OSError:
+    except OSError as error:
+        _refuse_unreadable(path, error)
         return False
+
+
+def _refuse_unreadable(path: Path, error: OSError) -> None:
+    """Raise a `MachineError`, unless the name is too long for any file."""
+    if error.errno != errno.ENAMETOOLONG:
+        raise unreadable_file(path, error) from error

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import StringIO
 from itertools import islice
@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.representer import SafeRepresenter
 from ruamel.yaml.resolver import VersionedResolver
 
@@ -24,11 +26,10 @@ from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.formats import check_format
 from netfl.remedies import call
 from netfl.scenario.path_errors import SCENARIO, find_place, wrong_path
+from netfl.scenario.yaml_nodes import MAX_DEPTH, NodeCheck, YamlNodeError
 
 MAX_BYTES = 4_000_000
 """Largest YAML text that is read.  JSON is YAML, too, and is read a thousand times as fast, without this limit."""
-MAX_VALUES = 250_000
-"""Most keys and values of a YAML text; nested aliases can make memory-filling data of a short one."""
 MAX_TOP_KEYS = 1_000
 """Most keys of a YAML text outside of all sections; a scenario has fewer than fifty."""
 JSON_FROM = 100_000
@@ -54,7 +55,10 @@ class _CoreResolver(VersionedResolver):
     versioned_resolver: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
 
+_PATTERNS: dict[str, list[re.Pattern[str]]] = {}
+"""Patterns of plain values by the names of their tags."""
 for _tag, _pattern, _first in _PLAIN_VALUES:
+    _PATTERNS.setdefault(_tag, []).append(re.compile(f"(?:{_pattern})$"))
     for _character in (*_first, *([""] if _tag == "null" else [])):
         _entry = (f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"))
         _CoreResolver.versioned_resolver.setdefault(_character, []).append(_entry)
@@ -94,30 +98,39 @@ def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
     yaml.composer.warn_double_anchors = False  # an alias means the last anchor before it (YAML 1.2.2 §7.1)
     try:
         node = yaml.compose(text)
-        if node is not None and _size(node, {}) > MAX_VALUES:
-            raise _error(name, f"more than {MAX_VALUES:,} keys and values", "use fewer aliases")
-        data = None if node is None else _plain(yaml.constructor.construct_document(node))
+        data = None
+        if node is not None:
+            NodeCheck(_PATTERNS).check(node)
+            data = _copy(yaml.constructor.construct_document(node))
         return data, {".".join(keys): f"{name}:{line + 1}" for keys, line in _lines(node, ())}
+    except YamlNodeError as error:
+        raise _error(_line_of(name, error.line), error.problem, error.remedy, error.key) from None
     except MarkedYAMLError as error:
         if missing := _missing_colon(text, error):
-            number, line = missing
-            lacks = "space after the colon" if ":" in line else "colon after the key"
-            raise _error(f"{name}:{number}", f"no {lacks} ('{line}')", _colon_remedy(line)) from None
+            number, written = missing
+            lacks = "space after the colon" if ":" in written else "colon after the key"
+            raise _error(_line_of(name, number), f"no {lacks} ('{written}')", _colon_remedy(written)) from None
         mark = error.problem_mark or error.context_mark
         begun = f"{error.context} from line {error.context_mark.line + 1} on: " if error.context_mark else ""
-        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark and not name.startswith("--") else name
+        place = _line_of(name, mark.line + 1, mark.column + 1) if mark else name
         remedy = "check indentation, colons, brackets and quotes"
         raise _error(place, f"invalid YAML: {begun}{error.problem}", remedy) from None
-    except (YAMLError, ValueError, RecursionError, TypeError, AttributeError, LookupError) as error:
-        # errors of ruamel.yaml for control characters, deep nesting and odd punctuation
-        raise _error(
-            name, f"invalid YAML: {str(error).partition(chr(10))[0]}", "check that it is a text file"
-        ) from None
+    except RecursionError:
+        problem = f"more than {MAX_DEPTH} lists and mappings are inside of one another"
+        raise _error(_line_of(name, _deep_line(text)), problem, "check the brackets") from None
+    except (YAMLError, ValueError, TypeError, AttributeError, LookupError) as error:
+        # errors of ruamel.yaml for control characters and odd punctuation
+        line = _failing_line(text, error)
+        place = _line_of(name, line) if line else name
+        reason = str(error).partition("\n")[0]
+        raise _error(place, f"invalid YAML: {reason}", "check that it is a text file") from None
 
 
-def _line_of(name: str, line: int) -> str:
-    """Return the place of a line; an option has none."""
-    return name if name.startswith("--") else f"{name}:{line}"
+def _line_of(name: str, *numbers: int) -> str:
+    """Return the place of a line, and perhaps its column; an option has none."""
+    if name.startswith("--"):
+        return name
+    return ":".join([name, *map(str, numbers)])
 
 
 _KEY_WITHOUT_COLON = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)(?P<sign>\s+|:)?(?P<value>[^\s:#][^:#]*)?")
@@ -149,34 +162,35 @@ def _colon_remedy(line: str) -> str:
     return f"write '{match['key']}: {match['value'] or ''}".rstrip() + "'"
 
 
-def _size(node: Node, known: dict[int, int]) -> int:
-    """Return the number of keys and values at and below *node* with aliases written out; *known* has counted nodes."""
-    if id(node) not in known:
-        parts = node.value if isinstance(node, SequenceNode) else ()
-        if isinstance(node, MappingNode):
-            parts = [part for pair in node.value for part in pair]
-        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
-    return known[id(node)]
+def _deep_line(text: str) -> int:
+    """Return the line in which the brackets or indents of *text* are deeper than `MAX_DEPTH`."""
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            return int(event.start_mark.line) + 1
+    return 1
 
 
-def _plain(value: Any) -> Any:
-    """Return *value* with keys that are texts, and with a copy for each alias."""
+def _failing_line(text: str, error: Exception) -> int:
+    """Return the line at which ruamel.yaml fails with an *error* that states none; 0 if that is not known."""
+    if isinstance(error, ReaderError):
+        return text.count("\n", 0, error.position) + 1
+    line = 0
+    with suppress(Exception):  # the error again
+        for event in YAML(typ="safe", pure=True).parse(text):
+            line = int(event.end_mark.line) + 1
+    return line
+
+
+def _copy(value: Any) -> Any:
+    """Return *value* with a copy for each alias."""
     if isinstance(value, dict):
-        return _distinct([(str(key), _plain(entry)) for key, entry in value.items()])
-    return [_plain(entry) for entry in value] if isinstance(value, list) else value
-
-
-def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a mapping.
-
-    Raises:
-        ValueError: a key occurs twice, such as ``2`` and ``"2"`` in YAML.
-    """
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        raise ValueError(f"the key '{counts.most_common(1)[0][0]}' occurs twice")
-    return mapping
+        return {key: _copy(entry) for key, entry in value.items()}
+    return [_copy(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _lines(node: Node | None, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -192,8 +206,8 @@ def _lines(node: Node | None, above: tuple[str, ...]) -> Iterator[tuple[tuple[st
         yield from _lines(entry, (*above, key))
 
 
-def _error(place: str, problem: str, remedy: str) -> ScenarioError:
-    return ScenarioError([Fault("", problem, None, remedy, place)])
+def _error(place: str, problem: str, remedy: str, key: str = "") -> ScenarioError:
+    return ScenarioError([Fault(key, problem, None, remedy, place)])
 
 
 @dataclass

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.files import is_present
 from netfl.learning.devices import check_device
 from netfl.remedies import argument, call, given
 from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
@@ -69,7 +70,7 @@ def extend(
         locked(folder),
         python_display(observer, progress=progress) as display,
     ):
-        if (folder / MERGED).exists():  # a stop has interrupted the last step of an extension
+        if is_present(folder / MERGED):  # a stop has interrupted the last step of an extension
             _replace_files(folder, command)
             finished = open_run(folder)
             if finished.fact("replicas") == replicas:
@@ -126,7 +127,7 @@ def _first_new_replica(run: Run, replicas: int) -> int:
 def _is_extension(part: Path, scenario: Scenario, first: int) -> bool:
     """Return whether *part* has begun to extend a run to this *scenario*, from its replica *first* on."""
     file = part / "scenario.yaml"
-    if not file.exists() or file.read_text(encoding="utf-8") != scenario.to_yaml():
+    if not is_present(file) or file.read_text(encoding="utf-8") != scenario.to_yaml():
         return False
     return _manifest(part).get("first") == first
 

@@ -8,6 +8,7 @@ rounds to `netfl.simulation.learning_session`: continue reading in these two.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netfl.access import OpenAccess
-from netfl.errors import Fault, MachineError, ScenarioError, model_errors
-from netfl.files import local_path
+from netfl.errors import Fault, MachineError, NetflError, ScenarioError, describe_os_error, model_errors
+from netfl.files import is_present, local_path
 from netfl.learning.devices import check_device
 from netfl.remedies import call, function
 from netfl.results.atomic_write import write_text
@@ -193,7 +194,7 @@ def _tune(
     """Tune the learners of *scenario* in the folder of its run; ``None`` if the observer stopped it."""
 
     def run_pass(candidates: Scenario, place: Path) -> Run:
-        has_begun = (place / "manifest.json").exists()
+        has_begun = is_present(place / "manifest.json")
         if has_begun and open_run(place).status == "done":
             return open_run(place)
         with ExitStack() as resources:
@@ -202,15 +203,23 @@ def _tune(
             return perform_scenario(candidates, place, of_pass, device=device, workers=workers, command=command)
 
     manifest = Manifest(folder, scenario, learning=True)
-    write_text(folder / "scenario.yaml", scenario.to_yaml())
-    manifest.write("running")
+    try:
+        write_text(folder / "scenario.yaml", scenario.to_yaml())
+        manifest.write("running")
+    except OSError as error:
+        remedy = _remedy(folder, command, has_begun=False)
+        raise MachineError(f"{_describe_failure(error, folder)}; {remedy}") from error
     try:
         tuned = tune_learners(scenario, folder, run_pass)
     except BaseException as error:
         manifest.on_end("failed", error)
         raise
     if tuned is None:
-        manifest.on_end("interrupted")
+        try:
+            manifest.on_end("interrupted")
+        except OSError as error:
+            remedy = _remedy(folder, command, has_begun=True)
+            raise MachineError(f"{_describe_failure(error, folder)}; {remedy}") from error
     return tuned
 
 
@@ -327,12 +336,12 @@ def note_continuation(folder: Path, command: str = "", session: LearningSession 
 
 def _is_unfinished(folder: Path) -> bool:
     """Return whether *folder* holds a run that can be continued: it or its extension has something left to do."""
-    if not (folder / "manifest.json").exists():
+    if not is_present(folder / "manifest.json"):
         return False
     run = open_run(folder)
     if "flower" in run.manifest:
         return False
-    return run.status != "done" or (folder / EXTENSION).exists() or (folder / MERGED).exists()
+    return run.status != "done" or is_present(folder / EXTENSION) or is_present(folder / MERGED)
 
 
 def _describe_training(learner: Learner, folder: Path, checkpoint_round: int | None) -> str:
@@ -412,9 +421,38 @@ def recording(
     except BaseException as error:
         failure = _end_failed(observers, error)
         if isinstance(failure, OSError):
-            problem = f"cannot write {folder}: {failure.strerror or failure}; fix this, then continue with"
-            raise MachineError(f"{problem}: {command}") from failure
+            remedy = _remedy(folder, command, has_begun=bool(observers))
+            raise MachineError(f"{_describe_failure(failure, folder)}; {remedy}") from failure
         raise
+
+
+def _describe_failure(error: OSError, folder: Path) -> str:
+    """Return an error of the system in words: it concerns the run in *folder*, or a file that a model reads."""
+    file = error.filename
+    if isinstance(file, str | os.PathLike) and folder.absolute() not in Path(file).absolute().parents:
+        return f"cannot use {describe_os_error(error, folder)}"
+    return f"cannot write {folder}: {error.strerror or error}"
+
+
+def _remedy(folder: Path, command: str, *, has_begun: bool) -> str:
+    """Return how to continue the run in *folder* after an error of the system, by the state that it has on the disk.
+
+    Args:
+        folder: the run directory.
+        command: the command that continues the run.
+        has_begun: whether this process has written the manifest, for a folder that is out of reach now.
+    """
+    again = "fix this, then repeat the command"
+    continued = f"fix this, then continue with: {command}"
+    if command != call("resume", folder):  # the extension of a run, or a pass of its tuning: the run exists
+        return continued
+    try:
+        if not is_present(folder / "manifest.json"):
+            return again
+        is_done = Run(folder).manifest.get("status") == "done"
+    except NetflError:
+        return continued if has_begun else again
+    return f"the run is done; check it with: {call('verify', folder)}" if is_done else continued
 
 
 def run_rounds(
@@ -578,4 +616,4 @@ def next_run_folder(scenario: Scenario, out: str | Path | None) -> Path:
     if out is not None:
         return local_path(out, "out")
     folders = (Path("runs") / f"{scenario.name}-{number:03d}" for number in count(1))
-    return next(folder for folder in folders if not folder.exists())
+    return next(folder for folder in folders if not is_present(folder))

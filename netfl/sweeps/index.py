@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pandas as pd
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from netfl import files
 from netfl.errors import MachineError, NetflError, ScenarioError
-from netfl.files import absolute_path
+from netfl.files import absolute_path, is_file_name
 from netfl.formats import FORMAT, check_folder_format
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
@@ -100,6 +100,16 @@ class FinishedCells:
         return next((key for key, available in self._tasks.get((lane, replica), ()) if levels <= available), None)
 
 
+def _check_key(key: str) -> str:
+    """Refuse the key of a task whose folder is not one of the sweep."""
+    if not is_file_name(f"task={key}"):
+        raise ValueError("is not the key of a task")
+    return key
+
+
+_TaskKey = Annotated[str, AfterValidator(_check_key)]
+
+
 class SweepIndex(BaseModel):
     """Index of the tasks of a sweep, done or not, and of its points."""
 
@@ -107,7 +117,7 @@ class SweepIndex(BaseModel):
     replicas: Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
     """Replicas of each point."""
     points: list[PointEntry]
-    tasks: dict[str, TaskEntry]
+    tasks: dict[_TaskKey, TaskEntry]
     """Tasks by key."""
     errors: dict[str, str]
     """Errors of failed tasks, by key."""

@@ -1,7 +1,10 @@
 """Checkpoint files are complete or absent, and invalid files are errors."""
 
-from io import FileIO
+import pickle
+import warnings
+from io import BytesIO, FileIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -131,3 +134,44 @@ def test_a_large_state_is_written_without_a_copy(tmp_path):
     assert max(writes)[0] <= 8_000_000
     assert {kind for size, kind in writes if size == 8_000_000} == {memoryview}
     assert checkpoint_file.load(tmp_path / "c.pt")["learner"]["3"].sum() == 6_000_000
+
+
+def _archive(**parts):
+    """Return an archive with the parts of `torch.save`, some replaced or added."""
+    whole = BytesIO()
+    torch.save(CHECKPOINT, whole)
+    changed = BytesIO()
+    with ZipFile(whole) as archive, ZipFile(changed, "w") as other:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+        for name, content in (contents | {f"archive/{part}.pkl": content for part, content in parts.items()}).items():
+            other.writestr(name, content)
+    return changed.getvalue()
+
+
+def _legacy():
+    """Return a file as torch wrote it before version 1.6."""
+    file = BytesIO()
+    torch.save(CHECKPOINT, file, _use_new_zipfile_serialization=False)
+    return file.getvalue()
+
+
+OTHER_FORMS = {
+    **{f"pickle {protocol}": pickle.dumps({"round": 3}, protocol) for protocol in range(6)},
+    **{
+        f"archive of protocol {protocol}": _archive(data=pickle.dumps({"round": 3}, protocol)) for protocol in (3, 4, 5)
+    },
+    "script": _archive(constants=pickle.dumps((), 2)),
+    "legacy": _legacy(),
+    "no description": b"PK\x05\x06" + bytes(18),
+}
+
+
+@pytest.mark.parametrize("content", OTHER_FORMS.values(), ids=OTHER_FORMS.keys())
+def test_file_of_another_form_is_one_error_without_a_warning_of_torch(tmp_path, content):
+    (tmp_path / "c.pt").write_bytes(content)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(MachineError, match=r"c\.pt is not a complete checkpoint") as error,
+    ):
+        checkpoint_file.load(tmp_path / "c.pt")
+    assert not isinstance(error.value.__cause__, Warning)

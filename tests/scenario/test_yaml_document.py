@@ -152,14 +152,14 @@ BAD = [
     (b"a: 1\nusers:3\nb: 2\n", "{}:2: no space after the colon ('users:3'); write 'users: 3'"),
     (b"a: {b: 1\nc: 2\n", "{}:2:2: invalid YAML: … from line 1 on: … got ':' … check indentation"),
     (b"a:\tb\n", "{}:1:3: invalid YAML: … '\\t' … check indentation"),
-    (b"a: 1\nb: 2\na: 3\n", "{}:3:1: invalid YAML: … from line 1 on: … duplicate key \"a\" … check indentation"),
-    (b"a: !!python/object:os.system {}\n", "{}:1:4: invalid YAML: … python/object:os.system' … check indentation"),
+    (b"a: 1\nb: 2\na: 3\n", "{}:3: a: … 'a' … line 1 … leave one of them out"),
+    (b"a: !!python/object:os.system {}\n", "{}:1: a: … !!python/object:os.system … leave the tag out"),
     (b"", "{}: … empty … netfl scenarios"),
     (b"# only a comment\n", "{}: … empty … netfl scenarios"),
     (b"just text\n", "{}: … one value … 'key: value'"),
     (b"- a\n- b\n", "{}: … a list … 'key: value'"),
     (b"\xff\xfe\x00", "{}: not UTF-8 … at byte 0"),
-    (b"a: \x00\n", "{}: invalid YAML: … #x0000 … text file"),
+    (b"a: \x00\n", "{}:1: invalid YAML: … #x0000 … text file"),
 ]  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def test_alias_means_the_last_anchor_before_it():
 
 
 def test_recursive_alias_is_refused():
-    with pytest.raises(ScenarioError, match="invalid YAML"):
+    with pytest.raises(ScenarioError, match=r"loop.yaml:1: a.0: an alias is inside"):
         parse("a: &a [*a]", "loop.yaml")
 
 
@@ -274,7 +274,7 @@ def test_integer_of_thousands_of_digits_remains_text(digits):
 
 
 def test_key_that_occurs_twice_is_refused():
-    with pytest.raises(ScenarioError, match="the key '2' occurs twice"):
+    with pytest.raises(ScenarioError, match=r"n:1: a.2: the key '2' is in line 1 already"):
         parse("a: {2: x, '2': y}\n", "n")
     pairs = ", ".join(f'"k{number}": {number}' for number in range(20_000))
     with pytest.raises(ScenarioError, match="n: invalid JSON: the key 'k5' occurs 2 times"):

@@ -1,5 +1,6 @@
 """Simulated faults of the disk: it is full from a given operation on, or the process dies there."""
 
+import builtins
 import errno
 import io
 import os
@@ -7,6 +8,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 
@@ -145,3 +147,109 @@ class _Writer:
 
     def __exit__(self, *_):
         self.close()
+
+
+_ALWAYS_WRITES = frozenset(
+    {"fsync", "mkdir", "ParquetWriter", "rename", "replace", "rmdir", "truncate", "unlink", "write_table"}
+)
+_LOOKS = frozenset({"listdir", "lstat", "scandir", "stat"})
+
+
+class FileErrors:
+    """Counts the operations on files below a folder, reading and writing, and lets the system refuse one of them.
+
+    A disk that is full or read-only refuses all operations that write from then on.  Any other error concerns a path,
+    and all below it, from then on.
+
+    Args:
+        folder: other folders are not affected.
+        code: the number of the error, such as ``errno.EACCES``.
+        point: the number of the first operation that is refused, or ``None`` for none.
+    """
+
+    def __init__(self, folder, code, point=None):
+        self.operations = []
+        self._folder, self._code, self._point = str(folder), code, point
+        self._concerns_writes = code in {errno.ENOSPC, errno.EROFS}
+        self._refused_path = None
+
+    @contextmanager
+    def watched(self):
+        """Count, or refuse, the operations inside this context."""
+        originals = []
+
+        def replace(module, name, make):
+            original = getattr(module, name)
+            originals.append((module, name, original))
+            setattr(module, name, make(name, original))
+
+        try:
+            for name in sorted(_LOOKS | {"mkdir", "unlink", "rmdir", "truncate", "replace", "rename"}):
+                replace(os, name, self._of_first_argument)
+            replace(os, "open", self._of_flags)
+            replace(os, "fsync", self._of_descriptor)
+            for module in (io, builtins):
+                replace(module, "open", self._of_mode)
+            for module, name in ((pq, "ParquetFile"), (pq, "ParquetWriter"), (pa, "OSFile")):
+                replace(module, name, self._of_first_argument)
+            replace(pq, "write_table", self._of_second_argument)
+            yield self
+        finally:
+            for module, name, original in reversed(originals):
+                setattr(module, name, original)
+
+    def _act(self, name, path, *, writes=False):
+        if isinstance(path, int):  # a file that is open
+            return
+        path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - `Path.absolute` keeps the dots
+        writes = writes or name in _ALWAYS_WRITES
+        if not path.startswith(self._folder) or (self._concerns_writes and not writes):
+            return
+        self.operations.append((name, path))
+        if self._point is None or len(self.operations) <= self._point:
+            return
+        if self._refused_path is None:
+            self._refused_path = str(Path(path).parent) if self._code == errno.ENOTDIR else path
+        is_below = path.startswith(self._refused_path + "/")
+        is_concerned = is_below or path == self._refused_path
+        if self._code == errno.ENOTDIR:  # the folder is a file, which can be looked at
+            is_concerned = is_below or name in {"listdir", "scandir"}
+        if self._code == errno.EISDIR and name in {*_LOOKS, "mkdir"}:
+            return
+        if self._concerns_writes or is_concerned:
+            raise OSError(self._code, os.strerror(self._code), path)
+
+    def _of_first_argument(self, name, original):
+        def call(path=".", *args, **kwargs):
+            self._act(name, path)
+            return original(path, *args, **kwargs)
+
+        return call
+
+    def _of_second_argument(self, name, original):
+        def call(table, path, **kwargs):
+            self._act(name, path)
+            return original(table, path, **kwargs)
+
+        return call
+
+    def _of_flags(self, name, original):
+        def call(path, flags, *args, **kwargs):
+            self._act(name, path, writes=bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)))
+            return original(path, flags, *args, **kwargs)
+
+        return call
+
+    def _of_mode(self, name, original):
+        def call(path, mode="r", *args, **kwargs):
+            self._act(name, path, writes=bool(set(mode) & set("wax+")))
+            return original(path, mode, *args, **kwargs)
+
+        return call
+
+    def _of_descriptor(self, name, original):
+        def call(descriptor):
+            self._act(name, Path(f"/proc/self/fd/{descriptor}").readlink())
+            return original(descriptor)
+
+        return call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from netfl.learning.codec import Codec, CodecDraws, Encoded, Tensor
+from netfl.learning.codec._rounding import round_once
 
 
 class Bfloat16(Codec):
@@ -23,4 +24,4 @@ class Bfloat16(Codec):
         return 16.0 * parameters
 
     def encode(self, change: Tensor, draws: CodecDraws) -> Encoded:
-        return Encoded(change.bfloat16().to(change))
+        return Encoded(round_once(change, "bfloat16"))

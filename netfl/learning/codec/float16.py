@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from netfl.learning.codec import Codec, CodecDraws, Encoded, Tensor
+from netfl.learning.codec._rounding import round_once
 
 
 class Float16(Codec):
@@ -24,4 +25,4 @@ class Float16(Codec):
         return 16.0 * parameters
 
     def encode(self, change: Tensor, draws: CodecDraws) -> Encoded:
-        return Encoded(change.half().to(change))
+        return Encoded(round_once(change, "float16"))
