@@ -22,6 +22,9 @@ from netfl.results.metrics import find_metric
 MARK = '<meta name="generator" content="netfl">'
 """Element by which pages of netfl are recognised."""
 
+_INTERVAL = re.compile(r" (?=± |\[[-+\d][^\]]*\].* \(n = )")
+"""Space before the interval of a value."""
+
 MAX_LINKS = 100
 """Maximum number of links to reports of runs."""
 
@@ -128,7 +131,16 @@ def table(
         caption: the caption.
         best: (row, column) of cells in bold.
     """
-    return _macro("table", head, list(rows), caption, best)
+    return _macro("table", head, [[_cell_lines(cell) for cell in row] for row in rows], caption, best)
+
+
+def _cell_lines(cell: str) -> list[str]:
+    """Return the lines of a cell: an interval is in a line of its own, below its value.
+
+    >>> _cell_lines("81.2 ± 2.1 (n = 3)"), _cell_lines("35.1 [0.0*, 88.3] (n = 3)"), _cell_lines("A [b]")
+    (['81.2', '± 2.1 (n = 3)'], ['35.1', '[0.0*, 88.3] (n = 3)'], ['A [b]'])
+    """
+    return _INTERVAL.sub("\n", cell).split("\n")
 
 
 def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> frozenset[tuple[int, int]]:
@@ -188,7 +200,8 @@ def _text_environment() -> Environment:
     environment = _environment().overlay(autoescape=False, trim_blocks=False, finalize=lambda value: value)
     functions = (
         formatting.clock,
-        formatting.compare_shares,
+        formatting.format_lead,
+        formatting.format_points,
         formatting.format_count,
         formatting.format_setting,
         formatting.format_signed,
@@ -206,6 +219,8 @@ def _text_environment() -> Environment:
         "join": formatting.join_words,
         "last_tenth": statistics.FINAL[statistics.LAST_TENTH],
         "last_round": statistics.FINAL[statistics.LAST_ROUND],
+        "chance": statistics.CHANCE,
+        "min_replicas": statistics.MIN_REPLICAS,
     }
     return environment
 
