@@ -234,7 +234,8 @@ def class_accuracy(
     rows = aggregates.grouped_final_metrics(metrics, metric, "class", choices=choices, rounds=rounds)
     learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
-    rare_first = sorted(table.columns, key=lambda label: (label not in rare, label))
+    classes = [int(label) for label in table.columns]
+    rare_first = sorted(classes, key=lambda label: (label not in rare, label))
     table = table[rare_first]
     options: dict[str, Any] = {"fmt": ".1f", "norm": style.percent_norm(table), "cbar": False}
     style.heat_map(table, ax=ax, max_cells=20 * len(table), **options)

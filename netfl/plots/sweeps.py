@@ -291,7 +291,7 @@ def format_value_axis(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
 
 def _select_rows(summary: pd.DataFrame, metric: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of *metric* in which nothing varies but *axes* and the learner."""
-    known = [name for name in summary.columns if name not in _SUMMARY_COLUMNS]
+    known = [name for name in summary.columns if name not in _SUMMARY_COLUMNS and not name.endswith("_si")]
     for name in (*axes, *where):
         if name not in known:
             raise ValueError(f"'{name}' is not an axis of the sweep; {suggest(name, known)}")

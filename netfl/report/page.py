@@ -79,6 +79,15 @@ class Page:
         return path
 
 
+def page_path(path: Path) -> Path:
+    """Return the file of a page: *path*, with the ending ``.html`` if it has none, so that browsers open it.
+
+    >>> page_path(Path("cmp")).name, page_path(Path("cmp.htm")).name
+    ('cmp.html', 'cmp.htm')
+    """
+    return path if path.suffix else path.with_name(f"{path.name}.html")
+
+
 def check_target(path: Path) -> None:
     """Refuse to overwrite anything but a page of netfl.
 

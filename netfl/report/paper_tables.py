@@ -22,12 +22,13 @@ from netfl.results import aggregates
 from netfl.results.comparison import UNFINISHED, joint_state
 from netfl.results.formatting import (
     CUT,
+    MetricText,
     counted,
     format_parts,
     is_learned,
     is_share,
     is_variance,
-    metric_cell,
+    learned_text,
     metric_head,
     metric_label,
     unit_of,
@@ -66,19 +67,26 @@ class ComparisonTable(pd.DataFrame):
     def __repr__(self) -> str:
         if not {*_VALUES} <= {*self.columns}:
             return super().__repr__()
-        text = self._shown().to_string(index=False, max_rows=pd.get_option("display.max_rows"))
-        return "\n".join([text, *self._remarks()])
+        shown = self._shown()
+        text = shown.to_string(index=False, max_rows=pd.get_option("display.max_rows"))
+        return "\n".join([text, *self._remarks(shown)])
 
     def _repr_html_(self) -> str | None:
         if not {*_VALUES} <= {*self.columns}:
             html: str | None = super()._repr_html_()  # type: ignore[misc]  # the stubs of pandas leave it out
             return html
-        table = self._shown().to_html(index=False, border=0, max_rows=pd.get_option("display.max_rows"))
-        return "".join([table, *(f"<p>{escape(remark)}</p>" for remark in self._remarks())])
+        shown = self._shown()
+        table = shown.to_html(index=False, border=0, max_rows=pd.get_option("display.max_rows"))
+        return "".join([table, *(f"<p>{escape(remark)}</p>" for remark in self._remarks(shown))])
 
-    def _remarks(self) -> list[str]:
+    def _remarks(self, shown: pd.DataFrame) -> list[str]:
         """Return the lines below the printed table."""
-        return [f"comparison: {self.comparison}"] if self.comparison else []
+        remarks = []
+        if any(CUT in cell for column in ("mean", "difference") if column in shown for cell in shown[column]):
+            remarks.append(f"{CUT} marks an end of an interval that is cut at the possible values")
+        if self.comparison:
+            remarks.append(f"comparison: {self.comparison}")
+        return remarks
 
     def _shown(self) -> pd.DataFrame:
         """Return the table as it is printed, with units and intervals."""
@@ -90,14 +98,15 @@ class ComparisonTable(pd.DataFrame):
             rows.append(
                 {
                     "metric": f"{_label(metric)} ({unit})" if unit else _label(metric),
-                    "mean": _mean_cell(row, like),
-                    "difference": _difference_cell(row, like),
-                    "replicas": counted(row["replicas"], "pair") if row["paired"] else str(row["replicas"]),
+                    "mean": _in_row(_mean_text(row, like)),
+                    "n": str(row["replicas"]),
+                    "difference": _in_row(_difference_text(row, like)),
+                    "compared": _compared(row),
                 }
             )
         shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
         if self["difference"].isna().all():
-            shown = shown.drop(columns="difference")
+            shown = shown.drop(columns=["difference", "compared"])
         return shown
 
     def _keys(self) -> list[str]:
@@ -134,9 +143,9 @@ class ComparisonTable(pd.DataFrame):
             like, unit = units[metric]
             label = _escape(f"{_label(metric)} ({unit})" if unit else _label(metric))
             groups[group] = None
-            columns.setdefault(label, {})[group] = _math(_mean_cell(row, like))
+            columns.setdefault(label, {})[group] = _math(str(_mean_text(row, like)))
             if has_differences:
-                columns.setdefault(f"difference, {label}", {})[group] = _math(_difference_cell(row, like))
+                columns.setdefault(f"difference, {label}", {})[group] = _math(str(_difference_text(row, like)))
         table = pd.DataFrame(
             [[*map(_escape, group), *(cells.get(group, "--") for cells in columns.values())] for group in groups],
             columns=[*map(_escape, keys), *columns],
@@ -496,22 +505,37 @@ def _unit(metric: str, largest: float) -> tuple[float, str]:
     return largest, unit_of(metric, largest)[1]
 
 
-def _mean_cell(row: Mapping[Any, Any], like: float) -> str:
+def _mean_text(row: Mapping[Any, Any], like: float) -> MetricText:
     """Return the mean of a row with its interval, in the unit that *like* has, without the unit."""
-    return _cell(row["metric"], ConfidenceInterval(row["mean"], row["half"], row["replicas"]), like)
+    return _text(row["metric"], ConfidenceInterval(row["mean"], row["half"], row["replicas"]), like)
 
 
-def _difference_cell(row: Mapping[Any, Any], like: float) -> str:
+def _difference_text(row: Mapping[Any, Any], like: float) -> MetricText:
     """Return the difference of a row with its interval, in the unit that *like* has, without the unit."""
     difference = ConfidenceInterval(row["difference"], row["difference_half"], row["difference_replicas"])
-    return _cell(row["metric"], difference, like, is_difference=True)
+    return _text(row["metric"], difference, like, is_difference=True)
 
 
-def _cell(metric: str, value: ConfidenceInterval, like: float, *, is_difference: bool = False) -> str:
+def _text(metric: str, value: ConfidenceInterval, like: float, *, is_difference: bool = False) -> MetricText:
     if is_learned(metric):
-        return metric_cell(metric, value.mean, value.half, value.replicas, is_difference=is_difference)
-    text = format_parts(metric, value.mean, value.half, like, value.replicas, is_difference=is_difference)
-    return str(replace(text, unit=""))
+        text = learned_text(metric, value, is_difference=is_difference)
+    else:
+        text = format_parts(metric, value.mean, value.half, like, value.replicas, is_difference=is_difference)
+        if is_difference and value.mean > 0.0:
+            text = replace(text, number=f"+{text.number}")
+    return replace(text, unit="")
+
+
+def _compared(row: Mapping[Any, Any]) -> str:
+    """Return the number of replicas behind a difference: pairs, or the smaller number of two unpaired samples."""
+    if not row["difference_replicas"]:
+        return "–"
+    return counted(row["difference_replicas"], "pair") if row["paired"] else f"{row['difference_replicas']} unpaired"
+
+
+def _in_row(text: MetricText) -> str:
+    """Return a value with its interval, for a table whose next column has the number of replicas."""
+    return str(replace(text, count=""))
 
 
 _LATEX = {

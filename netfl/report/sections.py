@@ -59,7 +59,7 @@ def write(run: Run, out: Path | None = None) -> Path:
     Raises:
         ScenarioError: *out* exists and is not a page of netfl.
     """
-    path = run.folder / "report.html" if out is None else out
+    path = run.folder / "report.html" if out is None else page.page_path(out)
     page.check_target(path)
     with style.theme():
         data = read_run_data(run)

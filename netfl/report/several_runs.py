@@ -58,7 +58,7 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
 
     Args:
         folders: run directories.
-        out: the file to write.
+        out: the file to write; without an ending, ``.html`` is added.
         at: simulated time of the final values, such as ``2 h``; by default the end, or the earliest end of all runs if
             they end at different times.
 
@@ -69,6 +69,7 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
         ScenarioError: none of the folders holds a run, one ends before *at*, or *out* exists and is not a page of
             netfl.
     """
+    out = page.page_path(out)
     for folder in folders:
         if (folder / "report.html").resolve() == out.resolve():
             problem = f"{out} is the path of the report of that run"

@@ -65,7 +65,7 @@ def write_sweep(sweep: Sweep, out: Path | None = None) -> Path:
         ScenarioError: *out* exists and is not a page of netfl.
         MachineError: a table is damaged.
     """
-    path = sweep.folder / "report.html" if out is None else out
+    path = sweep.folder / "report.html" if out is None else page.page_path(out)
     page.check_target(path)
     with style.theme():
         data = SweepData(sweep)

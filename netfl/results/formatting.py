@@ -275,7 +275,7 @@ def format_final(metric: str, value: float | None, half: float = math.nan, repli
     '81.2 ± 2.1 % (n = 5)'
     """
     if is_learned(metric) and value is not None:
-        return str(_learned_text(metric, ConfidenceInterval(value, half, replicas), of))
+        return str(learned_text(metric, ConfidenceInterval(value, half, replicas), of))
     return format_metric(metric, value, half, replicas)
 
 
@@ -386,12 +386,19 @@ def metric_cell(
     >>> metric_cell("accuracy", 0.0506, 0.02, 5, 5, is_difference=True)
     '+5.1 ± 2.0 (n = 5)'
     """
-    text = _learned_text(metric, ConfidenceInterval(mean, half, replicas), of, is_difference=is_difference)
+    text = learned_text(metric, ConfidenceInterval(mean, half, replicas), of, is_difference=is_difference)
     return str(replace(text, unit=""))
 
 
-def _learned_text(metric: str, estimate: ConfidenceInterval, of: int, *, is_difference: bool = False) -> MetricText:
-    """Return a learner's value of *metric*, or a difference of two, with the digits that all outputs share."""
+def learned_text(metric: str, estimate: ConfidenceInterval, of: int = 1, *, is_difference: bool = False) -> MetricText:
+    """Return a learner's value of *metric*, or a difference of two, with the digits that all outputs share.
+
+    Args:
+        metric: name of the metric.
+        estimate: mean over replicas with its interval.
+        of: number of all replicas; in those without a value training diverged.
+        is_difference: *estimate* is the difference of two values, and has a sign.
+    """
     if not estimate.replicas or not math.isfinite(estimate.mean):
         return MetricText("–")
     scale = 1.0

@@ -31,7 +31,7 @@ from netfl.simulation.learners import decision_regions, open_learner, open_sessi
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
-from netfl.simulation.setup import RunSetup, access_errors, locate_faults, prepare_run, warnings
+from netfl.simulation.setup import RunSetup, access_errors, give_warnings, locate_faults, prepare_run, warnings
 from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
@@ -63,12 +63,15 @@ def run(
         observer: an observer of the run, which may stop it.
         progress: show the progress on a terminal or in a notebook; an observer replaces it.
 
+    Each of the `Run.warnings` is given once as a `netfl.NetflWarning`, whatever *progress* is.
+
     Raises:
         ScenarioError: the scenario or the folder cannot be used.
         ModelError: a model failed; the run directory holds the rounds before.
         MachineError: the machine failed.
     """
     scenario = as_scenario(scenario)
+    give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -92,6 +95,7 @@ def trace(
     are those of `run`.
     """
     scenario = as_scenario(scenario)
+    give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
