@@ -68,7 +68,7 @@ def interval_text(mean, half):
     low, high = 100 * (mean - half), 100 * (mean + half)
     if low >= 0 and high <= 100:
         return f"± {100 * half:.1f}"
-    return f"[{max(low, 0):.1f}{'*' * (low < 0)}, {min(high, 100):.1f}{'*' * (high > 100)}]"
+    return f"[{max(low, 0):.1f}{'*' * bool(low < 0)}, {min(high, 100):.1f}{'*' * bool(high > 100)}]"
 
 
 def printed(show, value, width):

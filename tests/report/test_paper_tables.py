@@ -119,6 +119,23 @@ def test_printed_table_has_units_and_intervals_in_80_columns(folders):
     assert str(table.drop(columns="half")).split()[:2] == ["run", "learner"]
 
 
+def test_a_wide_table_is_not_wrapped(folders):
+    columns = ["evaluate.every", "users", "rounds", "name", "description", "run"]
+    table = netfl.compare(folders, ["accuracy", "delay_mean_s"][:1], by=columns)
+    lines = str(table).splitlines()
+    assert len(lines) == 2 + len(table)
+    assert max(map(len, lines)) > 80
+
+
+def test_a_cut_interval_is_explained_below_the_table(folders):
+    table = netfl.compare(folders[0])
+    assert "*" not in str(table)
+    table["half"] = 0.9
+    lines = str(table).splitlines()
+    assert lines[-2] == "* marks an end of an interval that is cut at the possible values"
+    assert "[0.0*, 100.0*]" in lines[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
