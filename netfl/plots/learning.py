@@ -36,7 +36,7 @@ def curves(
 
     The rounds whose mean is the final value are shaded, and a dot marks this value: the number that reports, tables and
     `netfl.compare` state.  A metric that swings is drawn twice: thin, as evaluated, and bold, as the mean of as many
-    last evaluations as a final value has, so that the bold line ends at the dot.  A dotted edge marks where a band is
+    last evaluations as a final value has, so that the bold line ends at the dot.  A thick edge marks where a band is
     cut at the limit of the metric.  A cross ends a curve that stops early.
 
     Args:

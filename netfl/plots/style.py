@@ -196,15 +196,15 @@ def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def mean_curve(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any], curves: int) -> None:
     """Draw mean over at, and a band from low to high, which is fainter the more *curves* there are.
 
-    Dotted edges mark where the band is cut: the columns ``low_cut`` and ``high_cut`` of *rows*.
+    Thick edges mark where the band is cut: the columns ``low_cut`` and ``high_cut`` of *rows*.
     """
     band = min(0.18, 0.6 / max(1, curves))
     ax.fill_between(rows["at"], rows["low"], rows["high"], color=line["color"], alpha=band, lw=0)
     for end in ("low", "high"):
         edge = rows[end].where(rows[f"{end}_cut"])
         if edge.notna().any():
-            dots: dict[str, Any] = {"linestyle": (0, (1, 2)), "linewidth": 1.4, "marker": "_", "markersize": 3}
-            ax.plot(rows["at"], edge, color=line["color"], clip_on=False, **dots)
+            thick: dict[str, Any] = {"linestyle": "-", "linewidth": 1.8, "marker": "_", "markersize": 4}
+            ax.plot(rows["at"], edge, color=line["color"], clip_on=False, **thick)
     ax.plot(rows["at"], rows["mean"], **line)
 
 

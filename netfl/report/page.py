@@ -25,6 +25,8 @@ MARK = '<meta name="generator" content="netfl">'
 _INTERVAL = re.compile(r" (?=± |\[[-+\d][^\]]*\].* \(n = )")
 """Space before the interval of a value."""
 
+_COUNT = re.compile(r"\bn = (?=\d)")
+
 MAX_LINKS = 100
 """Maximum number of links to reports of runs."""
 
@@ -198,9 +200,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=lambda value: value.replace(" %", "\u00a0%") if type(value) is str else value,
+        finalize=lambda value: _unbroken(value) if type(value) is str else value,
         undefined=StrictUndefined,
     )
+
+
+def _unbroken(text: str) -> str:
+    """Return *text* with spaces at which no line ends: before a percent sign, behind ±, and within ``n = 3``."""
+    return _COUNT.sub("n\u00a0=\u00a0", text.replace(" %", "\u00a0%").replace("± ", "±\u00a0"))
 
 
 @cache
