@@ -5,7 +5,6 @@ python analysis/fedau.py runs/fedau_markov_cifar10-001 --out plots
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 import drawing
@@ -92,7 +91,7 @@ def compare_with_memory(results: Mapping[str, Result]) -> Iterator[str]:
             for other in MEMORY:
                 found = difference(results, Order("", (ours,), "accuracy", LEARNERS[0], other, against=(theirs,)))
                 if found.replicas:
-                    half = "" if math.isnan(found.half) else f" ± {found.half:.1f}"
+                    half = f" ± {found.half:.1f}" if found.is_shown else ""
                     lines.append(f"- {word}, {other}: {found.mean:+.1f}{half} points in {found.replicas} replicas")
     if lines:
         yield f"{LEARNERS[0]} compared with the methods that store the last update of every user, on the same traces:"

@@ -30,6 +30,7 @@ from netfl.errors import NetflError
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.tuning import MAX_WIDENINGS, grid_centres
 from netfl.plots import style
+from netfl.results.formatting import cut_interval
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps.results import Sweep
@@ -614,6 +615,10 @@ def store(finding: Finding, block: str, rows: pd.DataFrame) -> None:
     pd.concat(parts).to_csv(finding.results_file, index=False, float_format="%.6g")
 
 
+MAX_COLUMNS = 3
+"""Panels side by side: more are too small to read in a page."""
+
+
 def draw(finding: Finding) -> Figure:
     """Draw the plot of a finding."""
     if finding.is_map:
@@ -631,8 +636,8 @@ def draw_map(finding: Finding) -> Figure:
         ("rare accuracy (%)", "rare_accuracy", np.mean, 100.0, "{:.0f}"),
         ("its standard deviation (points)", "rare_accuracy", partial(np.std, ddof=1), 100.0, "{:.0f}"),
     )
-    figure = style.PlotFigure(figsize=(12.4, 3.4), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True)
+    figure = style.PlotFigure(figsize=(8.4, 6.2), layout="constrained")
+    axes = style.grid_axes(figure, len(panels), 2, sharey=True)
     for ax, (title, metric, statistic, scale, shape) in zip(axes, panels, strict=True):
         values = np.full((len(finding.learners), len(finding.points)), np.nan)
         for row, learner in enumerate(finding.learners):
@@ -650,6 +655,8 @@ def draw_map(finding: Finding) -> Figure:
         ax.set_xticks(range(len(finding.points)), finding.points)
         ax.grid(visible=False)
     axes[0].set_yticks(range(len(finding.learners)), finding.learners)
+    for ax in axes:
+        ax.label_outer(remove_inner_ticks=False)
     figure.supxlabel(finding.axis, fontsize="medium")
     return figure
 
@@ -661,8 +668,10 @@ def draw_lines(finding: Finding) -> Figure:
     """
     blocks = [block for block in finding.blocks if block in set(finding.results["block"])]
     panels = len(blocks) * (1 + len(finding.network))
-    figure = style.PlotFigure(figsize=(1.6 + 2.8 * max(2, panels), 3.4), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False)[0]
+    columns = min(panels, MAX_COLUMNS)
+    lines = -(-panels // columns)
+    figure = style.PlotFigure(figsize=(1.6 + 2.8 * max(2, columns), 0.6 + 2.8 * lines), layout="constrained")
+    axes = style.grid_axes(figure, panels, columns)
     looks = style.line_styles(finding.learners)
     if not finding.points[0][0].isdigit():
         looks = {learner: {**look, "linestyle": "none"} for learner, look in looks.items()}
@@ -670,16 +679,29 @@ def draw_lines(finding: Finding) -> Figure:
     for ax, block in zip(axes, blocks, strict=False):
         for number, learner in enumerate(finding.learners):
             found = [interval(finding.values(Series(block, point, learner))) for point in finding.points]
-            means = 100.0 * np.array([each.mean for each in found])
-            halves = 100.0 * np.array([each.half for each in found])
-            places = np.arange(len(means)) + 0.07 * (number - (len(finding.learners) - 1) / 2)  # side by side
-            ax.errorbar(places, means, halves, label=learner, marker="o", markersize=4, capsize=3, **looks[learner])
-            lowest = min(lowest, float(np.nanmin(means - np.nan_to_num(halves))))
+            means = np.array([each.mean for each in found])
+            halves = np.array([each.half if each.is_shown else np.nan for each in found])
+            ends = cut_interval("rare_accuracy", means - halves, means + halves)
+            bars = pd.DataFrame(
+                {
+                    "at": np.arange(len(means)) + 0.07 * (number - (len(finding.learners) - 1) / 2),  # side by side
+                    "mean": 100.0 * means,
+                    "low": 100.0 * ends.low,
+                    "high": 100.0 * ends.high,
+                    "low_cut": ends.is_low_cut,
+                    "high_cut": ends.is_high_cut,
+                }
+            )
+            options = {"label": learner, "marker": "o", "markersize": 4, "capsize": 3, **looks[learner]}
+            style.error_bars(ax, bars, options)
+            lowest = min(lowest, float(np.nanmin(bars["low"].fillna(bars["mean"]))))
         ax.set_title(block)
-    for ax in axes[: len(blocks)]:
+    for place, ax in enumerate(axes[: len(blocks)]):
         ax.set_ylim(max(0.0, 20.0 * np.floor((lowest - 5.0) / 20.0)), 100.0)
-        ax.label_outer()
-    axes[0].set_ylabel("rare accuracy (%)")
+        if place % columns:
+            ax.tick_params(labelleft=False)
+        else:
+            ax.set_ylabel("rare accuracy (%)")
     for ax, (metric, block) in zip(axes[len(blocks) :], product(finding.network, blocks), strict=True):
         found = [interval(finding.values(Series(block, point, "", metric))) for point in finding.points]
         means, halves = [each.mean for each in found], [each.half for each in found]
@@ -874,7 +896,8 @@ def main() -> None:
     PLOTS.mkdir(exist_ok=True)
     for finding in FINDINGS:
         if len(finding.results):
-            draw(finding).savefig(PLOTS / f"{finding.name}.png", dpi=110, metadata={"Software": None})
+            with style.theme():
+                draw(finding).savefig(PLOTS / f"{finding.name}.png", dpi=110, metadata={"Software": None})
     PAGE.write_text(page(), encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ from run_results import (
     replicas_to_agree,
     replicas_to_decide,
 )
-from wording import half, listed, signed
+from wording import listed, signed, spread
 
 from netfl.results.statistics import ConfidenceInterval
 
@@ -84,7 +84,8 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 
 - **Ours** is the mean over replicas and over the evaluations of the last {window} rounds. Runs of fewer than {short:,}
   rounds use their last quarter. A single evaluation depends strongly on the user whose update was delivered last. The
-  number after ± is the half width of the 95 % interval of Student's t over replicas.
+  number after ± is the half width of the 95 % interval of Student's t over replicas, from three on. Where the interval
+  leaves the possible values, both ends stand in its place, and * marks the end that is cut.
 - **Last round** is the mean over replicas of the last evaluation.
 - **Difference**, beside a published value, is ours minus the published value.
 - **Predicted** is the half width of the 95 % prediction interval: a further run, or the mean of as many runs as were
@@ -488,7 +489,9 @@ def _values(experiment: Experiment, rows: Sequence[Row], results: Mapping[str, R
     yield f"|{'---|' * len(head)}"
     for row in rows:
         found, last = estimate(results, row), estimate(results, row, last=True)
-        ours = f"{_number(found.mean, row.digits)}{half(found, row.digits)}" if found.replicas else "diverged"
+        ours = "diverged"
+        if found.replicas:
+            ours = f"{_number(found.mean, row.digits)}{spread(found, row.digits, row.metric, row.scale)}"
         cells = [row.label, ours, str(found.replicas), _number(last.mean, row.digits)]
         if published:
             cells[1:1] = [_published(row)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from netfl.errors import MachineError, ModelError, NetflError, ScenarioError
+from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, ScenarioError
 from netfl.errors import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "MachineError",
     "ModelError",
     "NetflError",
+    "NetflWarning",
     "Run",
     "Scenario",
     "ScenarioError",

@@ -1,7 +1,8 @@
 """Errors that netfl raises, each with what the user can do.
 
 `NetflError` is the base.  `ScenarioError` holds all errors of a scenario, `ModelError` names the model, user and
-simulated time of a failure, and `MachineError` is a failure of the machine, such as a full disk.
+simulated time of a failure, and `MachineError` is a failure of the machine, such as a full disk.  `NetflWarning` is no
+error: Python gives it as a warning.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class NetflError(Exception):
     """Base of all errors that netfl raises on purpose; ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
+
+
+class NetflWarning(UserWarning):
+    """Warning about a valid scenario: a value that is probably not intended, with what to check."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,19 +238,30 @@ def read_quantities(values: Iterable[Any]) -> Quantities | None:
     Quantities(numbers=(14.0, 30.0), unit='dBm')
     """
     texts = [*values]
+    found = read_si(texts)
+    if found is None or found.unit in _LEVELS:
+        return found
+    largest = _QUANTITY.match(texts[found.numbers.index(max(found.numbers, key=abs))])
+    assert largest is not None, "`read_si` has read it"
+    unit = largest[2]
+    size = _DIMENSIONS[found.unit].units[unit]
+    return Quantities(tuple(_scaled(repr(number), 1 / size) for number in found.numbers), unit)
+
+
+def read_si(values: Iterable[Any]) -> Quantities | None:
+    """Return texts as numbers in SI units, levels in their own; ``None`` if they are not quantities of one dimension.
+
+    >>> read_si(["2 min", "30 s"]), read_si(["14 dBm", "1 W"]), read_si(["tdma", "fdma"])
+    (Quantities(numbers=(120.0, 30.0), unit='s'), Quantities(numbers=(14.0, 30.0), unit='dBm'), None)
+    """
+    texts = [*values]
     if not texts or not all(isinstance(text, str) for text in texts):
         return None
-    for symbol, dimension in _DIMENSIONS.items():
+    for symbol in _DIMENSIONS:
         try:
-            numbers = [to_si(text, symbol) for text in texts]
+            return Quantities(tuple(to_si(text, symbol) for text in texts), symbol)
         except QuantityError:
             continue
-        if symbol in _LEVELS:
-            return Quantities(tuple(numbers), symbol)
-        largest = _QUANTITY.match(texts[numbers.index(max(numbers, key=abs))])
-        assert largest is not None, "`to_si` has read it"
-        unit = largest[2]
-        return Quantities(tuple(_scaled(repr(number), 1 / dimension.units[unit]) for number in numbers), unit)
     return None
 
 

@@ -422,12 +422,12 @@ def test_remarks_on_fig_3_compare_the_gain_on_small_pixels_with_the_effective_st
 
 def test_an_order_is_open_if_a_learner_diverged_in_some_replicas():
     order = Order("A above B", ("long",), "x", "A", "B", scale=1.0)
-    both = {"long": result(A=[5.0, 5.1, 5.2], B=[1.0, 1.1, math.nan])}
+    both = {"long": result(A=[5.0, 5.1, 5.2, 5.3], B=[1.0, 1.1, 1.2, math.nan])}
     assert difference(both, order).mean == pytest.approx(4.0)
     assert verdict(difference(both, order)) == "yes"
     assert (holds(both, order), lost_pairs(both, order)) == ("open", 1)
     text = "\n".join(page.section(claims_of([], [order]), both))
-    assert "| A above B | +4.0 ± 0.0 | 2 | open: diverged in 1 of 3 |  |" in text
+    assert "| A above B | +4.0 ± 0.0 | 3 | open: diverged in 1 of 4 |  |" in text
 
 
 def test_the_excess_is_the_distance_beyond_the_prediction_interval():
@@ -478,7 +478,10 @@ def test_readme_and_page_count_the_same_claims():
 
 
 def test_claims_are_counted_at_the_settings_of_the_authors():
-    both = {"short": result(A=[5.0, 5.1], B=[1.0, 1.0]), "long": result(A=[1.0, 1.0], B=[2.0, 2.1])}
+    both = {
+        "short": result(A=[5.0, 5.1, 5.05], B=[1.0, 1.0, 1.0]),
+        "long": result(A=[1.0, 1.0, 1.0], B=[2.0, 2.1, 2.05]),
+    }
     for each in both.values():
         each.content["settings"].update(Part("paper/fig2a").settings)
     rows = [Row("a", (part,), "A", "x", Published(5.0), scale=1) for part in ("short", "long")]
@@ -503,7 +506,7 @@ def test_claims_are_counted_at_the_settings_of_the_authors():
         "distributed."
     )
     more = replace(toy, parts={"short": parts["short"], "long": replace(parts["long"], changes={"replicas": 5})})
-    assert page.count_claims(more, both).run == "2 of 5 replicas"
+    assert page.count_claims(more, both).run == "3 of 5 replicas"
     own_experiment = replace(toy, name="ours", paper="")
     claims = page.count_claims(own_experiment, both)
     assert (claims.orders, claims.values, claims.untested) == (["yes", "no"], [], 0)
@@ -517,11 +520,11 @@ def test_claims_are_counted_at_the_settings_of_the_authors():
 def test_rows_of_other_settings_stand_below_the_claims():
     rows = [Row("claim", ("long",), "A", "x", Published(5.0)), Row("other", ("short",), "A", "x", Published(5.0))]
     toy = claims_of(rows, [], {"short": replace(PART, full=False), "long": Part("paper/fig2a")})
-    values = result(A=[0.05, 0.05])
+    values = result(A=[0.05, 0.05, 0.05])
     text = "\n".join(page.section(toy, {"short": values, "long": values}))
     claimed, _, sensitivity = text.partition("<details><summary>Sensitivity: other settings, no claims</summary>")
-    assert "| claim | 5.0 | 5.0 ± 0.0 | 2 | 105.0 | +0.0 | ± 0.0 | yes |" in claimed
-    assert "| other | 5.0 | 5.0 ± 0.0 | 2 | 105.0 |" in sensitivity
+    assert "| claim | 5.0 | 5.0 ± 0.0 | 3 | 105.0 | +0.0 | ± 0.0 | yes |" in claimed
+    assert "| other | 5.0 | 5.0 ± 0.0 | 3 | 105.0 |" in sensitivity
     text = "\n".join(page.section(toy, {"short": values}))
     assert "1 claim is untested: no run has the settings of the authors yet." in text
 
@@ -560,19 +563,22 @@ def test_learners_that_diverged_are_named_in_place_of_their_values():
 
 
 def controls(**stepped):
-    """Return a learner A with 50 and 60 %, FedAvg with other steps on the same traces, and the orders of both."""
+    """Return a learner A with 50, 60 and 55 %, FedAvg with other steps on the same traces, and the orders of both."""
     orders = [Order("", ("run",), "x", "A", name, ("control",)) for name in stepped]
-    return {"run": result(A=[0.5, 0.6]), "control": result(**stepped)}, orders
+    return {"run": result(A=[0.5, 0.6, 0.55]), "control": result(**stepped)}, orders
 
 
 @pytest.mark.parametrize(
     ("stepped", "expected"),
     [
-        ({"B": [0.2, 0.3], "C": [0.4, 0.5]}, "+10.0 ± 0.0 points (C). So a gain over FedAvg at these steps remains."),
-        ({"B": [0.55, 0.65], "C": [0.4, 0.5]}, "-5.0 ± 0.0 points (B). So FedAvg at these steps is better."),
         (
-            {"B": [0.5, 0.5], "C": [0.9, math.nan]},
-            "+5.0 ± 63.5 points (B). So no gain over FedAvg at these steps is shown.",
+            {"B": [0.2, 0.3, 0.25], "C": [0.4, 0.5, 0.45]},
+            "+10.0 ± 0.0 points (C). So a gain over FedAvg at these steps remains.",
+        ),
+        ({"B": [0.55, 0.65, 0.6], "C": [0.4, 0.5, 0.45]}, "-5.0 ± 0.0 points (B). So FedAvg at these steps is better."),
+        (
+            {"B": [0.5, 0.5, 0.5], "C": [0.9, 0.9, math.nan]},
+            "+5.0 ± 12.4 points (B). So no gain over FedAvg at these steps is shown.",
         ),
     ],
 )

@@ -8,11 +8,12 @@ from functools import wraps
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, NoReturn, ParamSpec
+from warnings import catch_warnings, simplefilter
 
 import typer
 
 from netfl.cli.app import echo
-from netfl.errors import MachineError, ModelError, NetflError, describe_os_error
+from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -30,7 +31,9 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
     @wraps(command)
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with catch_warnings():
+                simplefilter("ignore", NetflWarning)  # `print_warnings` prints them
+                command(*args, **kwargs)
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
                 echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model

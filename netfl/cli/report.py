@@ -19,7 +19,9 @@ def write_report(
     folders: Annotated[list[Path], path_argument("DIR...", "Run directories, or the folder of a sweep.")],
     out: Annotated[
         Path | None,
-        path_option("PATH", "The output file. Default: report.html in DIR, or here for several runs."),
+        path_option(
+            "PATH", "The output file, .html by default. Default: report.html in DIR, or here for several runs."
+        ),
     ] = None,
     latex: Annotated[
         Path | None, path_option("FILE", "Also write the final values as a LaTeX table with booktabs.")

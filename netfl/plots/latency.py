@@ -196,6 +196,8 @@ def backlog(
 def utilisation(final_metrics: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw the share of time in which cells and links were in use, the busiest on top, with 95 % t-intervals.
 
+    There are intervals from three replicas on; a triangle marks an end that is cut at 0 or 100 %.
+
     Args:
         final_metrics: `Run.final_metrics`.
         ax: axes to draw on.
@@ -210,13 +212,17 @@ def utilisation(final_metrics: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     shares = {str(part): statistics.interval(values) for part, values in table.groupby("part")["share"]}
     shown = sorted((part for part in shares if shares[part].replicas), key=lambda part: -shares[part].mean)[:MAX_BARS]
     means = 100.0 * np.array([shares[part].mean for part in shown])
-    halves = 100.0 * np.array([shares[part].half for part in shown])
+    halves = 100.0 * np.array([shares[part].half if shares[part].is_shown else np.nan for part in shown])
     is_link = np.array([_LINK.search(part) is not None for part in shown], bool)
     positions = np.arange(len(shown))
     ax.barh(positions, means, color=np.where(is_link, style.SKY, COMMON), height=0.7)
     known = np.isfinite(halves)
     reach = np.minimum(halves, [means, 100.0 - means])[:, known]  # an interval of t may leave 0 to 100 %
     ax.errorbar(means[known], positions[known], xerr=reach, fmt="none", ecolor=style.INK, elinewidth=1.0)
+    cut: dict[str, Any] = {"color": style.INK, "linestyle": "none", "markersize": 5, "clip_on": False}
+    for is_cut, end, marker in ((halves > means, 0.0, "<"), (halves > 100.0 - means, 100.0, ">")):
+        if is_cut.any():
+            ax.plot(np.full(is_cut.sum(), end), positions[is_cut], marker=marker, **cut)
     ax.set_yticks(positions, labels=shown, fontsize=9 if len(shown) <= 16 else 7)
     ax.set(xlabel="share of the time in use (%)", ylim=(len(shown) - 0.4, -0.6), xlim=(0.0, None))
     ax.set_xlim(right=min(100.0, max(1e-3, ax.get_xlim()[1])))

@@ -18,8 +18,8 @@ from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
 from netfl.results.comparison import criterion_label
-from netfl.results.formatting import axis_unit, is_share, learning_label
-from netfl.results.metrics import find_metric
+from netfl.results.formatting import axis_unit, cut_interval, is_share, learning_label
+from netfl.results.statistics import MIN_REPLICAS
 
 
 def curves(
@@ -32,17 +32,19 @@ def curves(
     learners: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a metric of each learner, the mean over replicas with its 95 % t-interval.
+    """Draw a metric of each learner, the mean over replicas with its 95 % t-interval, from three replicas on.
 
-    A metric that swings is drawn twice: thin, as evaluated, and bold, as the mean of its last evaluations.  A cross
-    ends a curve that stops early.
+    The rounds whose mean is the final value are shaded, and a dot marks this value: the number that reports, tables and
+    `netfl.compare` state.  A metric that swings is drawn twice: thin, as evaluated, and bold, as the mean of as many
+    last evaluations as a final value has, so that the bold line ends at the dot.  A thick edge marks where a band is
+    cut at the limit of the metric.  A cross ends a curve that stops early.
 
     Args:
         metrics: `Run.metrics`.
         metric: name of the metric; accuracies are drawn in percent.
         group: group of the metric, such as ``class:9``.
         over: rounds, simulated ``time``, ``bits`` sent on the uplink, or ``energy`` spent by the users.
-        rounds: `Run.rounds`, for bits and energy.
+        rounds: `Run.rounds`, for bits and energy, and for replicas that do not end in the same round.
         learners: the learners, in the order of their colours.
         ax: axes to draw on.
 
@@ -56,7 +58,8 @@ def curves(
         if rounds is None:
             raise ValueError(f"over={over!r} needs the table of rounds: rounds=run.rounds")
         metrics = aggregates.with_cost(metrics, rounds)
-    state = str(metrics.attrs.get("comparison", "")) if ax is None else ""
+    state = str(metrics.attrs.get("comparison", ""))
+    is_own_figure = ax is None
     ax = style.new_axes(ax)
     learners = _learners(metrics, learners)
     window = aggregates.smoothing_window(metrics, metric, group)
@@ -65,6 +68,8 @@ def curves(
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
     table, raw = (in_units(rows, unit, metric) for rows in (table, raw))
+    finals = aggregates.final_points(metrics, metric, group, over=over, rounds=metrics if rounds is None else rounds)
+    draw_window(ax, [finals], unit, end / unit)
     for learner, line in style.line_styles(learners).items():
         rows, thin = table[table["learner"] == learner], raw[raw["learner"] == learner]
         if window > 1:
@@ -72,14 +77,28 @@ def curves(
         style.mean_curve(ax, rows, line, len(learners))
         if len(rows) and rows["at"].max() < end / unit:
             ax.plot(rows["at"].iloc[-1], rows["mean"].iloc[-1], "x", color=line["color"], clip_on=False)
+        if learner in finals.values:
+            value = finals.values[learner]
+            style.final_dot(ax, end / unit, 100.0 * value if is_share(metric) else value, line["color"])
     format_metric_axis(ax, metric, table)
     ax.set_xlabel(label)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
     ax.margins(x=0.01)
     learner_legend(ax, learners)
-    if state:
-        ax.set_title(state, loc="left", fontsize="small")
+    if is_own_figure:
+        remark = f"dots: final values, means of {finals.window}" if finals.values else ""
+        title = "\n".join(text for text in (state, remark) if text)
+        ax.set_title(title, loc="left", fontsize="small", fontweight="normal")
     return ax
+
+
+def draw_window(ax: Axes, finals: Sequence[aggregates.FinalPoints], unit: float, end: float) -> None:
+    """Shade the window of the final values, if all of *finals* share it; its axis is in *unit* and stops at *end*."""
+    windows = {(each.start, each.end) for each in finals if each.values}
+    if len(windows) == 1:
+        start = windows.pop()[0] / unit
+        if start < end:
+            ax.axvspan(start, end, color=style.INK, alpha=0.07, linewidth=0, zorder=0.5)
 
 
 def candidates(
@@ -92,7 +111,8 @@ def candidates(
 ) -> Axes:
     """Draw the criterion of each learner's candidates, the mean over validation replicas with its 95 % t-interval.
 
-    A ring marks the candidate that was chosen, a cross at the lower end one whose training diverged.  A learner has a
+    There are intervals from three replicas on; a triangle marks an end that is cut at the limit of the criterion.  A
+    ring marks the candidate that was chosen, a cross at the lower end one whose training diverged.  A learner has a
     curve for each combination of further keys.
 
     Args:
@@ -110,12 +130,19 @@ def candidates(
     for learner, line in style.line_styles(learners).items():
         of_learner = rows[rows["learner"] == learner]
         for _, curve in of_learner.groupby("settings", observed=True, sort=False):
-            low = curve["value"] - curve["half"]
-            high = curve["value"] + curve["half"]
-            if is_share:  # an interval of Student's t knows no limits
-                low, high = low.clip(0.0), high.clip(upper=1.0)
-            reach = [scale * (curve["value"] - low), scale * (high - curve["value"])]
-            ax.errorbar(curve[over], scale * curve["value"], reach, marker="o", markersize=3.5, capsize=2, **line)
+            half = curve["half"].where(curve["replicas"] >= MIN_REPLICAS)
+            ends = cut_interval("accuracy" if is_share else by, curve["value"] - half, curve["value"] + half)
+            points = pd.DataFrame(
+                {
+                    "at": curve[over],
+                    "mean": scale * curve["value"],
+                    "low": scale * ends.low,
+                    "high": scale * ends.high,
+                    "low_cut": ends.is_low_cut,
+                    "high_cut": ends.is_high_cut,
+                }
+            )
+            style.error_bars(ax, points, {"marker": "o", "markersize": 3.5, "capsize": 2, **line})
         chosen = of_learner[of_learner["chosen"] == 1]
         ring = {"s": 90, "facecolors": "none", "edgecolors": line["color"], "linewidths": 1.5, "zorder": 3}
         ax.scatter(chosen[over], scale * chosen["value"], **ring)
@@ -136,12 +163,18 @@ def candidates(
 def in_units(table: pd.DataFrame, unit: float, metric: str) -> pd.DataFrame:
     """Return curves of `aggregates.curve` with ``at`` in *unit*, shares in percent, and bands of possible values only.
 
-    An interval of Student's t knows no limits: that of two replicas at 90 and 95 % ends above 100 %.
+    The columns ``low_cut`` and ``high_cut`` state where a band is cut: an interval of Student's t knows no limits.
     """
     scale = 100.0 if is_share(metric) else 1.0
-    lowest, highest = find_metric(metric).range
-    bands = {name: scale * table[name].clip(lowest, highest) for name in ("low", "high")}
-    return table.assign(at=table["at"] / unit, mean=scale * table["mean"], **bands)
+    band = cut_interval(metric, table["low"], table["high"])
+    return table.assign(
+        at=table["at"] / unit,
+        mean=scale * table["mean"],
+        low=scale * band.low,
+        high=scale * band.high,
+        low_cut=band.is_low_cut,
+        high_cut=band.is_high_cut,
+    )
 
 
 def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
@@ -186,10 +219,12 @@ def class_accuracy(
 ) -> Axes:
     """Draw learners × classes: accuracy in percent, the mean over the last tenth of the rounds and over replicas.
 
+    The rare classes come first, so that a narrow screen shows them.
+
     Args:
         metrics: `Run.metrics`.
         metric: ``accuracy``, or that on a further test set, such as ``accuracy@raw``.
-        rare: classes whose labels are bold.
+        rare: classes that come first, with bold labels.
         learners: the rows; learners without these values are left out.
         choices: learners that choose among others, whose values are those of the last evaluation.
         rounds: `Run.rounds`, for replicas that do not end in the same round.
@@ -199,8 +234,14 @@ def class_accuracy(
     rows = aggregates.grouped_final_metrics(metrics, metric, "class", choices=choices, rounds=rounds)
     learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
-    options: dict[str, Any] = {"fmt": ".0f", "norm": style.percent_norm(table), "cbar": False}
+    classes = [int(label) for label in table.columns]
+    rare_first = sorted(classes, key=lambda label: (label not in rare, label))
+    table = table[rare_first]
+    options: dict[str, Any] = {"fmt": ".1f", "norm": style.percent_norm(table), "cbar": False}
     style.heat_map(table, ax=ax, max_cells=20 * len(table), **options)
+    number = sum(label in rare for label in rare_first)
+    if 0 < number < len(rare_first):
+        ax.axvline(number, color=style.PAPER, linewidth=5)
     style.percent_bar(ax, ax.collections[0], learning_label(metric), pad=0.02)
     ax.set(xlabel="class", ylabel="")
     ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)
@@ -210,13 +251,13 @@ def class_accuracy(
 
 
 def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
-    """Draw learners × users: final accuracy on each user's data, from the most frequent user to the least.
+    """Draw learners × users: final accuracy on each user's data, from the least frequent user to the most.
 
     Users that hold a rare class have bold, coloured numbers; of more than 60 users no numbers are shown.  *accuracy*
     has columns learner, user, value, delivered and rare, of one replica.
     """
     ax = style.new_axes(ax)
-    order = accuracy.drop_duplicates("user").sort_values(["delivered", "user"], ascending=[False, True])
+    order = accuracy.drop_duplicates("user").sort_values(["delivered", "user"])
     learners = [name for name in learners if (accuracy["learner"] == name).any()]
     table = accuracy.pivot_table(index="learner", columns="user", values="value").reindex(learners)[order["user"]]
     percent = 100.0 * table.to_numpy(float)
@@ -229,7 +270,7 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
     ax.tick_params(axis="x", labelsize=7 if len(order) > 20 else 9)
     style.mark_rare(ax.get_xticklabels(), order["rare"])
     ax.grid(visible=False)
-    ax.set_xlabel("user, from most to fewest deliveries")
+    ax.set_xlabel("user, from fewest to most deliveries")
     return ax
 
 

@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 
 from netfl.plots import style
 from netfl.plots.deliveries import OUTCOME_COLOURS
-from netfl.plots.learning import format_metric_axis, in_units
+from netfl.plots.learning import draw_window, format_metric_axis, in_units
 from netfl.results import aggregates
-from netfl.results.formatting import axis_unit
+from netfl.results.formatting import axis_unit, is_share
 from netfl.types import OUTCOMES
 
 MAX_POINTS = 400
@@ -51,29 +51,50 @@ def run_courses(tables: Mapping[str, pd.DataFrame], metric: str, over: aggregate
     return pd.concat(parts) if parts else pd.DataFrame(columns=["run", "learner", "at", "mean", "low", "high"])
 
 
+def run_finals(
+    tables: Mapping[str, pd.DataFrame], metric: str, over: aggregates.Over, rounds: Mapping[str, pd.DataFrame]
+) -> dict[str, aggregates.FinalPoints]:
+    """Return the final values of a metric in each run: those of *tables*, as in `run_courses`, with their *rounds*."""
+    return {
+        run: aggregates.final_points(metrics, metric, over=over, rounds=rounds[run]) for run, metrics in tables.items()
+    }
+
+
 def run_curves(
     table: pd.DataFrame,
     metric: str,
     styles: LineStyles,
     *,
     over: aggregates.Over = "round",
+    finals: Mapping[str, aggregates.FinalPoints] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a metric of learners in several runs: means over replicas with 95 % t-intervals.
+
+    Dots are the final values; the rounds that they are the mean of are shaded if the runs share them.
 
     Args:
         table: from `run_courses`; the x axis ends with its longest curve, whether drawn or not.
         metric: name of the metric; accuracies are drawn in percent.
         styles: line style of each run and learner; others are left out.
         over: unit of the x axis.
+        finals: final values by run, from `run_finals`.
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
     table = in_units(table, unit, metric)
+    finals = finals or {}
+    drawn = {run for run, _ in styles}
+    draw_window(ax, [points for run, points in finals.items() if run in drawn], unit, end / unit)
     for (run, learner), line in styles.items():
-        style.mean_curve(ax, table[(table["run"] == run) & (table["learner"] == learner)], line, len(styles))
+        rows = table[(table["run"] == run) & (table["learner"] == learner)]
+        style.mean_curve(ax, rows, line, len(styles))
+        if len(rows) and run in finals and learner in finals[run].values:
+            value = finals[run].values[learner]
+            at = float(rows["at"].iloc[-1])
+            style.final_dot(ax, at, 100.0 * value if is_share(metric) else value, line["color"])
     ax.autoscale(axis="y")  # panels that share the axis may have been drawn before
     format_metric_axis(ax, metric, table)
     ax.set(xlabel=label, xlim=(0.0, max(end, 1e-12) / unit * 1.01))

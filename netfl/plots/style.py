@@ -194,10 +194,35 @@ def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def mean_curve(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any], curves: int) -> None:
-    """Draw mean over at, and a band from low to high, which is fainter the more *curves* there are."""
+    """Draw mean over at, and a band from low to high, which is fainter the more *curves* there are.
+
+    Thick edges mark where the band is cut: the columns ``low_cut`` and ``high_cut`` of *rows*.
+    """
     band = min(0.18, 0.6 / max(1, curves))
     ax.fill_between(rows["at"], rows["low"], rows["high"], color=line["color"], alpha=band, lw=0)
+    for end in ("low", "high"):
+        edge = rows[end].where(rows[f"{end}_cut"])
+        if edge.notna().any():
+            thick: dict[str, Any] = {"linestyle": "-", "linewidth": 1.8, "marker": "_", "markersize": 4}
+            ax.plot(rows["at"], edge, color=line["color"], clip_on=False, **thick)
     ax.plot(rows["at"], rows["mean"], **line)
+
+
+def error_bars(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any]) -> None:
+    """Draw mean over at with bars from low to high; a triangle marks an end that is cut, see `mean_curve`."""
+    reach = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]]
+    ax.errorbar(rows["at"], rows["mean"], reach, **line)
+    for end, marker in (("low", "v"), ("high", "^")):
+        cut = rows[rows[f"{end}_cut"]]
+        if len(cut):
+            mark: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 5, "clip_on": False}
+            ax.plot(cut["at"], cut[end], color=line["color"], **mark)
+
+
+def final_dot(ax: Axes, at: float, value: float, color: str) -> None:
+    """Draw a dot at a final value."""
+    edge: dict[str, Any] = {"markeredgecolor": PAPER, "markeredgewidth": 0.8}
+    ax.plot(at, value, "o", color=color, markersize=6, clip_on=False, zorder=4, **edge)
 
 
 class TopNorm(Normalize):

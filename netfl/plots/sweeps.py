@@ -15,8 +15,8 @@ from netfl.errors import suggest
 from netfl.plots import style
 from netfl.plots.learning import format_metric_axis, learner_legend
 from netfl.results import formatting
-from netfl.results.metrics import find_metric
-from netfl.results.statistics import metric_of
+from netfl.results.formatting import cut_interval
+from netfl.results.statistics import MIN_REPLICAS, metric_of
 from netfl.units import Quantities, read_quantities
 
 _SUMMARY_COLUMNS = ("point", "learner", "metric", "mean", "half", "replicas")
@@ -99,10 +99,9 @@ def axis_points(
     ax = style.new_axes(ax)
     for index, (line, curve) in enumerate(_learner_points(rows, metric, x, learners, panels)):
         apart = 0.0 if is_numeric(panels[x]) else min(0.16, 0.7 / len(learners))
-        bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5}
-        at = curve["at"] + (index - (len(learners) - 1) / 2) * apart
-        reach = [curve["mean"] - curve["low"], curve["high"] - curve["mean"]]
-        ax.errorbar(at, curve["mean"], reach, marker="o", markersize=4.5, **bars)
+        bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5, "marker": "o", "markersize": 4.5}
+        beside = curve["at"] + (index - (len(learners) - 1) / 2) * apart
+        style.error_bars(ax, curve.assign(at=beside), bars)
     _scale_axes(ax, panels, metric, x)
     return ax
 
@@ -110,20 +109,23 @@ def axis_points(
 def _learner_points(
     rows: pd.DataFrame, metric: str, x: str, learners: Sequence[str], panels: pd.DataFrame
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the line style of each learner, with its points: columns at, mean, low, high, as of `learning.in_units`."""
+    """Yield the line style of each learner, with its points: the columns of `learning.in_units`."""
     scale = si_scale(panels, metric)[0]
     values = sorted_values(panels[x])
     numbers = axis_quantities(values)
     place_of = dict(zip(values, range(len(values)) if numbers is None else numbers.numbers, strict=True))
-    lowest, highest = find_metric(metric_of(metric)).range
     for learner, line in style.line_styles(learners).items():
         points = rows[rows["learner"] == learner]
+        half = points["half"].where(points["replicas"] >= MIN_REPLICAS)
+        ends = cut_interval(metric_of(metric), points["mean"] - half, points["mean"] + half)
         curve = pd.DataFrame(
             {
                 "at": points[x].map(place_of).astype(float),
                 "mean": points["mean"] / scale,
-                "low": (points["mean"] - points["half"]).clip(lowest, highest) / scale,
-                "high": (points["mean"] + points["half"]).clip(lowest, highest) / scale,
+                "low": ends.low / scale,
+                "high": ends.high / scale,
+                "low_cut": ends.is_low_cut,
+                "high_cut": ends.is_high_cut,
             }
         )
         yield line, curve.sort_values("at")
@@ -289,7 +291,7 @@ def format_value_axis(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
 
 def _select_rows(summary: pd.DataFrame, metric: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of *metric* in which nothing varies but *axes* and the learner."""
-    known = [name for name in summary.columns if name not in _SUMMARY_COLUMNS]
+    known = [name for name in summary.columns if name not in _SUMMARY_COLUMNS and not name.endswith("_si")]
     for name in (*axes, *where):
         if name not in known:
             raise ValueError(f"'{name}' is not an axis of the sweep; {suggest(name, known)}")

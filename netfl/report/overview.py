@@ -33,8 +33,8 @@ def picture(run: Run) -> Path:
         cells = [part.subplots(1, 2) for part in parts]
         figure.suptitle(data.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
         figure.text(0.988, 0.985, run_facts(data), ha="right", va="top", fontsize=8, alpha=0.7)
-        window = max((aggregates.smoothing_window(data.metrics, metric) for metric in verdict_metrics()), default=1)
-        legend = caption("overview", window, len(data.replicas)) if data.learners else ""
+        is_smoothed = any(aggregates.smoothing_window(data.metrics, metric) > 1 for metric in verdict_metrics())
+        legend = caption("overview", data, is_smoothed) if data.learners else ""
         legend = "; ".join(part for part in (data.run.comparison, legend) if part)
         figure.supxlabel(legend, x=0.012, ha="left", fontsize=7, alpha=0.7)
         if data.learners:
@@ -54,7 +54,7 @@ def _draw_learning(data: RunData, *cells: Axes) -> None:
     if data.rare_classes and "rare_accuracy" in titles:
         titles["rare_accuracy"] = f"Rare-class accuracy ({class_names(data.rare_classes)})"
     for (metric, title), ax in zip(titles.items(), cells, strict=False):
-        learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax)
+        learning_plots.curves(data.metrics, metric, rounds=data.ends, learners=data.learners, ax=ax)
         style.without_legend(ax).set_title(title or capitalized(learning_label(metric)))
     for ax in cells[len(titles) :]:
         _draw_note(ax, "no values")
@@ -89,7 +89,8 @@ def _draw_metrics(data: RunData, left: Axes, right: Axes) -> None:
     for ax, column in ((left, names[:half]), (right, names[half:])):
         ax.set_axis_off()
         for line, name in enumerate(column):
-            value = formatting.format_metric(name, summary[name], summary.get(name + statistics.HALF))
+            interval = summary.get(name + statistics.HALF)
+            value = formatting.format_metric(name, summary[name], interval, int(summary.get("replicas", 1)))
             options: dict[str, Any] = {"y": 1.0 - line / _LINES, "va": "top", "transform": ax.transAxes}
             ax.text(x=0.0, s=formatting.metric_label(name), **options)
             ax.text(x=0.78, s=value, ha="right", fontweight="bold", **options)

@@ -23,6 +23,11 @@ from netfl.results.metrics import find_metric
 MARK = '<meta name="generator" content="netfl">'
 """Element by which pages of netfl are recognised."""
 
+_INTERVAL = re.compile(r" (?=± |\[[-+\d][^\]]*\].* \(n = )")
+"""Space before the interval of a value."""
+
+_COUNT = re.compile(r"\bn = (?=\d)")
+
 MAX_LINKS = 100
 """Maximum number of links to reports of runs."""
 
@@ -77,6 +82,15 @@ class Page:
         return path
 
 
+def page_path(path: Path) -> Path:
+    """Return the file of a page: *path*, with the ending ``.html`` if it has none, so that browsers open it.
+
+    >>> page_path(Path("cmp")).name, page_path(Path("cmp.htm")).name
+    ('cmp.html', 'cmp.htm')
+    """
+    return path if path.suffix else path.with_name(f"{path.name}.html")
+
+
 def check_target(path: Path) -> None:
     """Refuse to overwrite anything but a page of netfl.
 
@@ -129,7 +143,16 @@ def table(
         caption: the caption.
         best: (row, column) of cells in bold.
     """
-    return _macro("table", head, list(rows), caption, best)
+    return _macro("table", head, [[_cell_lines(cell) for cell in row] for row in rows], caption, best)
+
+
+def _cell_lines(cell: str) -> list[str]:
+    """Return the lines of a cell: an interval is in a line of its own, below its value.
+
+    >>> _cell_lines("81.2 ± 2.1 (n = 3)"), _cell_lines("35.1 [0.0*, 88.3] (n = 3)"), _cell_lines("A [b]")
+    (['81.2', '± 2.1 (n = 3)'], ['35.1', '[0.0*, 88.3] (n = 3)'], ['A [b]'])
+    """
+    return _INTERVAL.sub("\n", cell).split("\n")
 
 
 def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> frozenset[tuple[int, int]]:
@@ -178,9 +201,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=lambda value: value.replace(" %", "\u00a0%") if type(value) is str else value,
+        finalize=lambda value: _unbroken(value) if type(value) is str else value,
         undefined=StrictUndefined,
     )
+
+
+def _unbroken(text: str) -> str:
+    """Return *text* with spaces at which no line ends: before a percent sign, behind ±, and within ``n = 3``."""
+    return _COUNT.sub("n\u00a0=\u00a0", text.replace(" %", "\u00a0%").replace("± ", "±\u00a0"))
 
 
 @cache
@@ -189,7 +217,8 @@ def _text_environment() -> Environment:
     environment = _environment().overlay(autoescape=False, trim_blocks=False, finalize=lambda value: value)
     functions = (
         formatting.clock,
-        formatting.compare_shares,
+        formatting.format_lead,
+        formatting.format_points,
         formatting.format_count,
         formatting.format_setting,
         formatting.format_signed,
@@ -207,6 +236,8 @@ def _text_environment() -> Environment:
         "join": formatting.join_words,
         "last_tenth": statistics.FINAL[statistics.LAST_TENTH],
         "last_round": statistics.FINAL[statistics.LAST_ROUND],
+        "chance": statistics.CHANCE,
+        "min_replicas": statistics.MIN_REPLICAS,
     }
     return environment
 

@@ -21,7 +21,19 @@ from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
 from netfl.results.comparison import UNFINISHED, joint_state
-from netfl.results.formatting import counted, is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
+from netfl.results.formatting import (
+    CUT,
+    MetricText,
+    counted,
+    format_parts,
+    is_learned,
+    is_share,
+    is_variance,
+    learned_text,
+    metric_head,
+    metric_label,
+    unit_of,
+)
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, open_run
@@ -33,7 +45,7 @@ from netfl.sweeps import Sweep, open_sweep
 Runs = Run | Sweep | str | Path
 """A run, a sweep, or the folder of one."""
 
-_VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
+_VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half", "difference_replicas", "paired"]
 _TIME = "at_s"
 """Column of the time at which runs are compared, if it is not their end."""
 
@@ -57,20 +69,26 @@ class ComparisonTable(pd.DataFrame):
     def __repr__(self) -> str:
         if not {*_VALUES} <= {*self.columns}:
             return super().__repr__()
-        line_width, max_rows = pd.get_option("display.width"), pd.get_option("display.max_rows")
-        text = self._shown().to_string(index=False, line_width=line_width, max_rows=max_rows)
-        return "\n".join([text, *self._remarks()])
+        shown = self._shown()
+        text = shown.to_string(index=False, max_rows=pd.get_option("display.max_rows"))
+        return "\n".join([text, *self._remarks(shown)])
 
     def _repr_html_(self) -> str | None:
         if not {*_VALUES} <= {*self.columns}:
             html: str | None = super()._repr_html_()  # type: ignore[misc]  # the stubs of pandas leave it out
             return html
-        table = self._shown().to_html(index=False, border=0, max_rows=pd.get_option("display.max_rows"))
-        return "".join([table, *(f"<p>{escape(remark)}</p>" for remark in self._remarks())])
+        shown = self._shown()
+        table = shown.to_html(index=False, border=0, max_rows=pd.get_option("display.max_rows"))
+        return "".join([table, *(f"<p>{escape(remark)}</p>" for remark in self._remarks(shown))])
 
-    def _remarks(self) -> list[str]:
+    def _remarks(self, shown: pd.DataFrame) -> list[str]:
         """Return the lines below the printed table."""
-        return [f"comparison: {self.comparison}"] if self.comparison else []
+        remarks = []
+        if any(CUT in cell for column in ("mean", "difference") if column in shown for cell in shown[column]):
+            remarks.append(f"{CUT} marks an end of an interval that is cut at the possible values")
+        if self.comparison:
+            remarks.append(f"comparison: {self.comparison}")
+        return remarks
 
     def _shown(self) -> pd.DataFrame:
         """Return the table as it is printed, with units and intervals."""
@@ -78,19 +96,19 @@ class ComparisonTable(pd.DataFrame):
         rows = []
         for row in self.to_dict("records"):
             metric = row["metric"]
-            scale, unit = units[metric]
-            difference = metric_cell(metric, row["difference"] / scale, row["difference_half"] / scale)
+            like, unit = units[metric]
             rows.append(
                 {
                     "metric": f"{_label(metric)} ({unit})" if unit else _label(metric),
-                    "mean": metric_cell(metric, row["mean"] / scale, row["half"] / scale),
-                    "difference": _signed(difference),
-                    "replicas": counted(row["replicas"], "pair") if row["paired"] else str(row["replicas"]),
+                    "mean": _in_row(_mean_text(row, like)),
+                    "n": str(row["replicas"]),
+                    "difference": _in_row(_difference_text(row, like)),
+                    "compared": _compared(row),
                 }
             )
         shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
         if self["difference"].isna().all():
-            shown = shown.drop(columns="difference")
+            shown = shown.drop(columns=["difference", "compared"])
         return shown
 
     def _keys(self) -> list[str]:
@@ -98,17 +116,18 @@ class ComparisonTable(pd.DataFrame):
         return [name for name in self.columns if name not in {*_VALUES, _TIME}]
 
     def _units(self) -> dict[str, tuple[float, str]]:
-        """Return the size and the name of the unit of each metric, which all its rows share."""
+        """Return the largest value and the name of the unit of each metric, which all its rows share."""
         largest = self["mean"].abs().groupby(self["metric"]).max()
         return {str(metric): _unit(str(metric), value) for metric, value in largest.items()}
 
     def to_latex(self, buf: Any = None, *, differences: bool = True, **options: Any) -> Any:
         r"""Return the table in LaTeX, or write it to a file.
 
-        Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline;
-        ``--`` stands for a missing value.  The header of a column has its unit; accuracies are in percent.  The
-        preamble needs ``\usepackage{booktabs}``.  A `note` and the state of the `comparison` are comments in the first
-        lines.
+        Rows are groups.  For each metric a column has mean ± half width, from three replicas on and with their number
+        n, another the difference to the baseline; ``--`` stands for a missing value.  Where an interval leaves the
+        possible values, both ends stand in place of ±, and a star marks the end that is cut.  The header of a column
+        has its unit; accuracies are in percent.  The preamble needs ``\usepackage{booktabs}``.  A `note` and the state
+        of the `comparison` are comments in the first lines.
 
         Args:
             buf: the file; by default the text is returned.
@@ -123,14 +142,12 @@ class ComparisonTable(pd.DataFrame):
         for row in self.to_dict("records"):
             metric = row["metric"]
             group = tuple(str(row[key]) for key in keys)
-            scale, unit = units[metric]
+            like, unit = units[metric]
             label = _escape(f"{_label(metric)} ({unit})" if unit else _label(metric))
             groups[group] = None
-            cell = metric_cell(metric, row["mean"] / scale, row["half"] / scale, row["replicas"], row["replicas"])
-            columns.setdefault(label, {})[group] = _math(cell)
+            columns.setdefault(label, {})[group] = _math(str(_mean_text(row, like)))
             if has_differences:
-                gap = metric_cell(metric, row["difference"] / scale, row["difference_half"] / scale)
-                columns.setdefault(f"difference, {label}", {})[group] = _math(_signed(gap))
+                columns.setdefault(f"difference, {label}", {})[group] = _math(str(_difference_text(row, like)))
         table = pd.DataFrame(
             [[*map(_escape, group), *(cells.get(group, "--") for cells in columns.values())] for group in groups],
             columns=[*map(_escape, keys), *columns],
@@ -194,7 +211,8 @@ def compare(
 
     Returns:
         A row for each group and metric.  ``half`` is half the width of the interval, ``replicas`` the number of values,
-        ``difference`` the mean difference to the baseline, and ``paired`` states whether it is by replica.  Costs have
+        ``difference`` the mean difference to the baseline, ``difference_replicas`` the number of pairs or the smaller
+        number of values, and ``paired`` states whether it is by replica.  Costs have
         a column ``billing`` if learners do not pay what they send: ``largest``, ``given`` or ``recorded``; see
         `netfl.results.payload.Billing`.  Values at a common or chosen time have a column ``at_s``.
 
@@ -232,7 +250,7 @@ def compare(
             estimate = interval(sample.values)
             other = _baseline(samples, sample.keys, baseline)
             gap, is_paired = _difference(sample.values, other)
-            found = (name, estimate.mean, estimate.half, estimate.replicas, gap.mean, gap.half, is_paired)
+            found = (name, estimate.mean, estimate.half, estimate.replicas, gap.mean, gap.half, gap.replicas, is_paired)
             billing = {}
             if sample.billing and find_metric(name).is_cost:
                 billing = {"billing": " and ".join(sorted(sample.billing))}
@@ -511,10 +529,47 @@ def _label(metric: str) -> str:
 
 
 def _unit(metric: str, largest: float) -> tuple[float, str]:
-    """Return the size and the name of the unit of a column whose largest value is *largest*."""
+    """Return the value that the unit of a column is chosen for, its *largest*, and the name of the unit."""
     if is_share(metric):
-        return 1.0, "%"  # `metric_cell` converts
-    return (1.0, "") if math.isnan(largest) else unit_of(metric, largest)
+        return largest, "%"
+    if is_variance(metric):
+        return largest, "%²"
+    if math.isnan(largest) or is_learned(metric):
+        return largest, ""
+    return largest, unit_of(metric, largest)[1]
+
+
+def _mean_text(row: Mapping[Any, Any], like: float) -> MetricText:
+    """Return the mean of a row with its interval, in the unit that *like* has, without the unit."""
+    return _text(row["metric"], ConfidenceInterval(row["mean"], row["half"], row["replicas"]), like)
+
+
+def _difference_text(row: Mapping[Any, Any], like: float) -> MetricText:
+    """Return the difference of a row with its interval, in the unit that *like* has, without the unit."""
+    difference = ConfidenceInterval(row["difference"], row["difference_half"], row["difference_replicas"])
+    return _text(row["metric"], difference, like, is_difference=True)
+
+
+def _text(metric: str, value: ConfidenceInterval, like: float, *, is_difference: bool = False) -> MetricText:
+    if is_learned(metric):
+        text = learned_text(metric, value, is_difference=is_difference)
+    else:
+        text = format_parts(metric, value.mean, value.half, like, value.replicas, is_difference=is_difference)
+        if is_difference and value.mean > 0.0:
+            text = replace(text, number=f"+{text.number}")
+    return replace(text, unit="")
+
+
+def _compared(row: Mapping[Any, Any]) -> str:
+    """Return the number of replicas behind a difference: pairs, or the smaller number of two unpaired samples."""
+    if not row["difference_replicas"]:
+        return "–"
+    return counted(row["difference_replicas"], "pair") if row["paired"] else f"{row['difference_replicas']} unpaired"
+
+
+def _in_row(text: MetricText) -> str:
+    """Return a value with its interval, for a table whose next column has the number of replicas."""
+    return str(replace(text, count=""))
 
 
 _LATEX = {
@@ -535,19 +590,14 @@ def _escape(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _signed(cell: str) -> str:
-    """Return the cell of a difference with its sign.
-
-    >>> _signed("3.0 ± 0.2"), _signed("-1.5"), _signed("–")
-    ('+3.0 ± 0.2', '-1.5', '–')
-    """
-    return cell if cell.startswith(("-", "–")) else f"+{cell}"
-
-
 def _math(cell: str) -> str:
-    r"""Return a cell such as ``81.2 ± 2.1`` in LaTeX.
+    r"""Return a cell such as ``81.2 ± 2.1 (n = 5)`` in LaTeX.
 
-    >>> _math("81.2 ± 2.1"), _math("+3.0"), _math("–")
-    ('$81.2 \\pm 2.1$', '$+3.0$', '--')
+    >>> _math("81.2 ± 2.1 (n = 5)"), _math("+3.0"), _math("–"), _math("35.1 [0.0*, 88.3] (n = 3)")
+    ('$81.2 \\pm 2.1$ ($n = 5$)', '$+3.0$', '--', '$35.1\\ [0.0^{*}, 88.3]$ ($n = 3$)')
     """
-    return "--" if cell == "–" else f"${cell}$".replace("±", r"\pm")
+    if cell == "–":
+        return "--"
+    value, _, count = cell.partition(" (n = ")
+    shown = value.replace("±", r"\pm").replace(" [", r"\ [").replace(CUT, "^{*}")
+    return f"${shown}$ ($n = {count.removesuffix(')')}$)" if count else f"${shown}$"

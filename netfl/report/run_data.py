@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from netfl import diagnosis
@@ -291,12 +290,12 @@ class RunData:
         return tuple(axes)
 
     @cached_property
-    def tail(self) -> tuple[int, int, int]:
-        """Number, first and last round of the evaluations that a final value is the mean of."""
+    def window(self) -> statistics.FinalWindow:
+        """The rounds that a final value is the mean of."""
         metrics = self._until(self.metrics, "time_s")
-        at = np.sort(metrics.loc[(metrics["metric"] == "loss") & (metrics["group"] == ""), "round"].unique())
-        last = at[statistics.is_final(at)] if len(at) else np.zeros(1, int)
-        return len(last), int(last[0]), int(last[-1])
+        evaluated = metrics.loc[metrics["group"] == "", "round"]
+        is_common = self.ends is None or self.ends.groupby("replica")["round"].max().nunique() < 2
+        return statistics.final_window(evaluated, is_common=is_common)
 
     @cached_property
     def selection(self) -> diagnosis.Diagnosis | None:
@@ -325,6 +324,25 @@ class RunData:
         """Return the final value of a learner as a table cell; a dash without one."""
         value = self.intervals(metric).get(learner)
         return "–" if value is None else interval_cell(metric, value, len(self.replicas))
+
+    def text(self, metric: str, learner: str) -> str:
+        """Return the final value of a learner for a sentence: the cell of its tables, with the unit."""
+        value = self.intervals(metric)[learner]
+        return formatting.format_final(metric, value.mean, value.half, value.replicas, len(self.replicas))
+
+    @cached_property
+    def first_rounds(self) -> int:
+        """The last recorded round of the replica `first`."""
+        rounds = self.run.rounds
+        return int(rounds.loc[rounds["replica"] == self.first, "round"].max()) if len(rounds) else self.rounds
+
+    @property
+    def round_count(self) -> str:
+        """Number of rounds, with that of the replicas if they differ."""
+        counts = self.run.rounds.groupby("replica")["round"].max()
+        if len(counts) > 1 and counts.nunique() > 1:
+            return f"{formatting.format_count(int(counts.min()))} to {formatting.format_count(int(counts.max()))}"
+        return formatting.format_count(self.rounds)
 
     @property
     def scenario_text(self) -> str:

@@ -59,7 +59,7 @@ def write(run: Run, out: Path | None = None) -> Path:
     Raises:
         ScenarioError: *out* exists and is not a page of netfl.
     """
-    path = run.folder / "report.html" if out is None else out
+    path = run.folder / "report.html" if out is None else page.page_path(out)
     page.check_target(path)
     with style.theme():
         data = read_run_data(run)
@@ -129,12 +129,12 @@ def final_table(data: RunData) -> Markup:
         (y, x): value.mean
         for x, metric in enumerate(metrics, 1)
         for y, value in enumerate(map(data.intervals(metric).get, data.learners))
-        if value and value.replicas and data.learners[y] not in data.run.choices
+        if value and value.is_shown and data.learners[y] not in data.run.choices
     }
     return page.table(
         ["Learner", *(formatting.metric_title(metric) for metric in metrics)],
         [[name, *(data.cell(metric, name) for metric in metrics)] for name in data.learners],
-        caption("final", data),
+        caption("final", data, bool(means)),
         page.best_cells(means, metrics),
     )
 
@@ -253,7 +253,7 @@ def accuracy_curves(data: RunData) -> Iterator[Markup]:
     grid = figure.subplots(len(metrics), len(data.x_axes), squeeze=False, sharey="row")
     for metric, row in zip(metrics, grid, strict=True):
         for over, ax in zip(data.x_axes, row, strict=True):
-            learning_plots.curves(table, metric, over=over, learners=data.learners, ax=ax)
+            learning_plots.curves(table, metric, over=over, rounds=data.ends, learners=data.learners, ax=ax)
             style.without_legend(ax).label_outer(remove_inner_ticks=False)
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     smoothed = _smoothed(data, [(metric, "") for metric in metrics])
@@ -314,7 +314,8 @@ def cvar_plots(data: RunData) -> Iterator[Markup]:
         return
     figure = page.new_figure(9.6, 3.0)
     for (metric, group), ax in zip(shown, style.grid_axes(figure, len(shown), len(shown)), strict=True):
-        style.without_legend(learning_plots.curves(metrics, metric, group=group, learners=data.learners, ax=ax))
+        options: dict[str, Any] = {"group": group, "rounds": data.ends, "learners": data.learners, "ax": ax}
+        style.without_legend(learning_plots.curves(metrics, metric, **options))
         level = f"{group.replace('alpha:', '(α = ')})" if group else ""
         ax.set_ylabel(f"{learning_label(metric)} {level}")
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
@@ -332,9 +333,10 @@ def other_metrics(data: RunData) -> Iterator[Markup]:
     columns = min(3, max(2, len(metrics)))
     figure = page.new_figure(3.2 * columns, 0.5 + 2.5 * math.ceil(len(metrics) / columns))
     for metric, ax in zip(metrics, style.grid_axes(figure, len(metrics), columns), strict=True):
-        style.without_legend(learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax))
+        options: dict[str, Any] = {"rounds": data.ends, "learners": data.learners, "ax": ax}
+        style.without_legend(learning_plots.curves(data.metrics, metric, **options))
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
-    yield page.plot(figure, "besides", caption("other_metrics", metrics))
+    yield page.plot(figure, "besides", caption("other_metrics", data, metrics))
 
 
 def user_weights(data: RunData) -> Iterator[Markup]:
@@ -440,8 +442,8 @@ def metric_table(data: RunData) -> Iterator[Markup]:
     """Yield the metrics of the access, with 95 % t-intervals over replicas."""
     if data.access_metrics:
         rows = [
-            [formatting.metric_label(name), f"{number} {unit}" + (f" ± {spread} {unit}" if spread else "")]
-            for name, (number, spread, unit) in formatting.aligned(data.access_metrics, data.run.summary).items()
+            [formatting.metric_label(name), str(value)]
+            for name, value in formatting.aligned(data.access_metrics, data.run.summary).items()
         ]
         replicas = int(data.run.summary.get("replicas", 1))
         yield page.table(["Metric", "Value"], rows, caption("metric_table", data, replicas))

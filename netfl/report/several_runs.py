@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -57,7 +59,7 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
 
     Args:
         folders: run directories.
-        out: the file to write.
+        out: the file to write; without an ending, ``.html`` is added.
         at: simulated time of the final values, such as ``2 h``; by default the end, or the earliest end of all runs if
             they end at different times.
 
@@ -68,6 +70,7 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
         ScenarioError: none of the folders holds a run, one ends before *at*, or *out* exists and is not a page of
             netfl.
     """
+    out = page.page_path(out)
     for folder in folders:
         if (folder / "report.html").resolve() == out.resolve():
             problem = f"{out} is the path of the report of that run"
@@ -115,7 +118,7 @@ def run_table(runs: RunSet, folder: Path) -> Iterator[Markup]:
     rows = []
     for run in runs.members:
         data = run.data
-        length = format_count(data.rounds) if data.duration_s is None else clock(data.duration_s)
+        length = data.round_count if data.duration_s is None else clock(data.duration_s)
         length = "–" if data.lacks("rounds") else length
         rows.append(
             [
@@ -153,12 +156,12 @@ def final_table(runs: RunSet) -> Markup:
         for name in run.data.learners:
             for x, metric in enumerate(metrics, 1):
                 value = run.data.intervals(metric).get(name)
-                if value and value.replicas and name not in run.data.run.choices:
+                if value and value.is_shown and name not in run.data.run.choices:
                     means[len(rows), x] = value.mean
             rows.append([f"{run.letter} · {name}", *(run.data.cell(metric, name) for metric in metrics)])
-    ends = sorted({run.data.tail[2] for run in runs.members if run.data.learners})
+    windows = sorted({str(run.data.window) for run in runs.members if run.data.learners})
     head = ["Run and learner", *(formatting.metric_title(metric) for metric in metrics)]
-    return page.table(head, rows, caption("final_of_runs", runs, ends), page.best_cells(means, metrics))
+    return page.table(head, rows, caption("final_of_runs", runs, windows, bool(means)), page.best_cells(means, metrics))
 
 
 def comparison_notes(members: Sequence[NamedRun]) -> Iterator[Markup]:
@@ -181,18 +184,14 @@ def difference_table(runs: RunSet) -> Iterator[Markup]:
             gaps = [final_difference(run.data, base.data, metric, name, paired=paired) for metric in contexts]
             number = len(set(run.data.replicas) & set(base.data.replicas))
             pairs = f"by replica ({number})" if paired else _NO_PAIRS[relation]
-            rows.append([f"{name}: {run.letter} − {base.letter}", *map(format_difference, gaps), pairs])
+            cells = [
+                formatting.metric_cell(metric, gap.mean, gap.half, gap.replicas, is_difference=True)
+                for metric, gap in zip(contexts, gaps, strict=True)
+            ]
+            rows.append([f"{name}: {run.letter} − {base.letter}", *cells, pairs])
     if rows:
         head = ["Difference", *(context.partition(" ")[2].capitalize() for context in contexts.values()), "Pairs"]
         yield page.table(head, rows, caption("gaps"))
-
-
-def format_difference(gap: statistics.ConfidenceInterval) -> str:
-    """Format a difference of shares in percentage points, with its interval."""
-    if not gap.replicas:
-        return "–"
-    number = formatting.format_signed(100.0 * gap.mean)
-    return number if gap.clear is None else f"{number} ± {100.0 * gap.half:.1f}"
 
 
 def learning_curves(runs: RunSet) -> Iterator[Markup]:
@@ -210,12 +209,20 @@ def learning_curves(runs: RunSet) -> Iterator[Markup]:
 
 
 def _courses(members: list[NamedRun], metric: str, over: aggregates.Over) -> pd.DataFrame:
-    tables = {
+    return run_plots.run_courses(_costed(members, over), metric, over)
+
+
+def _costed(members: list[NamedRun], over: aggregates.Over) -> dict[str, pd.DataFrame]:
+    return {
         run.letter: aggregates.with_cost(run.data.metrics, run.data.run.rounds)
         for run in members
         if over in run.data.x_axes
     }
-    return run_plots.run_courses(tables, metric, over)
+
+
+def _finals(members: list[NamedRun], metric: str, over: aggregates.Over) -> dict[str, aggregates.FinalPoints]:
+    rounds = {run.letter: run.data.run.rounds for run in members}
+    return run_plots.run_finals(_costed(members, over), metric, over, rounds)
 
 
 def _curve_caption(members: list[NamedRun], metric: str, over: str) -> str:
@@ -232,7 +239,8 @@ def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates
     figure = page.new_figure(9.6, 3.3)
     row = style.grid_axes(figure, len(x_axes), len(x_axes), sharey=True)
     for over, ax in zip(x_axes, row, strict=True):
-        run_plots.run_curves(_courses(members, metric, over), metric, styles, over=over, ax=ax)
+        finals = _finals(members, metric, over)
+        run_plots.run_curves(_courses(members, metric, over), metric, styles, over=over, finals=finals, ax=ax)
         ax.label_outer(remove_inner_ticks=False)
     lines = {f"{run} · {learner}": line for (run, learner), line in styles.items()}
     style.line_legend(figure, lines, loc="outside upper left", ncols=4, handlelength=3.6)
@@ -241,6 +249,7 @@ def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates
 
 def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) -> Markup:
     table = _courses(members, metric, over)
+    finals = _finals(members, metric, over)
     learners = list(dict.fromkeys(name for run in members for name in run.data.learners))
     lines = style.line_styles(learners)
     columns = 2 if len(members) == 4 else min(3, len(members))
@@ -248,7 +257,7 @@ def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) 
     cells = style.grid_axes(figure, len(members), columns, sharex=True, sharey=True)
     for index, (run, ax) in enumerate(zip(members, cells, strict=True)):
         styles = {(run.letter, name): lines[name] for name in run.data.learners}
-        run_plots.run_curves(table, metric, styles, over=over, ax=ax)
+        run_plots.run_curves(table, metric, styles, over=over, finals=finals, ax=ax)
         ax.set_title(run.label)
         if index % columns:
             ax.set_ylabel("")
@@ -355,15 +364,22 @@ def delay_table(runs: RunSet) -> Iterator[Markup]:
     columns = [name for name in heads if any(name in run.data.run.summary for run in runs.members)]
     if not columns:
         return
-    halves = [name + statistics.HALF for name in columns]
     summaries = [run.data.run.summary for run in runs.members]
-    values = pd.DataFrame(summaries, columns=[*columns, *halves]).apply(pd.to_numeric)
-    cells = [
-        formatting.format_column(name, values[name], values[half]) for name, half in zip(columns, halves, strict=True)
-    ]
+    cells = [formatting.format_column(name, [_estimate(summary, name) for summary in summaries]) for name in columns]
     rows = [list(row) for row in zip((run.label for run in runs.members), *cells, strict=True)]
     yield page.table(["Run", *(heads[name] for name in columns)], rows, caption("delay_table", runs))
     yield from billing_notes(runs.members)
+
+
+def _estimate(summary: Mapping[str, Any], name: str) -> statistics.ConfidenceInterval:
+    """Return a metric of a summary with its interval; NaN where the run has no value."""
+    value = summary.get(name)
+    half = summary.get(name + statistics.HALF)
+    return statistics.ConfidenceInterval(
+        math.nan if value is None else float(value),
+        math.nan if half is None else float(half),
+        int(summary.get("replicas", 1)),
+    )
 
 
 def billing_notes(members: Sequence[NamedRun]) -> Iterator[Markup]:

@@ -63,7 +63,7 @@ def run_facts(data: RunData) -> str:
     if data.duration_s is not None:
         parts.append(clock(data.duration_s))
     elif not data.lacks("rounds"):
-        parts.append(f"{format_count(data.rounds)} rounds")
+        parts.append(f"{data.round_count} rounds")
     if data.replicas or not data.lacks("rounds"):
         parts.append(counted(len(data.replicas), "replica"))
     seed = data.run.manifest.get("seed", data.run.scenario.get("seed"))
@@ -80,40 +80,50 @@ def run_status(data: RunData) -> list[str]:
 
 @dataclass(frozen=True)
 class LearnerRanking:
-    """Ranking of learners by one metric, the best first.
+    """Learners by one metric, the highest final value first.
 
     Args:
         names: the learners.
-        means: mean final value of each.
+        texts: final value of each, as in all tables.
+        means: mean final value of each, over the replicas that all have, if there are any.
         lead: difference of the best two by replica; without replicas if they have none in common.
+        window: the rounds that the values are the means of.
     """
 
     names: tuple[str, ...]
-    means: dict[str, statistics.ConfidenceInterval]
+    texts: dict[str, str]
+    means: dict[str, float]
     lead: statistics.ConfidenceInterval
+    window: str
 
     @property
     def is_tied(self) -> bool:
         """The best two end alike."""
         return len(self.names) > 1 and formatting.end_alike(self.value(0), self.value(1), self.lead)
 
+    @property
+    def remark(self) -> str:
+        """Remark on values that are not ranked, as there are too few replicas."""
+        return statistics.CHANCE.get(self.lead.replicas, "")
+
     def value(self, rank: int) -> float:
         """Return the mean at a rank."""
-        return self.means[self.names[rank]].mean
+        return self.means[self.names[rank]]
 
 
 def rank_learners(data: RunData, metric: str) -> LearnerRanking:
     """Rank the learners of a run, without choices among them.
 
-    If some diverged, means are over the replicas that all learners have, if there are any.
+    If some diverged, they are ranked by the replicas that all learners have, if there are any.
     """
     ends = {name: values.dropna() for name, values in data.final(metric).items() if name not in data.run.choices}
     ends = {name: values for name, values in ends.items() if len(values)}
     common = pd.DataFrame(ends).dropna()
-    means = {name: statistics.interval(common[name] if len(common) else values) for name, values in ends.items()}
-    names = sorted(means, key=lambda name: -means[name].mean)
+    means = {name: float((common[name] if len(common) else values).mean()) for name, values in ends.items()}
+    names = sorted(means, key=lambda name: -means[name])
     lead = statistics.interval((common[names[0]] - common[names[1]]).to_numpy() if len(names) > 1 else [])
-    return LearnerRanking(tuple(names), means, lead)
+    texts = {name: data.text(metric, name) for name in names}
+    return LearnerRanking(tuple(names), texts, means, lead, str(data.window))
 
 
 def verdict_metrics() -> dict[str, str]:
@@ -236,18 +246,20 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
     for run in members:
         ranking = rank_learners(run.data, metric)
         lead = ranking.lead
-        if ranking.names:
-            tops.append((ranking.value(0), ranking.names[0], run.letter))
+        if ranking.names and run.data.intervals(metric)[ranking.names[0]].is_shown:
+            tops.append((ranking.value(0), ranking.names[0], run.letter, ranking.texts[ranking.names[0]]))
         if len(ranking.names) < 2:
             continue
-        state = {True: "ahead", None: "one_replica", False: "undecided"}[lead.clear]
-        if ranking.is_tied or not lead.replicas:
-            state = "tied" if ranking.is_tied else "apart"
-        ahead = ranking.names[0] if state in {"ahead", "one_replica"} else ""
+        state = {True: "ahead", None: "few", False: "undecided"}[lead.clear]
+        if not lead.replicas:
+            state = "apart"
+        elif lead.clear is not None and ranking.is_tied:
+            state = "tied"
+        ahead = ranking.names[0] if state == "ahead" else ""
         groups.setdefault((ahead, state), []).append(run.letter)
     rare = {run.data.rare_classes for run in members} if metric == "rare_accuracy" else set()
     common = next(iter(rare)) if len(rare) == 1 else ()
-    top = max(tops, key=lambda top: top[0]) if len(tops) > 1 else None
+    top = max(tops, key=lambda top: top[0]) if 1 < len(tops) == len(members) else None
     ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
     state = joint_state({run.letter: run.data.run.comparison for run in members})
     start = qualified(verdict_metrics()[metric], class_names(common) if common else "", state)
@@ -320,9 +332,11 @@ def point_verdict(ranking: PointRanking, metric: str, state: str = "") -> list[s
     """
     if not ranking.complete:
         return []
-    mean = ranking.complete[0].mean
-    value = formatting.metric_cell(metric, mean.mean, mean.half)
-    return sentences("best_point", metrics_in("sweep")[metric], ranking, value, MIN_DEVIATION, state)
+    texts = [
+        formatting.format_final(metric, entry.mean.mean, entry.mean.half, entry.mean.replicas)
+        for entry in ranking.complete
+    ]
+    return sentences("best_point", metrics_in("sweep")[metric], ranking, texts, MIN_DEVIATION, state)
 
 
 def _network_ranges(data: SweepData) -> list[str]:
@@ -335,7 +349,9 @@ def _network_ranges(data: SweepData) -> list[str]:
         if ends[0]["mean"] == ends[1]["mean"] or len(rows) < 2:
             ranges.append((title, "", formatting.format_metric(metric, ends[1]["mean"])))
             continue
-        cells = formatting.format_column(metric, [row["mean"] for row in ends], [row["half"] for row in ends])
+        cells = formatting.format_column(
+            metric, [statistics.ConfidenceInterval(row["mean"], row["half"], int(row["replicas"])) for row in ends]
+        )
         low, high = (
             f"{cell} at {data.describe_point(axes, row['point'])}" for cell, row in zip(cells, ends, strict=True)
         )

@@ -65,7 +65,7 @@ def write_sweep(sweep: Sweep, out: Path | None = None) -> Path:
         ScenarioError: *out* exists and is not a page of netfl.
         MachineError: a table is damaged.
     """
-    path = sweep.folder / "report.html" if out is None else out
+    path = sweep.folder / "report.html" if out is None else page.page_path(out)
     page.check_target(path)
     with style.theme():
         data = SweepData(sweep)
@@ -122,11 +122,11 @@ def best_points(ranking: PointRanking) -> Iterator[Markup]:
     for learner in dict.fromkeys(entry.learner for entry in ranking.complete):
         entry = next(entry for entry in ranking.complete if entry.learner == learner)
         gap = interval(paired_lead(best, entry))
-        behind = f"{100 * gap.mean:.1f}" + ("" if gap.clear is None else f" ± {100 * gap.half:.1f}")
+        behind = formatting.metric_cell(ranking.metric, -gap.mean, gap.half, gap.replicas, is_difference=True)
         setting = entry.name.removeprefix(f"{learner} at ") if entry.name != learner else "the same at all points"
-        value = interval_cell("accuracy", entry.mean, entry.mean.replicas)
+        value = interval_cell(ranking.metric, entry.mean, entry.mean.replicas)
         rows.append([learner, setting, value, "–" if entry is best else behind])
-    head = ["Learner", "Best setting", "Ends at", "Below the highest"]
+    head = ["Learner", "Highest at", "Final value", "Difference to the highest"]
     yield page.table(head, rows, caption("best_points", best.mean.replicas))
 
 
@@ -190,8 +190,7 @@ def point_table(data: SweepData) -> Markup:
 def _column(values: Sequence[ConfidenceInterval | None], metric: str, data: SweepData) -> list[str]:
     if formatting.is_learned(metric):
         return ["–" if value is None else interval_cell(metric, value, data.replicas) for value in values]
-    known = [interval([]) if value is None else value for value in values]
-    return formatting.format_column(metric, [value.mean for value in known], [value.half for value in known])
+    return formatting.format_column(metric, [interval([]) if value is None else value for value in values])
 
 
 def task_table(data: SweepData, folder: Path) -> Iterator[Markup]:

@@ -156,10 +156,12 @@ class PointRanking:
     """Ranking of learners and settings by one metric.
 
     Args:
+        metric: name of the metric.
         complete: those with all replicas, the best first.
         incomplete: those with missing or diverged replicas.
     """
 
+    metric: str
     complete: tuple[RankedPoint, ...]
     incomplete: tuple[RankedPoint, ...]
 
@@ -191,7 +193,7 @@ def rank_points(data: SweepData, metric: str) -> PointRanking:
     replicas = max((entry.mean.replicas for entry in entries), default=0)
     complete = [entry for entry in entries if entry.mean.replicas == replicas and entry.values.notna().all()]
     incomplete = [entry for entry in entries if entry not in complete]
-    return PointRanking(tuple(sorted(complete, key=lambda entry: -entry.mean.mean)), tuple(incomplete))
+    return PointRanking(metric, tuple(sorted(complete, key=lambda entry: -entry.mean.mean)), tuple(incomplete))
 
 
 def ranking_entries(data: SweepData, metric: str) -> list[RankedPoint]:

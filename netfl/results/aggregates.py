@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.results.formatting import format_count
-from netfl.results.statistics import final_values, is_final, t_factor
+from netfl.results.statistics import MIN_REPLICAS, FinalWindow, final_values, final_window, is_final, t_factor
 from netfl.scenario.recording import evenly_spaced
 from netfl.types import OUTCOMES
 
@@ -119,20 +120,90 @@ def grouped_final_metrics(
     return values.dropna().reset_index()
 
 
+def window_of(metrics: pd.DataFrame, metric: str, group: str = "", rounds: pd.DataFrame | None = None) -> FinalWindow:
+    """Return the rounds that a final value of *metric* is the mean of.
+
+    Args:
+        metrics: the metrics table.
+        metric: name of the metric.
+        group: group of the metric.
+        rounds: `Run.rounds`, for the last round of each replica; by default all end alike.
+    """
+    evaluated = metric_table(metrics, metric, group).index
+    is_common = rounds is None or rounds.groupby("replica")["round"].max().nunique() < 2
+    return final_window(evaluated, is_common=is_common)
+
+
 def smoothing_window(metrics: pd.DataFrame, metric: str, group: str = "") -> int:
-    """Return the number of evaluations to average over in a curve; 1 if the curve does not swing."""
+    """Return the number of evaluations to average over in a curve; 1 if the curve does not swing.
+
+    It is the number in the window of the final values, so that a smoothed curve ends at the final value.
+    """
     table = metric_table(metrics, metric, group)
     turns = table.diff().diff().abs().to_numpy()
     spread = (table.max() - table.min()).max()
     if len(table) < MIN_EVALUATIONS or not np.isfinite(turns).any() or np.nanmean(turns) <= SWING * spread:
         return 1
-    return max(5, len(table) // 20)
+    return final_window(table.index).evaluations
+
+
+def choices_in(metrics: pd.DataFrame) -> list[str]:
+    """Return the names of the choices among learners in *metrics*, whose final values are those of the last round."""
+    return metrics.loc[metrics["metric"] == "chosen", "learner"].astype(str).unique().tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPoints:
+    """The final values of a metric as a plot of its curves shows them.
+
+    Args:
+        start: begin of their window, as a mean over replicas, on the axis of the curves.
+        end: end of the window.
+        window: the rounds of the window.
+        values: mean over replicas by learner; without learners that diverged.
+    """
+
+    start: float
+    end: float
+    window: FinalWindow
+    values: dict[str, float]
+
+
+def final_points(
+    metrics: pd.DataFrame,
+    metric: str,
+    group: str = "",
+    *,
+    over: Over = "round",
+    rounds: pd.DataFrame | None = None,
+) -> FinalPoints:
+    """Return the final values of each learner, and their window on the axis *over*.
+
+    Args:
+        metrics: the metrics table; for bits and energy with the columns of `with_cost`.
+        metric: name of the metric.
+        group: group of the metric.
+        over: unit of the axis.
+        rounds: `Run.rounds`, for the last round of each replica; by default all end alike.
+    """
+    window = window_of(metrics, metric, group, rounds)
+    finals = final(metrics, metric, group, choices=choices_in(metrics), rounds=rounds)
+    means = finals.dropna().groupby("learner", sort=False).mean()
+    start, end = float(window.first), float(window.last)
+    if over != "round" and window.evaluations:
+        costs = metric_table(metrics, metric, group, COST_COLUMNS[over])
+        in_window = costs[is_final(costs.index)].dropna(axis="columns", how="all")
+        start = float(in_window.min().mean())
+        end = float(in_window.max().mean())
+    return FinalPoints(start, end, window, {str(name): float(value) for name, value in means.items()})
 
 
 def curve(
     metrics: pd.DataFrame, metric: str, group: str = "", *, over: Over = "round", smooth: int = 1
 ) -> pd.DataFrame:
     """Return the mean of a metric over replicas with its 95 % t-interval: columns learner, at, mean, low, high.
+
+    The ends of the interval are NaN for fewer than three replicas.
 
     Args:
         metrics: the metrics table; for bits and energy with the columns of `with_cost`.
@@ -152,7 +223,7 @@ def curve(
 
 def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
     count = table.count(axis="columns")
-    factors = {size: t_factor(size) if size > 1 else math.nan for size in count.unique()}
+    factors = {size: t_factor(size) if size >= MIN_REPLICAS else math.nan for size in count.unique()}
     mean, half = table.mean(axis="columns"), table.std(axis="columns") * count.map(factors)
     result = pd.DataFrame({"at": table.index, "mean": mean, "low": mean - half, "high": mean + half})
     return result.dropna(subset="mean")

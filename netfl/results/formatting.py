@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from netfl.learning.performance import metric_on_set, split_set
 from netfl.results.metrics import CATALOGUE, UNITS, find_metric
@@ -26,6 +29,74 @@ _ROUNDING = 1e-9
 """Half width of an interval, relative to its mean, up to which it comes from the rounding of sums."""
 _SHOWN_FAILURES = 100
 """Failed attempts in a row below which none are reported."""
+CUT = "*"
+"""Mark of an end of an interval that is cut at the limit of its quantity."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricText:
+    """A value as text, in the parts that tables align.
+
+    Args:
+        number: the value.
+        spread: its interval: ``± 0.4``, or both ends where it is cut; may be empty.
+        unit: its unit; may be empty.
+        count: number of replicas of the interval, such as ``(n = 3)``; empty without one.
+    """
+
+    number: str
+    spread: str = ""
+    unit: str = ""
+    count: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.number, self.spread, self.unit, self.count) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class CutInterval:
+    """The ends of intervals within the possible values, and which of them are cut there."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_low_cut: NDArray[np.bool_]
+    is_high_cut: NDArray[np.bool_]
+
+
+def cut_interval(name: str, low: ArrayLike, high: ArrayLike, *, is_difference: bool = False) -> CutInterval:
+    """Cut intervals of the metric *name*, or of its differences, at the possible values.
+
+    Student's t knows no limits: the interval of three replicas with 10, 35 and 60 % begins below 0 %.
+
+    >>> found = cut_interval("accuracy", [-0.2, 0.1], [0.9, 1.3])
+    >>> found.low, found.high, found.is_low_cut, found.is_high_cut
+    (array([0. , 0.1]), array([0.9, 1. ]), array([ True, False]), array([False,  True]))
+    """
+    lowest, highest = find_metric(name).range
+    if is_difference:
+        lowest, highest = lowest - highest, highest - lowest
+    lows = np.asarray(low, float)
+    highs = np.asarray(high, float)
+    return CutInterval(
+        np.clip(lows, lowest, highest),
+        np.clip(highs, lowest, highest),
+        lows < lowest - _ROUNDING,
+        highs > highest + _ROUNDING,
+    )
+
+
+def _format_spread(
+    name: str, estimate: ConfidenceInterval, write: Callable[[float], str], *, is_difference: bool = False
+) -> str:
+    """Return the interval of a metric as ``± 0.4``, or with both ends where it leaves the possible values."""
+    if not estimate.is_shown:
+        return ""
+    ends = cut_interval(name, estimate.mean - estimate.half, estimate.mean + estimate.half, is_difference=is_difference)
+    if not (ends.is_low_cut or ends.is_high_cut):
+        return f"± {write(estimate.half)}"
+    low = write(float(ends.low)) + CUT * bool(ends.is_low_cut)
+    high = write(float(ends.high)) + CUT * bool(ends.is_high_cut)
+    return f"[{low}, {high}]"
 
 
 def clock(time_s: float) -> str:
@@ -183,80 +254,102 @@ def sort_key(name: str) -> int:
     return find_metric(name).rank
 
 
-def format_metric(name: str, value: float | None, half: float | None = None) -> str:
-    """Format a metric with its unit and, if given, the half width of its interval.
+def format_metric(name: str, value: float | None, half: float | None = None, replicas: int = 1) -> str:
+    """Format a metric of the network with its unit and, from three *replicas* on, its interval.
 
-    >>> format_metric("throughput_bps", 5.1234e6, 2.3e4), format_metric("delay_mean_s", 0.0123)
-    ('5.123 ± 0.023 Mbps', '12.3 ms')
-    >>> format_metric("loss_ratio", 0.25)
-    '25 %'
+    >>> format_metric("throughput_bps", 5.1234e6, 2.3e4, 5), format_metric("delay_mean_s", 0.0123)
+    ('5.123 ± 0.023 Mbps (n = 5)', '12.3 ms')
+    >>> format_metric("loss_ratio", 0.25), format_metric("delay_mean_s", 0.02, 0.05, 3)
+    ('25 %', '20 [0*, 70] ms (n = 3)')
     >>> format_metric("jain", None), format_metric("delivered", 12345.0), format_metric("delivered", 0.0)
     ('–', '12 345', '0')
     """
-    number, spread, unit = format_parts(name, value, half)
-    return " ".join(part for part in (number, spread and f"± {spread}", unit) if part)
+    return str(format_parts(name, value, half, replicas=replicas))
 
 
-def format_final(metric: str, value: float | None) -> str:
-    """Format a value of a learner or of the network with its unit, accuracies in percent.
+def format_final(metric: str, value: float | None, half: float = math.nan, replicas: int = 1, of: int = 1) -> str:
+    """Format a final value of a learner, or a value of the network, with its unit: accuracies in percent.
 
-    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123), format_final("validation_loss", 1.39)
-    ('81.2 %', '12.3 ms', '1.39')
+    The digits are those of `metric_cell`, so that all outputs state the same number.
+
+    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123), format_final("validation_loss", 1.3901)
+    ('81.2 %', '12.3 ms', '1.390')
+    >>> format_final("accuracy", 0.8123, 0.021, 5, 5)
+    '81.2 ± 2.1 % (n = 5)'
     """
-    if is_share(metric) and value is not None:
-        return f"{100 * value:.1f} %"
-    return format_metric(metric, value)
+    if is_learned(metric) and value is not None:
+        return str(learned_text(metric, ConfidenceInterval(value, half, replicas), of))
+    return format_metric(metric, value, half, replicas)
 
 
 def format_parts(
-    name: str, value: float | None, half: float | None = None, like: float | None = None
-) -> tuple[str, str, str]:
-    """Format a metric as number, half width (may be empty) and unit, chosen for the value *like* if given.
+    name: str,
+    value: float | None,
+    half: float | None = None,
+    like: float | None = None,
+    replicas: int = 1,
+    *,
+    is_difference: bool = False,
+) -> MetricText:
+    """Format a metric of the network in parts.
 
-    >>> format_parts("delay_mean_s", 0.0123, 0.0004), format_parts("delay_p99_s", 1.2, like=0.01)
-    (('12.30', '0.40', 'ms'), ('1 200', '', 'ms'))
-    >>> format_parts("energy_max_J", 0.06, 6e-13)
-    ('60', '', 'mJ')
+    Args:
+        name: name of the metric.
+        value: its value, or mean over replicas, in SI units.
+        half: half width of its interval.
+        like: the value that the unit is chosen for; by default *value*.
+        replicas: number of replicas; there is no interval below three.
+        is_difference: *value* is the difference of two values of the metric.
+
+    >>> format_parts("delay_mean_s", 0.0123, 0.0004, replicas=3)
+    MetricText(number='12.30', spread='± 0.40', unit='ms', count='(n = 3)')
+    >>> str(format_parts("delay_p99_s", 1.2, like=0.01)), str(format_parts("energy_max_J", 0.06, 6e-13, replicas=3))
+    ('1 200 ms', '60 mJ')
     """
     if value is None or not math.isfinite(value):
-        return "–", "", ""
+        return MetricText("–")
     scale, unit = unit_of(name, value if like is None else like)
-    if half is None or not math.isfinite(half) or not half > _ROUNDING * abs(value):
-        return _plain(value / scale), "", unit
-    digits = min(9, max(0, 1 - math.floor(math.log10(half / scale))))
-    return _grouped(value / scale, digits), _grouped(half / scale, digits), unit
+    estimate = ConfidenceInterval(value / scale, (math.nan if half is None else half) / scale, replicas)
+    if not estimate.is_shown or not estimate.half > _ROUNDING * abs(estimate.mean):
+        return MetricText(_plain(estimate.mean), "", unit)
+    digits = min(9, max(0, 1 - math.floor(math.log10(estimate.half))))
+    in_si = ConfidenceInterval(value, estimate.half * scale, replicas)
+    spread = _format_spread(name, in_si, lambda number: _grouped(number / scale, digits), is_difference=is_difference)
+    return MetricText(_grouped(estimate.mean, digits), spread, unit, f"(n = {replicas})")
 
 
-def format_column(name: str, values: Iterable[float], halves: Iterable[float] = ()) -> list[str]:
+def format_column(name: str, values: Iterable[float | ConfidenceInterval]) -> list[str]:
     """Format values of one metric that are compared, all in the unit of their median, NaN as a dash.
 
     Args:
         name: name of the metric.
-        values: its values in SI units.
-        halves: half widths of their intervals; NaN without one.
+        values: its values in SI units, or their means over replicas with intervals.
 
-    >>> format_column("delay_mean_s", [0.8, 2.0, 130.0, math.nan]), format_column("jain", [0.5], [0.1])
-    (['0.8 s', '2 s', '130 s', '–'], ['0.50 ± 0.10'])
+    >>> format_column("delay_mean_s", [0.8, 2.0, 130.0, math.nan])
+    ['0.8 s', '2 s', '130 s', '–']
+    >>> format_column("jain", [ConfidenceInterval(0.5, 0.1, 4)])
+    ['0.50 ± 0.10 (n = 4)']
     """
-    values = [*values]
-    sizes = [abs(value) for value in values if math.isfinite(value)]
+    estimates = [
+        value if isinstance(value, ConfidenceInterval) else ConfidenceInterval(value, math.nan, 1) for value in values
+    ]
+    sizes = [abs(each.mean) for each in estimates if math.isfinite(each.mean)]
     like = statistics.median(sizes) if sizes else None
-    cells = []
-    for value, half in zip_longest(values, halves, fillvalue=math.nan):
-        number, spread, unit = format_parts(name, value, half, like)
-        cells.append(" ".join(part for part in (number, spread and f"± {spread}", unit) if part))
-    return cells
+    return [str(format_parts(name, each.mean, each.half, like, each.replicas)) for each in estimates]
 
 
-def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, MetricText]:
     """Return `format_parts` of each of *names*; metrics of one kind, such as delays, share the unit of the first.
 
-    >>> aligned(["delay_mean_s", "delay_p99_s"], {"delay_mean_s": 0.01, "delay_p99_s": 0.12})
-    {'delay_mean_s': ('10', '', 'ms'), 'delay_p99_s': ('120', '', 'ms')}
-    >>> aligned(["energy_J", "energy_per_delivery_J"], {"energy_J": 43570.0, "energy_per_delivery_J": 23.29})
-    {'energy_J': ('43.57', '', 'kJ'), 'energy_per_delivery_J': ('23.29', '', 'J')}
+    >>> found = aligned(["delay_mean_s", "delay_p99_s"], {"delay_mean_s": 0.01, "delay_p99_s": 0.12})
+    >>> [*map(str, found.values())]
+    ['10 ms', '120 ms']
+    >>> found = aligned(["energy_J", "energy_per_delivery_J"], {"energy_J": 43570.0, "energy_per_delivery_J": 23.29})
+    >>> [*map(str, found.values())]
+    ['43.57 kJ', '23.29 J']
     """
     first = {name.partition("_")[0]: summary[name] for name in reversed(names) if "_" in name}
+    replicas = int(summary.get("replicas", 1))
     parts = {}
     for name in names:
         value = summary[name]
@@ -264,12 +357,20 @@ def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, tuple
         # a value that needs zeros in the unit of the first, or five digits, has its own
         if like and value and not 0.1 <= abs(value) / unit_of(name, like)[0] < 1e4:
             like = value
-        parts[name] = format_parts(name, value, summary.get(f"{name}.ci95"), like)
+        parts[name] = format_parts(name, value, summary.get(f"{name}{HALF}"), like, replicas)
     return parts
 
 
-def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int = 1, of: int = 1) -> str:
-    """Format a learner's value of *metric* for tables: accuracies in percent, with the half width of the interval.
+def metric_cell(
+    metric: str,
+    mean: float,
+    half: float = math.nan,
+    replicas: int = 1,
+    of: int = 1,
+    *,
+    is_difference: bool = False,
+) -> str:
+    """Format a learner's value of *metric* for tables: accuracies in percent, with its interval.
 
     Args:
         metric: name of the metric, such as ``rare_accuracy``.
@@ -277,22 +378,53 @@ def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int 
         half: half width of the interval; NaN without one.
         replicas: number of replicas with a value; in the others training diverged.
         of: number of all replicas.
+        is_difference: *mean* is the difference of two values of the metric, and has a sign.
 
     >>> metric_cell("accuracy", 0.81234, 0.021, 3, 3), metric_cell("t", 0.5), metric_cell("loss", 2.5e7)
-    ('81.2 ± 2.1', '0.500', '2.5e+07')
+    ('81.2 ± 2.1 (n = 3)', '0.500', '2.5e+07')
+    >>> metric_cell("accuracy", 0.351, 0.532, 3, 3), metric_cell("accuracy", 0.351, 0.532, 2, 2)
+    ('35.1 [0.0*, 88.3] (n = 3)', '35.1')
     >>> metric_cell("accuracy", 0.5, math.nan, 1, 3), metric_cell("accuracy", math.nan, math.nan, 0, 3)
-    ('50.0 (1 of 3 replicas)', '–')
+    ('50.0 (n = 1 of 3)', '–')
+    >>> metric_cell("accuracy", 0.0506, 0.02, 5, 5, is_difference=True)
+    '+5.1 ± 2.0 (n = 5)'
     """
-    if not replicas or not math.isfinite(mean):
-        return "–"
+    text = learned_text(metric, ConfidenceInterval(mean, half, replicas), of, is_difference=is_difference)
+    return str(replace(text, unit=""))
+
+
+def learned_text(metric: str, estimate: ConfidenceInterval, of: int = 1, *, is_difference: bool = False) -> MetricText:
+    """Return a learner's value of *metric*, or a difference of two, with the digits that all outputs share.
+
+    Args:
+        metric: name of the metric.
+        estimate: mean over replicas with its interval.
+        of: number of all replicas; in those without a value training diverged.
+        is_difference: *estimate* is the difference of two values, and has a sign.
+    """
+    if not estimate.replicas or not math.isfinite(estimate.mean):
+        return MetricText("–")
     scale = 1.0
+    unit = ""
     if is_share(metric):
         scale = 100.0
+        unit = "%"
     elif is_variance(metric):
         scale = 1e4
-    form = ".1f" if scale > 1.0 else ".1e" if abs(mean) >= _HUGE else ".3f"
-    spread = f" ± {scale * half:{form}}" if math.isfinite(half) else ""
-    return f"{scale * mean:{form}}{spread}" + (f" ({replicas} of {of} replicas)" if replicas < of else "")
+        unit = "%²"
+    form = ".3f"
+    if scale > 1.0:
+        form = ".1f"
+    elif abs(estimate.mean) >= _HUGE:
+        form = ".1e"
+    signed = f"+{form}" if is_difference else form
+    spread = _format_spread(metric, estimate, lambda number: f"{scale * number:{form}}", is_difference=is_difference)
+    count = ""
+    if estimate.replicas < of:
+        count = f"(n = {estimate.replicas} of {of})"
+    elif spread:
+        count = f"(n = {estimate.replicas})"
+    return MetricText(f"{scale * estimate.mean:{signed}}", spread, unit, count)
 
 
 def access_metrics(summary: Mapping[str, object], learners: Iterable[str] = ()) -> list[str]:
@@ -364,24 +496,30 @@ def end_alike(first: float, second: float, lead: ConfidenceInterval) -> bool:
     >>> end_alike(0.5031, 0.5029, lead), end_alike(0.5036, 0.5034, lead)
     (True, False)
     """
-    return lead.replicas > 0 and (lead.mean == 0.0 or (not lead.clear and percent(first) == percent(second)))
+    look_alike = format_final("accuracy", first) == format_final("accuracy", second)
+    return lead.replicas > 0 and (lead.mean == 0.0 or (not lead.clear and look_alike))
 
 
-def compare_shares(first: float, second: float) -> tuple[str, str, str]:
-    """Format two shares in percent, and their distance in percentage points, so that a reader can check it.
+def format_points(difference: float) -> str:
+    """Format the distance of two shares in percentage points, from their unrounded difference.
 
-    The distance is that of the values as they are written, with as many digits as it takes to see it.
-
-    >>> compare_shares(0.90833, 0.80179), compare_shares(0.5, 0.50031)
-    (('90.8 %', '80.2 %', '10.6 points'), ('50 %', '50.03 %', '0.03 points'))
+    >>> format_points(0.0506), format_points(-0.107), format_points(0.0002)
+    ('5.1 points', '10.7 points', 'less than 0.1 points')
     """
-    distance = 100.0 * abs(first - second)
-    if not distance >= 1e-6:
-        return percent(first), percent(second), "0 points"
-    digits = max(1, math.ceil(-math.log10(distance)))
-    values = [round(100.0 * share, digits) for share in (first, second)]
-    cells = [f"{value:.{0 if value == round(value) else digits}f} %" for value in values]
-    return cells[0], cells[1], f"{abs(values[0] - values[1]):.{digits}f} points"
+    points = f"{100.0 * abs(difference):.1f}"
+    return "less than 0.1 points" if points == "0.0" else f"{points} points"
+
+
+def format_lead(lead: ConfidenceInterval) -> str:
+    """Format the 95 % interval of a difference of shares by replica, in percentage points.
+
+    >>> format_lead(ConfidenceInterval(0.1, 0.02, 3)), format_lead(ConfidenceInterval(0.5, 0.7, 3))
+    ('95 % interval +8.0 to +12.0, n = 3 pairs', '95 % interval −20.0 to +100.0*, n = 3 pairs')
+    """
+    ends = cut_interval("accuracy", lead.mean - lead.half, lead.mean + lead.half, is_difference=True)
+    low = format_signed(100.0 * float(ends.low)) + CUT * bool(ends.is_low_cut)
+    high = format_signed(100.0 * float(ends.high)) + CUT * bool(ends.is_high_cut)
+    return f"95 % interval {low} to {high}, n = {lead.replicas} pairs"
 
 
 def format_signed(value: float) -> str:

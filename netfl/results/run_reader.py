@@ -97,6 +97,11 @@ class Run:
         return self._json("summary.json")
 
     @property
+    def warnings(self) -> list[str]:
+        """Warnings about the scenario, which `netfl.run` gave as `netfl.NetflWarning`."""
+        return [*self.manifest.get("warnings", ())]
+
+    @property
     def diverged(self) -> list[str]:
         """Lanes whose training diverged, in words."""
         lines = []

@@ -26,8 +26,17 @@ LAST_TENTH = ".last_tenth"
 LAST_ROUND = ".last_round"
 """Ends of the names of a learner's final values, which state the statistic."""
 
+MIN_REPLICAS = 3
+"""Replicas from which on values are shown with an interval, and ranked.  That of two is 12.7 standard errors wide."""
+
 FINAL = {LAST_TENTH: "mean of the last 10 % of rounds", LAST_ROUND: "last round"}
 """The statistics in words: learners have the mean, choices among them the last value; see `final_values`."""
+
+
+_CUT_ENDS = "where it leaves the possible values both ends are given, and * marks an end that is cut there"
+
+CHANCE = {1: "one replica: may be chance", 2: "two replicas: may be chance"}
+"""Remark on values of fewer than `MIN_REPLICAS`, which are not ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +48,14 @@ class ConfidenceInterval:
     replicas: int
 
     @property
+    def is_shown(self) -> bool:
+        """There are enough replicas to show the interval, and to rank by it."""
+        return self.replicas >= MIN_REPLICAS and math.isfinite(self.half)
+
+    @property
     def clear(self) -> bool | None:
-        """``True`` if zero lies outside the interval; ``None`` for a single replica."""
-        return None if math.isnan(self.half) else abs(self.mean) > self.half
+        """``True`` if zero lies outside the interval; ``None`` for fewer than `MIN_REPLICAS`."""
+        return abs(self.mean) > self.half if self.is_shown else None
 
 
 def interval(values: ArrayLike) -> ConfidenceInterval:
@@ -57,6 +71,48 @@ def interval(values: ArrayLike) -> ConfidenceInterval:
         return ConfidenceInterval(math.nan, math.nan, 0)
     half = t_factor(known.size) * known.std(ddof=1) if known.size > 1 else math.nan
     return ConfidenceInterval(float(known.mean()), float(half), int(known.size))
+
+
+@dataclass(frozen=True, slots=True)
+class FinalWindow:
+    """The rounds at the end of a run that final values are the mean of: the one window of all outputs.
+
+    Attributes:
+        evaluations: number of evaluations in the window.
+        first: round of the first of them.
+        last: round of the last of them.
+        is_common: all replicas end in the same round; else the window is that of the longest.
+    """
+
+    evaluations: int
+    first: int
+    last: int
+    is_common: bool = True
+
+    def __str__(self) -> str:
+        """Return the rounds in words.
+
+        >>> str(FinalWindow(21, 1800, 2000)), str(FinalWindow(1, 40, 40)), str(FinalWindow(9, 80, 97, is_common=False))
+        ('rounds 1800-2000', 'round 40', 'the last 10 % of the rounds of each replica')
+        """
+        if not self.is_common:
+            return "the last 10 % of the rounds of each replica"
+        if self.first == self.last:
+            return f"round {self.last}"
+        return f"rounds {self.first}-{self.last}"
+
+
+def final_window(rounds: ArrayLike, *, is_common: bool = True) -> FinalWindow:
+    """Return the window of the final values of a run that was evaluated in *rounds*.
+
+    >>> final_window([0, 80, 90, 95, 100])
+    FinalWindow(evaluations=3, first=90, last=100, is_common=True)
+    """
+    at = np.unique(np.asarray(rounds, int))
+    if not at.size:
+        return FinalWindow(0, 0, 0)
+    shown = at[is_final(at)]
+    return FinalWindow(int(shown.size), int(shown[0]), int(shown[-1]), is_common)
 
 
 def is_final(rounds: ArrayLike) -> NDArray[np.bool_]:
@@ -123,23 +179,25 @@ def metric_of(name: str) -> str:
 def name_spread(replicas: int) -> str:
     """Return the meaning of ± in all outputs, as the end of a sentence.
 
-    >>> name_spread(3), name_spread(1)
-    ('± is the half width of the 95 % t interval over 3 replicas', 'one replica has no interval')
+    >>> name_spread(2), name_spread(1)
+    ('two replicas are too few for an interval', 'one replica has no interval')
     """
-    if replicas < 2:
-        return "one replica has no interval"
-    return f"± is the half width of the 95 % t interval over {replicas} replicas"
+    if replicas < MIN_REPLICAS:
+        return "two replicas are too few for an interval" if replicas == 2 else "one replica has no interval"
+    return f"± is the half width of the 95 % t interval over n replicas; {_CUT_ENDS}"
 
 
 def mean_sentence(replicas: int) -> str:
     """Return the sentence below a table of means over *replicas*.
 
-    >>> mean_sentence(1)
-    'One replica: there is no confidence interval.'
+    >>> mean_sentence(1), mean_sentence(2)
+    ('One replica: there is no confidence interval.', 'Means over 2 replicas, which are too few for an interval.')
     """
     if replicas < 2:
         return "One replica: there is no confidence interval."
-    return f"Means over {replicas} replicas; ± is the half width of the 95 % t interval."
+    if replicas < MIN_REPLICAS:
+        return f"Means over {replicas} replicas, which are too few for an interval."
+    return f"Means over {replicas} replicas; ± is the half width of the 95 % t interval; {_CUT_ENDS}."
 
 
 def t_factor(size: int) -> float:

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from netfl.errors import Fault, ScenarioError
-from netfl.results.formatting import clock, format_progress
+from netfl.results.formatting import clock, counted, format_progress
 from netfl.screen import open_console
 from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
 
@@ -105,6 +105,8 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         self._console = console
         self._quiet = quiet
         self._is_open = False
+        self._is_pass = False  # the run that starts next, or runs, is a pass of tuning
+        self._pass_is_next = False
         self._duration_s: float | None = None
         now = time.monotonic()
         self._round_at = now  # start of the round
@@ -123,16 +125,20 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         self._printed_share = 0.0
         self._round_at = now
         self._is_open = True
+        self._is_pass = self._pass_is_next
+        self._pass_is_next = False
         self._duration_s = start.duration_s
         self._screen.within = ""
         self._screen.update(self._task, total=1.0, completed=0.0, visible=True)
         if not self._quiet:
-            self._console.print(f"{start.name} → {start.folder}", soft_wrap=True)
+            title = _describe_pass(start) if self._is_pass else f"{start.name} → {start.folder}"
+            self._console.print(title, soft_wrap=True)
             if start.training:
                 self._console.print(f"training: {start.training}", soft_wrap=True)
 
     def pass_observer(self) -> RunObserver:
-        """Return this display, which shows each pass of tuning like a run."""
+        """Return this display, which shows the run that starts next as a pass of tuning."""
+        self._pass_is_next = True
         return self
 
     def on_progress(self, progress: RoundProgress) -> None:
@@ -179,8 +185,12 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         if self._duration_s is None:
             position = _describe_position(progress)
             state = [_describe_network(progress), *_describe_learners(progress)]
+            if self._is_pass:
+                position = f"tuning: {position}"
         else:  # traffic alone
             position = f"{clock(progress.time_s)} of {clock(self._duration_s)}"
+        if self._is_pass and self._screen.disable:
+            state = []  # a line with a value of each candidate is too long to read
         if self._screen.disable:
             left_s = pace_s * (1.0 - progress.share)
             self._console.print(" · ".join([position, *state, f"{left_s:.0f} s left"]), soft_wrap=True)
@@ -216,9 +226,13 @@ class NotebookDisplay(RunObserver):
         self._output = NotebookOutput()
         self._title = ""
         self._shown_at = 0.0
+        self._pass_is_next = False
 
     def on_start(self, start: RunStart) -> None:
         self._title = f"{escape(start.name)} → <code>{escape(str(start.folder))}</code>"
+        if self._pass_is_next:
+            self._title = escape(_describe_pass(start))
+        self._pass_is_next = False
         if start.training:
             self._title += f"<br>training: {escape(start.training)}"
 
@@ -234,7 +248,8 @@ class NotebookDisplay(RunObserver):
         self._show(status)
 
     def pass_observer(self) -> RunObserver:
-        """Return this display, which shows each pass of tuning like a run."""
+        """Return this display, which shows the run that starts next as a pass of tuning."""
+        self._pass_is_next = True
         return self
 
     def _show(self, state: str) -> None:
@@ -270,6 +285,12 @@ def is_notebook() -> bool:
         return False
     shell: Any = ipython.get_ipython()
     return shell is not None and "IPKernelApp" in shell.config
+
+
+def _describe_pass(start: RunStart) -> str:
+    """Return the title of a pass of tuning, whose learners are candidates and whose folder is numbered."""
+    candidates = len({learner for learner, _ in start.lanes})
+    return f"tuning {start.name}: {start.folder.name.replace('-', ' ')}, {counted(candidates, 'candidate')}"
 
 
 def _describe_position(progress: RunProgress) -> str:

@@ -34,7 +34,7 @@ from netfl.simulation.learners import decision_regions, open_learner, open_sessi
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
-from netfl.simulation.setup import RunSetup, access_errors, locate_faults, prepare_run, warnings
+from netfl.simulation.setup import RunSetup, access_errors, give_warnings, locate_faults, prepare_run, warnings
 from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
@@ -66,6 +66,8 @@ def run(
         observer: an observer of the run, which may stop it.
         progress: show the progress on a terminal or in a notebook; an observer replaces it.
 
+    Each of the `Run.warnings` is given once as a `netfl.NetflWarning`, whatever *progress* is.
+
     Raises:
         ScenarioError: the scenario or the folder cannot be used.
         ModelError: a model failed; the run directory holds the rounds before.
@@ -73,6 +75,7 @@ def run(
     """
     scenario = as_scenario(scenario)
     check_device(device)
+    give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -96,6 +99,7 @@ def trace(
     are those of `run`.
     """
     scenario = as_scenario(scenario)
+    give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),

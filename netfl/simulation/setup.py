@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.access import OpenAccess
-from netfl.errors import Fault, ScenarioError, model_errors, suggest
+from netfl.errors import Fault, NetflWarning, ScenarioError, model_errors, suggest
 from netfl.learning.conformance import check_plugins
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.evaluation_sets import load_test_sets, on_validation
@@ -190,6 +191,16 @@ def warnings(scenario: Scenario) -> Iterator[str]:
     yield from map(str, unusual_values(scenario))
     with locate_faults(scenario, "access"):
         yield from scenario.access.warnings(access_context(scenario, 0))
+
+
+def give_warnings(scenario: Scenario) -> None:
+    """Give each of the `warnings` about *scenario* once, as a `NetflWarning` at the line that called the caller.
+
+    Raises:
+        ScenarioError: the access finds an error.
+    """
+    for text in dict.fromkeys(warnings(scenario)):
+        warn(text, NetflWarning, stacklevel=3)
 
 
 def _check_rare_examples(scenario: Scenario, dataset: Dataset) -> None:

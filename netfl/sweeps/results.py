@@ -24,6 +24,7 @@ from netfl.scenario.path_errors import TASKS
 from netfl.scenario.scenario import Scenario, load
 from netfl.scenario.sweep_axes import SearchSpec
 from netfl.sweeps.plan import task_folder
+from netfl.units import Quantities, read_si
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from netfl.results.run_reader import Run
     from netfl.sweeps.index import SearchEntry, SweepIndex
 
+SI = "_si"
+"""End of the name of the column with the values of an axis in SI units."""
 _SHOWN_POINTS = 20
 """Maximum number of points that a notebook shows."""
 _NAMED_POINTS = 2
@@ -54,8 +57,26 @@ class Sweep:
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """One row for each point: ``point``, ``trace``, a column for each axis, and ``status``."""
-        return self._index.point_table(self.lanes)
+        """One row for each point: ``point``, ``trace``, a column for each axis, and ``status``.
+
+        An axis of quantities such as ``20 ms`` has a second column ``<axis>_si`` beside it, with numbers in SI units;
+        see `units`.
+        """
+        table = self._index.point_table(self.lanes)
+        for axis, quantities in self._si_axes.items():
+            table.insert([*table.columns].index(axis) + 1, f"{axis}{SI}", [*quantities.numbers])
+        return table
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The units of the columns ``<axis>_si`` of `points` and `summary`, by axis: ``s``, ``Hz``, ``dBm``, …."""
+        return {axis: quantities.unit for axis, quantities in self._si_axes.items()}
+
+    @cached_property
+    def _si_axes(self) -> dict[str, Quantities]:
+        """The values of the axes of quantities at all points, as numbers in SI units."""
+        found = {axis: read_si(point.values[axis] for point in self._index.points) for axis in self.axes}
+        return {axis: quantities for axis, quantities in found.items() if quantities is not None}
 
     @property
     def search(self) -> SearchEntry | None:
@@ -109,7 +130,7 @@ class Sweep:
     @property
     def axes(self) -> list[str]:
         """Names of the axes."""
-        return [name for name in self.points.columns if name not in {"point", "trace", "status"}]
+        return [*(self._index.points[0].values if self._index.points else ())]
 
     @cached_property
     def lanes(self) -> pd.DataFrame:
@@ -252,14 +273,18 @@ class Sweep:
         """Mean over replicas for each point, learner and ``metric``, with its 95 % confidence interval.
 
         ``half`` is half the width of Student's t interval; ``replicas`` is the number of values.  ``learner`` is empty
-        for values of the network.
+        for values of the network.  Axes of quantities have a column in SI units, too, as in `points`.
         """
         keys = ["point", *self.axes, "learner", "metric"]
         rows = []
         for key, part in self.final_metrics.groupby(keys, sort=False, dropna=False):
             estimate = interval(part["value"])
             rows.append((*key, estimate.mean, estimate.half, estimate.replicas))
-        return pd.DataFrame(rows, columns=[*keys, "mean", "half", "replicas"])
+        table = pd.DataFrame(rows, columns=[*keys, "mean", "half", "replicas"])
+        for axis in self._si_axes:
+            numbers = self.points.set_index("point")[f"{axis}{SI}"]
+            table.insert([*table.columns].index(axis) + 1, f"{axis}{SI}", table["point"].map(numbers))
+        return table
 
     def _repr_html_(self) -> str:
         points = self.points

@@ -267,9 +267,9 @@ def test_a_heat_map_needs_one_learner():
         plots.sweep_heat(sweep_summary(TWO_AXES), "accuracy", "lr", "users")
 
 
-def two_replicas(metric, first, second):
-    """Return metrics of one learner in two replicas, whose t interval is wide."""
-    rows = [(replica, at, value) for replica, values in enumerate((first, second)) for at, value in enumerate(values)]
+def replicas_of(metric, *series):
+    """Return metrics of one learner in some replicas, whose t interval is wide."""
+    rows = [(replica, at, value) for replica, values in enumerate(series) for at, value in enumerate(values)]
     table = pd.DataFrame(rows, columns=["replica", "round", "value"])
     return table.assign(learner="A", metric=metric, group="", time_s=table["round"].astype(float))
 
@@ -285,10 +285,35 @@ def band(ax):
     [("accuracy", 0.0, 100.0), ("accuracy_users_jain", 0.0, 1.0), ("staleness_mean", 0.0, None), ("r2", None, 1.0)],
 )
 def test_bands_have_possible_values_only(metric, low, high):
-    ax = plots.curves(two_replicas(metric, [0.1, 0.9], [0.3, 0.6]), metric).axes[0]
+    ax = plots.curves(replicas_of(metric, [0.1, 0.9], [0.3, 0.1], [0.9, 0.6]), metric).axes[0]
     lowest, highest = band(ax)
-    assert lowest == low if low is not None else lowest < -1.0
+    assert lowest == low if low is not None else lowest < -0.5
     assert highest == high if high is not None else highest > 1.0
+
+
+def test_a_band_is_marked_where_it_is_cut():
+    # three replicas with 10, 30 and 90 %: 43.3 ± 103.4 %, cut at both ends; then 90, 91 and 92 %, cut at none
+    ax = plots.curves(replicas_of("accuracy", [0.1, 0.9], [0.3, 0.91], [0.9, 0.92]), "accuracy").axes[0]
+    marked = [line.get_ydata() for line in ax.lines if line.get_marker() == "_"]
+    assert [[*edge] for edge in np.nan_to_num(marked, nan=-1.0)] == [[0.0, -1.0], [100.0, -1.0]]
+
+
+def test_a_bar_is_marked_where_it_is_cut():
+    ax = plots.sweep_lines(sweep_summary({"mac": ["a", "b"]}, half=0.9), "accuracy", "mac").axes[0]
+    marks = {line.get_marker(): [*line.get_ydata()] for line in ax.lines if line.get_marker() in "^v"}
+    assert marks == {"v": [0.0, 0.0], "^": [100.0, 100.0]}
+    ax = plots.sweep_lines(sweep_summary({"mac": ["a", "b"]}, half=0.1), "accuracy", "mac").axes[0]
+    assert not {"^", "v"} & {line.get_marker() for line in ax.lines}
+
+
+def test_two_replicas_have_no_band():
+    ax = plots.curves(replicas_of("accuracy", [0.1, 0.9], [0.3, 0.6]), "accuracy").axes[0]
+    assert not [path for area in ax.collections for path in area.get_paths() if len(path.vertices)]
+
+
+def test_rare_classes_come_first(run):
+    ax = plots.class_accuracy(run.metrics, rare=[8, 9]).axes[0]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["8", "9", *"01234567"]
 
 
 def test_bands_and_bars_of_sweeps_have_possible_values_only():

@@ -112,7 +112,7 @@ def test_only_noisy_curves_are_smoothed():
     assert aggregates.smoothing_window(metrics_of({("A", 0): rise}), "accuracy") == 1
     assert aggregates.smoothing_window(metrics_of({("A", 0): step}), "accuracy") == 1
     assert aggregates.smoothing_window(metrics_of({("A", 0): np.ones(200)}), "accuracy") == 1
-    assert aggregates.smoothing_window(metrics_of({("A", 0): np.where(at > 100, rise + noise, 0)}), "accuracy") == 10
+    assert aggregates.smoothing_window(metrics_of({("A", 0): np.where(at > 100, rise + noise, 0)}), "accuracy") == 20
 
 
 def test_smoothing_is_causal():

@@ -37,14 +37,14 @@ def first(tmp_path_factory):
 def run(request, first, tmp_path_factory):
     """A short run of one learner scenario."""
     path = first if request.param == "first" else ROOT / "scenarios/rural_outage.yaml"
-    overrides = {"rounds": 40, "replicas": 2 if request.param == "first" else 1, "evaluate.every": 2, "tuning": None}
+    overrides = {"rounds": 40, "replicas": 3 if request.param == "first" else 1, "evaluate.every": 2, "tuning": None}
     return netfl.run(netfl.load(path, overrides), tmp_path_factory.mktemp(request.param) / "run", device="cpu")
 
 
 @pytest.fixture(scope="module")
 def sweep(first, tmp_path_factory):
     """A small sweep of the scenario of the README; its last round and last tenth differ."""
-    overrides = {"rounds": 60, "replicas": 2, "sweep": {"access.mac.probability": [0.05, 0.2]}}
+    overrides = {"rounds": 60, "replicas": 3, "sweep": {"access.mac.probability": [0.05, 0.2]}}
     return netfl.sweep(netfl.load(first, overrides), tmp_path_factory.mktemp("sweep") / "s", engine=Here())
 
 
@@ -58,9 +58,17 @@ def expected(metrics, metric):
         half = (
             stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
         )
-        cell = f"{100 * values.mean():.1f}" + ("" if half is None else f" ± {100 * half:.1f}")
+        cell = f"{100 * values.mean():.1f}" + ("" if half is None else f" {interval_text(values.mean(), half)} (n = 3)")
         found[learner] = (cell, values.mean(), half)
     return found
+
+
+def interval_text(mean, half):
+    """Return the interval of a share of three replicas, cut at 0 and 100 %."""
+    low, high = 100 * (mean - half), 100 * (mean + half)
+    if low >= 0 and high <= 100:
+        return f"± {100 * half:.1f}"
+    return f"[{max(low, 0):.1f}{'*' * bool(low < 0)}, {min(high, 100):.1f}{'*' * bool(high > 100)}]"
 
 
 def printed(show, value, width):
@@ -146,10 +154,7 @@ def test_report_has_same_network_metrics_as_terminal(run, tmp_path):
     assert len(names) > 8
     for name in names:
         (cell,) = cells[formatting.metric_label(name), "Value"]
-        number, _, rest = cell.partition(" ± ")
-        unit = cell.split()[-1] if not cell.split()[-1].replace(".", "").isdigit() else ""
-        terminal = f"{formatting.metric_label(name)} {number}" if not rest else f"{number.split()[0]} ± {rest}"
-        assert terminal in text, (name, unit)
+        assert f"{formatting.metric_label(name)} {cell}" in text, name
     outcomes, _ = report_cells(page, "outcomes")
     for (outcome, head), (cell,) in outcomes.items():
         if head == "Updates":
@@ -162,7 +167,7 @@ def test_report_has_same_network_metrics_as_terminal(run, tmp_path):
 def test_sweep_has_same_cells_everywhere(sweep, tmp_path, width):
     text = printed(show_sweep, sweep, width)
     assert f"learners: {FINAL}" in text
-    assert "Means over 2 replicas; ± is the half width of the 95 % t interval." in " ".join(text.split())
+    assert "Means over 3 replicas; ± is the half width of the 95 % t interval;" in " ".join(text.split())
     terminal = terminal_cells(text, 1)
     page = write_sweep(sweep, tmp_path / "page.html").read_text("utf-8")
     cells, captions = report_cells(page, "points")
@@ -184,7 +189,7 @@ def test_sweep_has_same_cells_everywhere(sweep, tmp_path, width):
 
 
 def test_point_of_sweep_equals_single_run(sweep, first, tmp_path):
-    overrides = {"rounds": 60, "replicas": 2, "access.mac.probability": 0.05}
+    overrides = {"rounds": 60, "replicas": 3, "access.mac.probability": 0.05}
     single = netfl.run(netfl.load(first, overrides), tmp_path / "alone", device="cpu")
     found = sweep.summary[sweep.summary["point"] == 0].set_index(["learner", "metric"])
     for learner in single.learners:

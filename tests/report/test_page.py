@@ -388,3 +388,23 @@ def test_captions_of_a_regression_speak_of_no_accuracy(tmp_path):
     text = " ".join(read(run).texts)
     assert "MSE" in text
     assert "ccuracies" not in text
+
+
+@pytest.mark.parametrize(("out", "file"), [("cmp", "cmp.html"), ("cmp.htm", "cmp.htm")])
+def test_a_page_without_an_ending_is_named_html(make_run, tmp_path, sketched, out, file):
+    folders = [make_run(tmp_path / name, users=6, rounds=20, replicas=1).folder for name in ("a", "b")]
+    assert report.write_several(folders, tmp_path / out) == tmp_path / file
+    assert report.write(open_run(folders[0]), tmp_path / f"one-{out}") == tmp_path / f"one-{file}"
+    assert (tmp_path / file).read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_replicas_that_end_in_different_rounds_are_counted(make_run, tmp_path, sketched):
+    run = make_run(tmp_path / "run", users=6, rounds=107, replicas=3)
+    rounds = pd.read_parquet(run.folder / "rounds.parquet")
+    last = {0: 95, 1: 107, 2: 101}
+    rounds[rounds["round"] <= rounds["replica"].map(last)].to_parquet(run.folder / "rounds.parquet")
+    single = report.write(run).read_text("utf-8")
+    assert "95 to 107 rounds" in single
+    assert "Number of deliveries of each user in 95 rounds." in single
+    several = report.write_several([run.folder], tmp_path / "several").read_text("utf-8")
+    assert ">95 to 107</td>" in re.sub(r"\s*</td>", "</td>", re.sub(r"<td>\s*", ">", several))

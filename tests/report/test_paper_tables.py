@@ -99,7 +99,7 @@ def test_latex_has_booktabs_and_the_cells_of_reports(folders, tmp_path):
     table = netfl.compare(folders[0])
     text = table.to_latex()
     assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
-    assert rf"FedAvg & ${100 * table['mean'][0]:.1f} \pm {100 * table['half'][0]:.1f}$ & --" in text
+    assert rf"FedAvg & ${100 * table['mean'][0]:.1f} \pm {100 * table['half'][0]:.1f}$ ($n = 3$) & --" in text
     assert "difference" in text
     assert "difference" not in table.to_latex(differences=False)
     table.to_latex(tmp_path / "table.tex", caption="A caption")
@@ -113,10 +113,27 @@ def test_printed_table_has_units_and_intervals_in_80_columns(folders):
     assert len(lines) == 2 + len(table)
     assert lines[-1] == "comparison: equal settings"
     assert max(map(len, lines)) <= 80
-    assert lines[0].split() == ["run", "learner", "metric", "mean", "difference", "replicas"]
+    assert lines[0].split() == ["run", "learner", "metric", "mean", "n", "difference", "compared"]
     gap = f"{100 * table['difference'][1]:+.1f} ± {100 * table['difference_half'][1]:.1f}"
     assert lines[2].split("accuracy (%)")[1].strip().endswith(f"{gap}  3 pairs")
     assert str(table.drop(columns="half")).split()[:2] == ["run", "learner"]
+
+
+def test_a_wide_table_is_not_wrapped(folders):
+    columns = ["evaluate.every", "users", "rounds", "name", "description", "run"]
+    table = netfl.compare(folders, ["accuracy", "delay_mean_s"][:1], by=columns)
+    lines = str(table).splitlines()
+    assert len(lines) == 2 + len(table)
+    assert max(map(len, lines)) > 80
+
+
+def test_a_cut_interval_is_explained_below_the_table(folders):
+    table = netfl.compare(folders[0])
+    assert "*" not in str(table)
+    table["half"] = 0.9
+    lines = str(table).splitlines()
+    assert lines[-2] == "* marks an end of an interval that is cut at the possible values"
+    assert "[0.0*, 100.0*]" in lines[1]
 
 
 @pytest.mark.parametrize(

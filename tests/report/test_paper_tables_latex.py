@@ -21,9 +21,19 @@ VALUES = {
 
 def latex_rows(values):
     """The rows of a LaTeX table, each a dictionary from the name of a column to its cell."""
-    columns = ["learner", "metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
+    columns = [
+        "learner",
+        "metric",
+        "mean",
+        "half",
+        "replicas",
+        "difference",
+        "difference_half",
+        "difference_replicas",
+        "paired",
+    ]
     rows = [
-        (learner, metric, mean, half, 3, difference, NONE if math.isnan(difference) else half, False)
+        (learner, metric, mean, half, 3, difference, NONE if math.isnan(difference) else half, 3, False)
         for metric, lines in values.items()
         for learner, mean, half, difference in lines
     ]
@@ -37,15 +47,15 @@ def test_each_value_is_in_the_column_of_its_metric(metrics):
     rows = {row["learner"]: row for row in latex_rows({metric: VALUES[metric] for metric in metrics})}
     assert set(rows) == {"", "FedAvg", "FED-CVaR-AVG"}
     assert [row["Jain index of deliveries"] for row in rows.values()].count("--") == 2
-    assert rows[""]["Jain index of deliveries"] == r"$0.900 \pm 0.050$"
+    assert rows[""]["Jain index of deliveries"] == r"$0.900 \pm 0.050$ ($n = 3$)"
     assert rows[""][r"accuracy (\%)"] == rows[""][r"difference, accuracy (\%)"] == "--"
-    assert rows["FedAvg"][r"accuracy (\%)"] == r"$53.0 \pm 1.0$"
-    assert rows["FED-CVaR-AVG"][r"difference, accuracy (\%)"] == r"$+2.0 \pm 2.0$"
+    assert rows["FedAvg"][r"accuracy (\%)"] == r"$53.0 \pm 1.0$ ($n = 3$)"
+    assert rows["FED-CVaR-AVG"][r"difference, accuracy (\%)"] == r"$+2.0 \pm 2.0$ ($n = 3$)"
 
 
 def test_a_metric_that_a_learner_does_not_have_is_a_dash():
     first, second = latex_rows({name: VALUES[name] for name in ("accuracy", "validation_loss")})
-    assert first["validation loss"] == r"$0.700 \pm 0.100$"
+    assert first["validation loss"] == r"$0.700 \pm 0.100$ ($n = 3$)"
     assert second["validation loss"] == "--"
 
 
@@ -53,15 +63,15 @@ def test_a_metric_of_the_network_has_its_unit_in_the_header():
     [row] = latex_rows({name: VALUES[name] for name in ("throughput_bps", "loss_ratio", "jain", "delay_p95_s")})
     assert row == {
         "learner": "",
-        "throughput (kbps)": r"$412.785 \pm 6.366$",
-        r"lost, total (\%)": r"$4.250 \pm 0.100$",
-        "Jain index of deliveries": r"$0.900 \pm 0.050$",
+        "throughput (kbps)": r"$412.8 \pm 6.4$ ($n = 3$)",
+        r"lost, total (\%)": r"$4.25 \pm 0.10$ ($n = 3$)",
+        "Jain index of deliveries": r"$0.900 \pm 0.050$ ($n = 3$)",
         "delay, p95": "--",
     }
 
 
 def test_the_values_and_differences_of_a_column_have_one_unit():
     first, second = latex_rows({"delay_mean_s": VALUES["delay_mean_s"]})
-    assert first["delay, mean (ms)"] == "$500.000$"
-    assert second["delay, mean (ms)"] == r"$25.000 \pm 5.000$"
-    assert second["difference, delay, mean (ms)"] == r"$-475.000 \pm 5.000$"
+    assert first["delay, mean (ms)"] == "$500$"
+    assert second["delay, mean (ms)"] == r"$25.0 \pm 5.0$ ($n = 3$)"
+    assert second["difference, delay, mean (ms)"] == r"$-475.0 \pm 5.0$ ($n = 3$)"

@@ -160,8 +160,9 @@ def test_other_trace_of_the_same_seed_is_named(runs, tmp_path):
 @pytest.mark.parametrize(
     ("replicas", "gap", "expected"),
     [
-        (1, 0.0, "the best two end alike in A"),
-        (1, 0.3, "FED-CVaR-AVG is ahead in A (one replica does not show how much of that is chance)."),
+        (1, 0.0, "learners are not ranked in A (fewer than three replicas: may be chance)."),
+        (2, 0.3, "learners are not ranked in A (fewer than three replicas: may be chance)."),
+        (3, 0.0, "the best two end alike in A"),
         (3, 0.3, "FED-CVaR-AVG is ahead in A."),
     ],
 )

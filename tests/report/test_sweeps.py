@@ -162,12 +162,13 @@ class TestRanking:
     def test_significant_difference_is_reported(self, tmp_path):
         view = SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.001, 0.002)))
         visible = " ".join(summary_text.point_verdict(sweep_data.rank_points(view, "accuracy"), "accuracy"))
-        spread = "± is the half width of the 95 % t interval over 3 replicas"
-        assert f"B at alpha = 2 ends highest, at 54.9 ± 0.2 % (mean of the last 10 % of rounds; {spread})." in visible
-        assert "). Next is A with 50.1 %, 4.8 points below, beyond" in visible
+        spread = "± is the half width of the 95 % t interval"
+        value = "54.9 ± 0.2 % (n = 3)"
+        assert f"B at alpha = 2 ends highest, at {value} (mean of the last 10 % of rounds; {spread})." in visible
+        assert "). Next is A with 50.1 ± 0.2 % (n = 3), 4.8 points below, beyond" in visible
 
     def test_equal_replicas_have_no_interval(self, tmp_path):
-        found = sweep_data.rank_points(SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
+        found = sweep_data.rank_points(SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0,) * 3)), "accuracy")
         assert "too few and too similar for an interval" in " ".join(summary_text.point_verdict(found, "accuracy"))
         assert found.significantly_worse == 0
 
@@ -186,16 +187,19 @@ class TestRanking:
 
     def test_one_replica_has_no_interval(self, tmp_path):
         found = sweep_data.rank_points(SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))), "accuracy")
-        assert "one replica does not show how much of that is chance" in " ".join(
-            summary_text.point_verdict(found, "accuracy")
-        )
+        (line,) = summary_text.point_verdict(found, "accuracy")
+        values = "B at alpha = 2 has 55.0 %, A 50.0 %, the others less"
+        assert line == f"Accuracy: {values} (mean of the last 10 % of rounds; one replica: may be chance)."
 
     def test_settings_that_look_equal_end_alike(self, tmp_path):
-        sweep_ = FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))
-        sweep_.final_metrics["value"] = [0.93131, 0.93089, 0.93131, 0.9]
+        sweep_ = FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0,) * 3)
+        values = dict(zip([(0, "A"), (0, "B"), (1, "A"), (1, "B")], [0.93131, 0.93131, 0.93131, 0.9], strict=True))
+        places = zip(sweep_.final_metrics["point"], sweep_.final_metrics["learner"], strict=True)
+        sweep_.final_metrics["value"] = [values[place] for place in places]
         found = sweep_data.rank_points(SweepData(sweep_), "accuracy")
         visible = " ".join(summary_text.point_verdict(found, "accuracy"))
-        assert "A ends highest, at 93.1 % (mean of the last 10 % of rounds). B at alpha = 1 ends alike." in visible
+        assert "A ends highest, at 93.1 ± 0.0 % (n = 3) (mean of the last 10 % of rounds;" in visible
+        assert "B at alpha = 1 ends alike." in visible
         assert "points below" not in visible
 
     @pytest.mark.parametrize("noise", [(0.0,), (0.0, 0.01)])

@@ -11,7 +11,7 @@ from netfl import diagnosis
 from netfl.formats import FORMAT
 from netfl.report import page, summary_text
 from netfl.report.run_data import RunData
-from netfl.results.formatting import compare_shares, format_count
+from netfl.results.formatting import format_count, format_points
 from netfl.results.run_reader import open_run
 
 
@@ -41,9 +41,13 @@ def verdict(view):
 def test_clear_win_has_paired_interval(ends):
     # replicas differ widely, but the paired difference is nearly the same in each
     text = verdict(ends({"A": [0.2, 0.5, 0.8], "B": [0.31, 0.6, 0.9]}))
-    assert text.startswith("Over all classes, B ends 10.3 points above A: 60.3 % against 50 %")
+    # means 0.5 and 0.60333; their intervals leave 0 to 100 %
+    assert text.startswith(
+        "Over all classes, in round 10 B has 60.3 [0.0*, 100.0*] % (n = 3), A 50.0 [0.0*, 100.0*] % (n = 3):"
+    )
+    assert "B is 10.3 points above A" in text
     # 11, 10, 10 points: mean 10.333, half width 4.3027 * 0.57735 / sqrt(3)
-    assert "95 % interval +8.9 to +11.8 over 3 paired replicas" in text
+    assert "95 % interval +8.9 to +11.8, n = 3 pairs" in text
 
 
 def test_difference_within_noise_is_not_significant(ends):
@@ -53,39 +57,54 @@ def test_difference_within_noise_is_not_significant(ends):
     assert "−" in text
 
 
-def test_one_replica_has_no_interval(ends):
-    assert "one replica does not show" in verdict(ends({"A": [0.5], "B": [0.9]}))
+@pytest.mark.parametrize(
+    ("replicas", "remark"), [(1, "one replica: may be chance"), (2, "two replicas: may be chance")]
+)
+def test_few_replicas_have_no_direction_and_no_interval(ends, replicas, remark):
+    text = verdict(ends({"A": [0.5] * replicas, "B": [0.9] * replicas, "C": [0.7] * replicas}))
+    assert text == f"Over all classes, in round 10 B has 90.0 %, C 70.0 %, A 50.0 % ({remark})."
 
 
 def test_ties_and_single_learners_are_described(ends):
-    assert "A and B end alike, at 50 %" in verdict(ends({"A": [0.5, 0.5], "B": [0.5, 0.5]}))
-    assert verdict(ends({"A": [0.25, 0.75]})) == "Over all classes, A ends at 50 %."
+    text = verdict(ends({"A": [0.5] * 3, "B": [0.5] * 3}))
+    assert text == "Over all classes, in round 10 A has 50.0 ± 0.0 % (n = 3), B 50.0 ± 0.0 % (n = 3): they end alike."
+    assert verdict(ends({"A": [0.25, 0.75]})) == "Over all classes, in round 10 A has 50.0 %."
 
 
 def test_values_that_look_equal_end_alike_unless_the_difference_is_significant(ends):
-    assert "A and B end alike, at 50.3 %" in verdict(ends({"A": [0.50313], "B": [0.50291]}))
-    assert "A and B end alike, at 50.3 %" in verdict(ends({"A": [0.402, 0.6046], "B": [0.406, 0.6]}))
-    assert "A ends 0.02 points above B: 50.31 % against 50.29 %" in verdict(
-        ends({"A": [0.5031] * 3, "B": [0.5029] * 3})
-    )
+    assert "they end alike" in verdict(ends({"A": [0.402, 0.6046, 0.5], "B": [0.406, 0.6, 0.5]}))
+    assert "A is less than 0.1 points above B" in verdict(ends({"A": [0.5031] * 3, "B": [0.5029] * 3}))
 
 
-def test_differences_are_those_of_the_values_in_their_sentence(ends):
-    assert "A ends 10.6 points above B: 90.8 % against 80.2 %" in verdict(ends({"A": [0.90833], "B": [0.80179]}))
+def test_differences_are_those_of_the_unrounded_values(ends):
+    # 71.74 - 66.68 = 5.06, while 71.7 - 66.7 = 5.0
+    text = verdict(ends({"A": [0.6668] * 3, "B": [0.7174] * 3}))
+    assert "B has 71.7 ± 0.0 % (n = 3), A 66.7 ± 0.0 % (n = 3): B is 5.1 points above A" in text
 
 
 @pytest.mark.parametrize(("first", "second"), np.random.default_rng(0).uniform(size=(40, 2)).tolist())
-def test_a_reader_can_subtract_what_a_sentence_compares(first, second):
-    higher, lower, distance = (float(cell.split()[0]) for cell in compare_shares(first, second))
-    assert distance == pytest.approx(abs(higher - lower), abs=1e-9)
+def test_points_are_rounded_once(first, second):
+    distance = float(format_points(first - second).split()[0])
+    assert abs(distance - 100.0 * abs(first - second)) <= 0.05 + 1e-9
 
 
 def test_learner_without_values_is_not_ranked(ends):
-    assert verdict(ends({"A": [np.nan, np.nan], "B": [0.4, 0.4]})) == "Over all classes, B ends at 40 %."
+    assert verdict(ends({"A": [np.nan, np.nan], "B": [0.4, 0.4]})) == "Over all classes, in round 10 B has 40.0 %."
+
+
+def test_values_of_a_sentence_are_those_of_the_table_if_a_replica_diverged(ends):
+    view = ends({"A": [0.5, 0.6, 0.7, 0.8], "B": [0.6, 0.7, 0.8, np.nan]})
+    text = verdict(view)
+    for learner in ("A", "B"):
+        value, count = view.cell("accuracy", learner).split(" (")
+        assert f"{value} % ({count}" in text
+    assert "B is 10.0 points above A" in text  # in the three replicas that both have
 
 
 def test_lowest_of_many_learners_is_named(ends):
-    assert "The lowest is A with 10 %." in verdict(ends({"A": [0.1], "B": [0.5], "C": [0.9]}))
+    assert "The lowest is A with 10.0 ± 0.0 % (n = 3)." in verdict(
+        ends({"A": [0.1] * 3, "B": [0.5] * 3, "C": [0.9] * 3})
+    )
 
 
 @pytest.mark.slow
@@ -230,6 +249,6 @@ def test_learners_are_compared_on_common_replicas(ends):
     ranking = summary_text.rank_learners(ends({"A": [0.5, 0.6, nan], "B": [0.55, 0.65, 0.1]}), "accuracy")
     means, gap = ranking.means, ranking.lead
     assert ranking.names == ("B", "A")
-    assert (means["B"].mean, gap.mean, gap.replicas) == (pytest.approx(0.6), pytest.approx(0.05), 2)
+    assert (means["B"], gap.mean, gap.replicas) == (pytest.approx(0.6), pytest.approx(0.05), 2)
     text = summary_text.run_summary(ends({"A": [0.9, nan], "B": [nan, 0.5]}))
-    assert any("A and B cannot be compared: 90" in sentence for sentence in text)
+    assert any("A has 90.0 %, B 50.0 %. They cannot be compared: in no replica" in sentence for sentence in text)

@@ -60,7 +60,7 @@ def test_user_at_the_tower_has_a_channel(kind):
         assert (gain_db < np.inf).all()
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("kind", list_kinds(Reception))
 @pytest.mark.parametrize("bits", [1.0, 1e12])
 def test_success_probability_is_valid_for_any_signal(kind, bits):
@@ -76,7 +76,7 @@ def test_success_probability_is_valid_for_any_signal(kind, bits):
         assert chance[-1] == 1
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_extreme_draws_have_finite_logarithms():
     ends = np.array([0, 2**32 - 1], np.uint64)
     uniform = _unit(ends, ends)
@@ -86,7 +86,7 @@ def test_extreme_draws_have_finite_logarithms():
     assert np.isfinite(np.log10(-np.log(uniform))).all()
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("probability", [5e-324, 1e-300, 1e-17, 1 - 2**-53, 1.0])
 def test_geometric_draws_of_small_probabilities_are_integers(probability):
     waits = RandomField((1, 2)).geometric(probability, np.arange(1000))
@@ -135,7 +135,7 @@ def test_signal_at_the_threshold_is_received(gain_db, delivered, tmp_path):
     assert set(run(tmp_path / "run", **overrides).rounds.delivered) == {delivered}
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(("gain", "delivered"), [("10000 dB", 2), ("-10000 dB", 0)])
 @pytest.mark.parametrize("interference", ["sinr", {"kind": "capture", "margin": "1 dB"}], ids=str)
 def test_interference_with_extreme_gains(interference, gain, delivered, tmp_path):
@@ -150,7 +150,7 @@ def test_interference_with_extreme_gains(interference, gain, delivered, tmp_path
     assert run(tmp_path / "run", **overrides).rounds.delivered.tolist() == [delivered] * 5
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_capture_with_an_extreme_threshold_never_occurs(tmp_path):
     """A difference of 40 dB is below both thresholds; frames without collision are received."""
     overrides = {
@@ -168,7 +168,7 @@ def test_capture_with_an_extreme_threshold_never_occurs(tmp_path):
     assert not high_threshold.deliveries.equals(ratio.deliveries)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("adaptive", [{"probability": 0.3}, {"adaptive": "known"}, {"adaptive": "pseudo_bayesian"}])
 def test_large_slot_numbers_do_not_overflow(adaptive, tmp_path):
     """Training takes 1e12 s, or 4e18 slots, so no round has a delivery before its deadline."""

@@ -100,6 +100,40 @@ def render_round(*, terminal, learners=2):
     return console.file.getvalue()
 
 
+def render_pass(*, terminal):
+    """Return what the progress display writes for one round of a pass of tuning, and for one of the run after it."""
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
+    display = ProgressDisplay(console, quiet=False)
+    lanes = tuple((f"FedAvg lr={index}", replica) for index in range(14) for replica in range(2))
+    metrics = {"accuracy": np.linspace(0, 1, len(lanes))}
+    with display:
+        of_pass = display.pass_observer()
+        of_pass.on_start(RunStart(Path("here/tuning/pass-2"), "rural_outage", 200, lanes=lanes))
+        display._printed_at -= 60
+        of_pass.on_round(RunProgress(20, 200, 7260.0, (4,), (), metrics, lanes))
+        display._screen.refresh()
+        display.on_start(RunStart(Path("here"), "rural_outage", 200))
+        display._printed_at -= 60
+        display.on_round(RunProgress(30, 200, 7260.0, (4,), (), {}, ()))
+        display._screen.refresh()
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_passes_of_tuning_are_named(terminal):
+    output = render_pass(terminal=terminal)
+    assert "tuning rural_outage: pass 2, 14 candidates" in output
+    assert "tuning: round 20/200" in output
+    assert "rural_outage → here" in output
+    assert "tuning: round 30/200" not in output
+
+
+def test_lines_of_tuning_are_short_off_a_terminal():
+    lines = render_pass(terminal=False).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any("lr=" in line for line in lines)
+
+
 def test_terminal_shows_the_round():
     output = render_round(terminal=True)
     assert "round 20/200" in output

@@ -12,6 +12,7 @@ from support.inline_sweep_engine import Here
 from typer.testing import CliRunner
 
 import netfl
+from netfl import plots
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
 from netfl.formats import FORMAT
@@ -542,3 +543,20 @@ class TestCommand:
         assert code == 2
         assert problem in output
         assert not Path("runs").exists()
+
+
+def test_axes_of_quantities_come_back_in_si_units(tmp_path):
+    access = {"kind": "stationary", "rho": {"zipf": 1}}
+    axes = {"access.round_length": ["2 min", "30 s"], "access.deliveries": [1, 2], "access.rho.zipf": [0.5]}
+    scenario = {"name": "lengths", "users": 4, "rounds": 3, "access": access, "sweep": axes}
+    done = netfl.sweep(scenario, tmp_path / "sweep", engine=Here(), learning=False)
+    assert done.axes == ["round_length", "deliveries", "zipf"]
+    assert done.units == {"round_length": "s"}
+    texts = done.points["round_length"].tolist()
+    assert sorted({*texts}) == ["2 min", "30 s"]
+    assert done.points["round_length_si"].tolist() == [{"2 min": 120.0, "30 s": 30.0}[text] for text in texts]
+    assert "deliveries_si" not in done.points
+    ends = done.summary[done.summary["metric"] == "simulated_s"]
+    assert (ends["mean"] == 3 * ends["round_length_si"]).all()
+    ax = plots.sweep_lines(done.summary, "simulated_s", "round_length", where={"deliveries": 1}).axes[0]
+    assert ax.get_xlabel() == "round_length (min)"

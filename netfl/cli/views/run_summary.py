@@ -94,8 +94,10 @@ def _show_metrics(console: Console, run: Run) -> None:
     names, left_out = _shortened(access_metrics(run.summary, run.learners), run.summary)
     if not names:
         return
-    lines = aligned(names, run.summary).items()
-    cells = [(metric_label(name), number, spread and f"± {spread}", unit) for name, (number, spread, unit) in lines]
+    cells = [
+        (metric_label(name), value.number, value.spread, " ".join(filter(None, (value.unit, value.count))))
+        for name, value in aligned(names, run.summary).items()
+    ]
     room = sum(max(len(line[at]) for line in cells) + 1 for at in range(4)) + 3
     across = max(1, min(3, (console.width - 2) // room))
     deep = -(-len(cells) // across)

@@ -15,7 +15,7 @@ from netfl.results.formatting import (
     metric_label,
 )
 from netfl.results.metrics import metrics_in
-from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
+from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, ConfidenceInterval, mean_sentence, metric_of
 from netfl.screen import open_console
 from netfl.sweeps import Sweep
 
@@ -69,8 +69,7 @@ def _show_points(sweep: Sweep, console: Console) -> None:
             head = f"{name}\n{metric_head(metric)}"
             columns[head] = [metric_cell(metric, *value, replicas) for value in known]
         else:
-            means, halves, _ = zip(*known, strict=True)
-            columns[metric_label(metric)] = format_column(metric, means, halves)
+            columns[metric_label(metric)] = format_column(metric, [ConfidenceInterval(*value) for value in known])
     if any(name for name, _ in wanted):
         has_choices = summary["metric"].str.endswith(LAST_ROUND).any()
         choices = f"; choices: {FINAL[LAST_ROUND]}" if has_choices else ""

@@ -100,7 +100,7 @@ def test_allocation_that_saves_energy_saves_the_battery(monkeypatch):
 
 
 @pytest.mark.quick_first
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("model", [{"kind": "least_energy", "deadline": 10.0}, {"kind": "least_time", "budget": 0.4}])
 def test_sending_may_be_free(model):
     """Without a power of sending, the decisions are those of a power which costs almost nothing."""
