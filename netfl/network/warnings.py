@@ -27,6 +27,8 @@ _INSTANTS_S = tuple(977.0 * number for number in range(64))
 _MAX_LINKS, _MAX_LISTED = 1_000, 3
 """Links whose gain is checked, spread over all users, and those that a warning lists."""
 _ROUNDING_DB = 1e-9
+_ROUNDING = 1e-9
+"""Relative tolerance of a distance at a limit."""
 _LONG_ROUND_S = 86400.0
 """Length that rounds without a deadline are assumed not to reach."""
 
@@ -34,7 +36,7 @@ _LONG_ROUND_S = 86400.0
 def network_warnings(
     spec: NetworkSpec, context: AccessContext, max_selected: int, *, sets_deadline: bool = False
 ) -> Iterator[str]:
-    """Yield warnings about allocations, links, fading, motion, batteries, slots, late updates, and backlogs.
+    """Yield warnings about allocations, links, positions, fading, batteries, slots, late updates, and backlogs.
 
     Args:
         spec: the network.
@@ -48,6 +50,7 @@ def network_warnings(
         deadline_s = spec.round.deadline_s
     yield from _values_of_allocation(spec)
     yield from _amplified_links(spec, context, layout)
+    yield from _near_users(spec, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
     yield from _unfit_paces(spec, layout)
@@ -87,6 +90,28 @@ def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) 
         f"amplified signals: the mean gain of a link is above 0 dB ({', '.join(links[:_MAX_LISTED])}{more}), the most "
         f"by access.channel.{index}, {kind}; a loss is a negative gain: check the sign"
     )
+
+
+def _near_users(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
+    """Users so near to their tower that distance makes no difference; of moving users those that usually are."""
+    if spec.radio is None:
+        return
+    instants_s = _INSTANTS_S if layout.moving else _INSTANTS_S[:1]
+    users = np.arange(layout.users)
+    for index, channel in enumerate(spec.channel):
+        limit = channel.near_limit
+        if limit is None:
+            continue
+        below_m = limit.distance_m * (1.0 - _ROUNDING)
+        near_share = np.mean([layout.distances_m(users, time_s) < below_m for time_s in instants_s], axis=0)
+        near_users = np.flatnonzero(near_share > 0.5)
+        if not near_users.size:
+            continue
+        be = "is" if near_users.size == 1 else "are"
+        yield (
+            f"access.channel.{index}, {kind_of(type(channel))}: {near_users.size} of {layout.users} users {be} within "
+            f"{limit.distance_m:.4g} m of their tower, where {limit.reason}; {limit.remedy}"
+        )
 
 
 def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
