@@ -10,7 +10,7 @@ import numpy as np
 
 from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
-from netfl.network.channel._measured import repeated_path_loss
+from netfl.network.channel._measured import Measured, capacity_snr_db, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
@@ -29,6 +29,8 @@ _MAX_LINKS, _MAX_LISTED = 1_000, 3
 _ROUNDING_DB = 1e-9
 _ROUNDING = 1e-9
 """Relative tolerance of a distance at a limit."""
+_NARROW_M = 5.0
+"""Distance to the tower that the farthest user usually exceeds."""
 _LONG_ROUND_S = 86400.0
 """Length that rounds without a deadline are assumed not to reach."""
 
@@ -51,6 +53,9 @@ def network_warnings(
     yield from _values_of_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _near_users(spec, layout)
+    yield from _narrow_layout(spec, layout)
+    yield from _beyond_capacity(spec, context, layout)
+    yield from _measured_rates(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
     yield from _unfit_paces(spec, layout)
@@ -112,6 +117,76 @@ def _near_users(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
             f"access.channel.{index}, {kind_of(type(channel))}: {near_users.size} of {layout.users} users {be} within "
             f"{limit.distance_m:.4g} m of their tower, where {limit.reason}; {limit.remedy}"
         )
+
+
+def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
+    """Users that are all next to their towers, where their positions are listed or come from a file."""
+    if spec.radio is None or not any(channel.has_path_loss for channel in spec.channel):
+        return  # distances have no effect
+    placement = getattr(spec.topology, "placement", None)
+    models = {"access.topology.placement": placement, "access.motion": spec.motion}
+    keys = [
+        key
+        for key, model in models.items()
+        if model is not None and {"file", "positions"} & {*type(model).model_fields}
+    ]
+    if not keys:
+        return  # the keys of a radius or a distance are doubted by themselves
+    instants_s = _INSTANTS_S if layout.moving else _INSTANTS_S[:1]
+    users = np.arange(layout.users)
+    farthest_m = max(float(np.nanmax(layout.distances_m(users, time_s), initial=0.0)) for time_s in instants_s)
+    if farthest_m < _NARROW_M:
+        yield (
+            f"{keys[-1]}: no user is farther than {farthest_m:.3g} m from its tower, which is unusual for the extent "
+            "of a network; check the unit of the positions"
+        )
+
+
+def _beyond_capacity(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Modes with more bits per second than any code could carry at the SNR from which they are received."""
+    reception = spec.reception
+    if spec.radio is None or reception is None or reception.follows_snr:
+        return
+    bands_hz = np.unique(open_budget(spec, context, layout).radios.bandwidth_hz)
+    excess = {
+        (float(band_hz), mode): reception.rate_bps(float(band_hz), mode) / reception.capacity_bps(float(band_hz), mode)
+        for band_hz in {bands_hz[0], bands_hz[-1]}  # a rate without a bandwidth exceeds in the narrowest band
+        for mode in range(reception.modes)
+    }
+    worst = max(excess, key=lambda case: excess[case])
+    if excess[worst] <= 1.0 + _ROUNDING:
+        return
+    band_hz, mode = worst
+    rate_bps = reception.rate_bps(band_hz, mode)
+    capacity_bps = reception.capacity_bps(band_hz, mode)
+    rate = "its rate"
+    if reception.modes > 1:
+        rate = f"the rate of mode {reception.mode_name(mode) or mode}"
+    yield (
+        f"access.reception, {kind_of(type(reception))}: {rate}, {rate_bps:.4g} bit/s, is {excess[worst]:.3g} times "
+        f"Shannon's limit at its threshold in a bandwidth of {band_hz:.6g} Hz ({capacity_bps:.4g} bit/s); check the "
+        "units of access.radio.bandwidth and of the rate"
+    )
+
+
+def _measured_rates(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Measured rates that need more power than was sent, as those in another unit or another band do."""
+    if spec.radio is None:
+        return
+    budget = open_budget(spec, context, layout)
+    unit_snr_db = budget.unit_snr_db(np.arange(layout.users))
+    for index, channel in enumerate(spec.channel):
+        if not isinstance(channel, Measured) or channel.measured.quantity != "rate_bps":
+            continue
+        fastest_bps = float(channel.measured.values.max())
+        band_hz = float(budget.radios.bandwidth_hz[0])  # that of all users, as such a file needs
+        needed_db = float(capacity_snr_db(np.array([fastest_bps / band_hz]))[0])
+        if needed_db > unit_snr_db.max() + _ROUNDING_DB:
+            yield (
+                f"access.channel.{index}, {kind_of(type(channel))}: a rate of {fastest_bps:.4g} bit/s in a bandwidth "
+                f"of {band_hz:.6g} Hz needs an SNR of {needed_db:.3g} dB, more than the {unit_snr_db.max():.3g} dB of "
+                "a link without loss; check the units of the file and of access.radio.bandwidth"
+            )
 
 
 def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:

@@ -130,7 +130,7 @@ class LogDistance(PathLoss):
             # each piece beyond d0 adds what it loses up to its end
             for start_m, end_m, exponent in self._pieces:
                 loss_db += 10.0 * exponent * np.log10(np.clip(distance_m, start_m, end_m) / start_m)
-            return np.maximum(loss_db, 0.0)
+            return np.asarray(np.maximum(loss_db, 0.0))
 
         return distance_gain(layout, loss_db)
 
