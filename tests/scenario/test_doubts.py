@@ -62,9 +62,8 @@ def test_forgotten_prefixes_are_doubted(key, value, words):
         assert remedy == "check its unit"
 
 
-@pytest.mark.parametrize("text", ["14 W", "23 watts", "10W"])
-def test_watts_of_a_user_are_doubted_as_they_are_written(text):
-    number = text.rstrip("Watts ").rstrip("w ")
+@pytest.mark.parametrize(("text", "number"), [("14 W", "14"), ("23 watts", "23"), ("10W", "10")])
+def test_watts_of_a_user_are_doubted_as_they_are_written(text, number):
     ((key, problem, remedy),) = doubts("access.radio.power", text)
     assert key == "access.radio.power"
     assert problem.startswith(f"{text} (4")
