@@ -166,7 +166,7 @@ _USUAL: Mapping[str, _Usual] = MappingProxyType(
         "a processor": _Usual(1e5, 1e11, "not between 100 kHz and 100 GHz"),
         "the extent of a network": _Usual(5.0, 1e9, "not between 5 m and 1,000,000 km", is_of_largest=True),
         "the delay of a link": _Usual(0.0, 2.0, "above 2 s"),
-        "the power of a user": _Usual(-60.0, 50.0, "not between 1 nW and 100 W"),
+        "the power of a user": _Usual(-60.0, 60.0, "not between 1 nW and 1 kW"),
         "the power of a user's radio": _Usual(1e-9, 50.0, "not between 1 nW and 50 W"),
         "the speed of a user": _Usual(0.0, 350.0, "above 350 m/s"),
         "the size of an update": _Usual(64.0, 8e15, "not between 8 bytes and 1 PB"),

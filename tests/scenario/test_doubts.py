@@ -42,7 +42,7 @@ def doubts(key, value):
         ("access.radio.bandwidth", [125, 125, "125 kHz"], "(2 of 3 values, the first 125 Hz)"),
         ("access.radio.bandwidth", {"distribution": "uniform", "low": 125, "high": 250e3}, "(125 Hz)"),
         ("access.radio.noise_figure", "60 dB", "above 30 dB (60 dB), which is unusual for a noise figure"),
-        ("access.radio.power", "200 W", "not between 1 nW and 100 W (53.0103 dBm)"),
+        ("access.radio.power", "2 kW", "not between 1 nW and 1 kW (63.0103 dBm)"),
         ("access.channel", [{"kind": "free_space", "frequency": "868 kHz"}], "not between 30 MHz and 300 GHz"),
         ("access.reception.rate", 5.5, "(5.5 bit/s)"),
         ("access.broadcast_rate", 11, "(11 bit/s)"),

@@ -452,7 +452,7 @@ class TestNumbers:
             [
                 "access.broadcast_rate: not between 100 bit/s and 10 Tbps (0.05 bit/s) … check its unit",
                 "access.channel.0.frequency: not between 30 MHz and 300 GHz (8.68e+11 Hz) … check its unit",
-                "access.radio.power: not between 1 nW and 100 W (96.9897 dBm) … check its unit",
+                "access.radio.power: not between 1 nW and 1 kW (96.9897 dBm) … check its unit",
             ],
         )
         assert load(EMERGENT).doubts() == []

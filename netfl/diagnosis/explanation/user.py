@@ -245,7 +245,7 @@ class UserExplanation:
 
     @property
     def _chance(self) -> str:
-        """How often chance alone explains the deliveries."""
+        """Share of runs of equal users in which chance alone makes some user as rare, in words."""
         return f"1 of {format_count(round(1.0 / self.p))} such runs"
 
     def _word(self, cause: str) -> str:
