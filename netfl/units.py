@@ -372,20 +372,19 @@ class Unit:
             values = sorted(values, key=abs)[-1:]
         return [value for value in values if not self._is_usual(value)]
 
-    def doubt_of_text(self, text: str) -> str:
-        """Return why a quantity that is usual is doubtful as it is written, such as ``14 W`` for ``14 dBm``.
+    def meant_level(self, text: str) -> str:
+        """Return the level that is probably meant by a power of a user in watts; empty if *text* is usual.
 
-        >>> Unit("dBm", "the power of a user").doubt_of_text("14 W")
-        "14 W (41.5 dBm) is unusual for the power of a user; write '14 dBm' if that is meant"
+        >>> unit = Unit("dBm", "the power of a user")
+        >>> unit.meant_level("14 W"), unit.meant_level("14 dBm"), unit.meant_level("0.025 W")
+        ('14 dBm', '', '')
         """
         match = _QUANTITY.match(text)
         if self.quantity != "the power of a user" or match is None or match[2] not in {"W", "watt", "watts"}:
             return ""
         if float(match[1]) <= _MAX_USER_W:
             return ""
-        level_dbm = to_si(text, self.symbol)
-        written = f"{text} ({level_dbm:.3g} dBm)"
-        return f"{written} is unusual for {self.quantity}; write '{match[1]} dBm' if that is meant"
+        return f"{match[1]} {self.symbol}"
 
     def _is_usual(self, value: float) -> bool:
         usual = self._usual

@@ -17,10 +17,11 @@ from netfl.network.least_time import counts_until_close, least_times
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import LargestUses, Outage
+from netfl.network.placement import Placement
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.registry import kind_of
-from netfl.types import AccessContext
+from netfl.types import AccessContext, Ints
 
 _INSTANTS_S = tuple(977.0 * number for number in range(64))
 """Instants over which the gain of a link is averaged."""
@@ -101,20 +102,19 @@ def _near_users(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
     """Users so near to their tower that distance makes no difference; of moving users those that usually are."""
     if spec.radio is None:
         return
-    instants_s = _INSTANTS_S if layout.moving else _INSTANTS_S[:1]
-    users = np.arange(layout.users)
+    users, instants_s = _places_to_check(layout)
     for index, channel in enumerate(spec.channel):
         limit = channel.near_limit
         if limit is None:
             continue
         below_m = limit.distance_m * (1.0 - _ROUNDING)
         near_share = np.mean([layout.distances_m(users, time_s) < below_m for time_s in instants_s], axis=0)
-        near_users = np.flatnonzero(near_share > 0.5)
-        if not near_users.size:
+        count = int(np.count_nonzero(near_share > 0.5))
+        if not count:
             continue
-        be = "is" if near_users.size == 1 else "are"
+        be = "is" if count == 1 else "are"
         yield (
-            f"access.channel.{index}, {kind_of(type(channel))}: {near_users.size} of {layout.users} users {be} within "
+            f"access.channel.{index}, {kind_of(type(channel))}: {count} of {len(users)} users {be} within "
             f"{limit.distance_m:.4g} m of their tower, where {limit.reason}; {limit.remedy}"
         )
 
@@ -125,15 +125,10 @@ def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
         return  # distances have no effect
     placement = getattr(spec.topology, "placement", None)
     models = {"access.topology.placement": placement, "access.motion": spec.motion}
-    keys = [
-        key
-        for key, model in models.items()
-        if model is not None and {"file", "positions"} & {*type(model).model_fields}
-    ]
+    keys = [key for key, model in models.items() if model is not None and _has_positions(model)]
     if not keys:
-        return  # the keys of a radius or a distance are doubted by themselves
-    instants_s = _INSTANTS_S if layout.moving else _INSTANTS_S[:1]
-    users = np.arange(layout.users)
+        return  # a radius or a distance is doubted at its own key
+    users, instants_s = _places_to_check(layout)
     farthest_m = max(float(np.nanmax(layout.distances_m(users, time_s), initial=0.0)) for time_s in instants_s)
     if farthest_m < _NARROW_M:
         yield (
@@ -142,30 +137,44 @@ def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
         )
 
 
+def _has_positions(model: Placement | Motion) -> bool:
+    """Return whether a user of netfl writes the positions themselves, in a list or a file."""
+    return bool({"file", "positions"} & {*type(model).model_fields})
+
+
+def _places_to_check(layout: Layout) -> tuple[Ints, tuple[float, ...]]:
+    """Return the users and the instants whose distances are checked: all users at one time, or some at several."""
+    if not layout.moving:
+        return np.arange(layout.users), _INSTANTS_S[:1]
+    users = np.unique(np.linspace(0, layout.users - 1, _MAX_LINKS).astype(np.int64))
+    return users, _INSTANTS_S
+
+
 def _beyond_capacity(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
     """Modes with more bits per second than any code could carry at the SNR from which they are received."""
     reception = spec.reception
     if spec.radio is None or reception is None or reception.follows_snr:
         return
-    bands_hz = np.unique(open_budget(spec, context, layout).radios.bandwidth_hz)
-    excess = {
-        (float(band_hz), mode): reception.rate_bps(float(band_hz), mode) / reception.capacity_bps(float(band_hz), mode)
-        for band_hz in {bands_hz[0], bands_hz[-1]}  # a rate without a bandwidth exceeds in the narrowest band
-        for mode in range(reception.modes)
-    }
-    worst = max(excess, key=lambda case: excess[case])
-    if excess[worst] <= 1.0 + _ROUNDING:
+    bandwidths_hz = open_budget(spec, context, layout).radios.bandwidth_hz
+    bounds_hz = (float(bandwidths_hz.min()), float(bandwidths_hz.max()))
+    excess = {}  # rate over capacity, by bandwidth and mode
+    for band_hz in bounds_hz:
+        for mode in range(reception.modes):
+            rate_bps = reception.rate_bps(band_hz, mode)
+            excess[band_hz, mode] = rate_bps / reception.capacity_bps(band_hz, mode)
+
+    band_hz, mode = max(excess, key=lambda case: excess[case])
+    times = excess[band_hz, mode]
+    if times <= 1.0 + _ROUNDING:
         return
-    band_hz, mode = worst
     rate_bps = reception.rate_bps(band_hz, mode)
-    capacity_bps = reception.capacity_bps(band_hz, mode)
     rate = "its rate"
     if reception.modes > 1:
         rate = f"the rate of mode {reception.mode_name(mode) or mode}"
     yield (
-        f"access.reception, {kind_of(type(reception))}: {rate}, {rate_bps:.4g} bit/s, is {excess[worst]:.3g} times "
-        f"Shannon's limit at its threshold in a bandwidth of {band_hz:.6g} Hz ({capacity_bps:.4g} bit/s); check the "
-        "units of access.radio.bandwidth and of the rate"
+        f"access.reception, {kind_of(type(reception))}: {rate}, {rate_bps:.4g} bit/s, is {times:.3g} times Shannon's "
+        f"limit at its threshold in a bandwidth of {band_hz:.6g} Hz ({rate_bps / times:.4g} bit/s); check the units of "
+        "access.radio.bandwidth and of the rate"
     )
 
 

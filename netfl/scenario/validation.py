@@ -24,7 +24,7 @@ from netfl.scenario.recording import RecordSpec
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
-from netfl.units import Unit, clock_problem, find_unit
+from netfl.units import Unit, clock_problem, find_unit, to_si
 
 _OPTIONAL = ("codec", "codec_down", "evaluate", "tuning", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
@@ -421,12 +421,21 @@ def unusual_values(part: object, document: ScenarioDocument, key: str = "") -> I
         if doubtful:
             yield Fault(below, _doubt(doubtful, len(numbers), unit), None, "check its unit")
             continue
-        written = document.written(below)
-        texts = written if isinstance(written, list) else [written]
-        doubts = [doubt for text in texts if isinstance(text, str) and (doubt := unit.doubt_of_text(text))]
-        if doubts:
-            problem, _, remedy = doubts[0].partition("; ")
-            yield Fault(below, problem, None, remedy)
+        yield from _misread_levels(below, document.written(below), unit)
+
+
+def _misread_levels(key: str, written: object, unit: Unit) -> Iterator[Fault]:
+    """Yield a warning for the first of the texts *written* at *key* in watts that are probably levels."""
+    texts = written if isinstance(written, list) else [written]
+    for text in texts:
+        if not isinstance(text, str):
+            continue
+        meant = unit.meant_level(text)
+        if meant:
+            level = f"{to_si(text, unit.symbol):.3g} {unit.symbol}"
+            problem = f"{text} ({level}) is unusual for {unit.quantity}"
+            yield Fault(key, problem, None, f"write '{meant}' if that is meant")
+            return
 
 
 def _doubt(doubtful: Sequence[float], count: int, unit: Unit) -> str:

@@ -234,7 +234,7 @@ class UserExplanation:
             )
         if self.standing is Standing.STARVED:
             head = f"{head} ({self.empty_rounds} rounds delivered nothing at all)"
-        elif self.p >= _LEAST_CHANCE:
+        elif self.p >= _LEAST_CHANCE and not self.bound_causes:
             head = f"{head} (fair share {self.fair:.3g}; by chance, some of equal users is as rare in {self._chance})"
         else:
             head = f"{head} (fair share {self.fair:.3g})"
