@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
@@ -129,23 +129,58 @@ _DIMENSIONS: Mapping[str, _Dimension] = MappingProxyType(
 )
 _LEVELS = ("dB", "dBm")
 """Units of levels in decibels."""
-_USUAL: Mapping[str, tuple[float, float, str]] = MappingProxyType(
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """Values that are probably meant as they are written.
+
+    Args:
+        smallest: the smallest usual magnitude above 0, or the smallest level.
+        largest: the largest.
+        others: words for all other values.
+        is_of_largest: whether only the largest value of a list has to be usual.
+    """
+
+    smallest: float
+    largest: float
+    others: str
+    is_of_largest: bool = False
+
+
+_USUAL: Mapping[str, _Usual] = MappingProxyType(
     {
-        "m": (0.0, 1e9, "above 1,000,000 km"),
-        "Hz": (0.0, 3e11, "above 300 GHz"),
-        "bit/s": (1.0, 1e13, "not between 1 bit/s and 10 Tbps"),
-        "bit": (1.0, 8e15, "not between 1 bit and 1 PB"),
-        "byte": (0.125, 1e15, "not between 1 bit and 1 PB"),
-        "m/s": (0.0, 1e5, "above 100 km/s"),
-        "J": (0.0, 1e10, "above 10 GJ"),
-        "W": (0.0, 1e3, "above 1 kW"),
-        "dB": (0.0, 300.0, "above 300 dB"),
-        "dBm": (0.0, 60.0, "above 1 kW"),
+        "s": _Usual(1e-9, 3.2e9, "not between 1 ns and 100 years"),
+        "m": _Usual(0.0, 1e9, "above 1,000,000 km"),
+        "Hz": _Usual(0.0, 3e11, "above 300 GHz"),
+        "bit/s": _Usual(100.0, 1e13, "not between 100 bit/s and 10 Tbps"),
+        "bit": _Usual(1.0, 8e15, "not between 1 bit and 1 PB"),
+        "byte": _Usual(0.125, 1e15, "not between 1 bit and 1 PB"),
+        "m/s": _Usual(0.0, 1e5, "above 100 km/s"),
+        "J": _Usual(0.0, 1e10, "above 10 GJ"),
+        "W": _Usual(0.0, 1e3, "above 1 kW"),
+        "dB": _Usual(-300.0, 300.0, "not between -300 and 300 dB"),
+        "dBm": _Usual(-math.inf, 60.0, "above 1 kW"),
+        "a bandwidth": _Usual(1e3, 1e11, "not between 1 kHz and 100 GHz"),
+        "a carrier": _Usual(3e7, 3e11, "not between 30 MHz and 300 GHz"),
+        "a processor": _Usual(1e5, 1e11, "not between 100 kHz and 100 GHz"),
+        "the extent of a network": _Usual(5.0, 1e9, "not between 5 m and 1,000,000 km", is_of_largest=True),
+        "the delay of a link": _Usual(0.0, 2.0, "above 2 s"),
+        "the power of a user": _Usual(-60.0, 60.0, "not between 1 nW and 1 kW"),
+        "the power of a user's radio": _Usual(1e-9, 50.0, "not between 1 nW and 50 W"),
+        "the propagation speed": _Usual(1e8, 3e8, "below 100,000 km/s, so slower than light in glass"),
+        "the speed of a user": _Usual(0.0, 350.0, "above 350 m/s"),
+        "the size of an update": _Usual(64.0, 8e15, "not between 8 bytes and 1 PB"),
+        "the size of a packet": _Usual(8.0, 8e9, "not between 1 byte and 1 GB"),
+        "a noise figure": _Usual(0.0, 30.0, "above 30 dB"),
+        "an antenna": _Usual(-60.0, 80.0, "not between -60 and 80 dBi"),
     }
 )
-"""Usual magnitudes above 0 in each unit: the smallest, the largest, and the words for others."""
+"""Usual values in each unit, and of quantities of which a forgotten prefix, or watts for dBm, shows earlier."""
 _MAX_NUMBER = 1.7e308
 """Number above which an integer is none of 64 bits."""
+_MAX_USER_W = 5.0
+"""Largest usual power of a user that is written in watts."""
 _CLOCK_STEP_S = 1e-6
 """Longest step between two times that a run distinguishes."""
 
@@ -305,17 +340,18 @@ class Unit:
     unit.
 
     Args:
-        symbol: the unit.
-        usual: the smallest and the largest usual magnitude above 0, and the words for others; by default those of the
-            unit.
+        symbol: the SI unit, or ``dB`` or ``dBm``.
+        quantity: the quantity that the field states, if its usual values are fewer than those of the unit.
     """
 
     symbol: str
-    usual: tuple[float, float, str] | None = None
+    quantity: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if self.symbol not in _DIMENSIONS:
             raise ValueError(f"no unit of netfl: {self.symbol!r}; known: {', '.join(_DIMENSIONS)}")
+        if self.quantity and self.quantity not in _USUAL:
+            raise ValueError(f"no quantity with usual values: {self.quantity!r}; known: {', '.join(_USUAL)}")
 
     @property
     def is_level(self) -> bool:
@@ -341,18 +377,43 @@ class Unit:
         example = f"a quantity such as '{_DIMENSIONS[self.symbol].example}'"
         return f"write {example}" if self.is_level else f"write a number in {self.symbol}, or {example}"
 
-    def doubt(self, value: float) -> str:
-        """Return why *value* is probably not intended, such as ``above 1 kW``; empty for usual values."""
-        usual = self.usual or _USUAL.get(self.symbol)
-        if usual is None or not value or math.isinf(value):
+    @property
+    def doubted(self) -> str:
+        """Values that are probably not intended, in words, such as ``above 1 kW``."""
+        return self._usual.others
+
+    def doubtful(self, values: Sequence[float]) -> list[float]:
+        """Return those of *values* that are probably not intended."""
+        usual = self._usual
+        if usual.is_of_largest:
+            values = sorted(values, key=abs)[-1:]
+        return [value for value in values if not self._is_usual(value)]
+
+    def meant_level(self, text: str) -> str:
+        """Return the level that is probably meant by a power of a user in watts; empty if *text* is usual.
+
+        >>> unit = Unit("dBm", "the power of a user")
+        >>> unit.meant_level("14 W"), unit.meant_level("14 dBm"), unit.meant_level("0.025 W")
+        ('14 dBm', '', '')
+        """
+        match = _QUANTITY.match(text)
+        if self.quantity != "the power of a user" or match is None or match[2] not in {"W", "watt", "watts"}:
             return ""
-        smallest, largest, words = usual
-        magnitude = abs(value)
-        if self.symbol == "dBm":
-            magnitude = value
-        if magnitude > largest or 0 < magnitude < smallest:
-            return words
-        return ""
+        if float(match[1]) <= _MAX_USER_W:
+            return ""
+        return f"{match[1]} {self.symbol}"
+
+    def _is_usual(self, value: float) -> bool:
+        usual = self._usual
+        if math.isinf(value):
+            return True
+        if self.is_level:
+            return usual.smallest <= value <= usual.largest
+        return not value or usual.smallest <= abs(value) <= usual.largest
+
+    @property
+    def _usual(self) -> _Usual:
+        return _USUAL[self.quantity or self.symbol]
 
     def dump(self, value: float) -> str:
         """Return a level as a string that `parse` reads back exactly."""
@@ -402,30 +463,57 @@ def _check_carrier(frequency_hz: float) -> float:
 
 Seconds = Annotated[float, Unit("s")]
 """A time."""
+LinkDelay = Annotated[float, Unit("s", "the delay of a link")]
+"""The delay of a link."""
 Metres = Annotated[float, Unit("m")]
 """A length."""
+Extent = Annotated[float, Unit("m", "the extent of a network")]
+"""A length that decides how far users are from their towers, such as the radius of a cell."""
 Speed = Annotated[float, Unit("m/s")]
 """A speed."""
-PropagationSpeed = Annotated[float, Unit("m/s", usual=(1e8, 3e8, "below 100,000 km/s, so slower than light in glass"))]
+UserSpeed = Annotated[float, Unit("m/s", "the speed of a user")]
+"""The speed of a user on the ground or in the air."""
+PropagationSpeed = Annotated[float, Unit("m/s", "the propagation speed")]
 """Speed of signals in a cable or fibre; that of light is divided by 1.5 in glass, and by less than 3 in any cable."""
 Hertz = Annotated[float, Unit("Hz")]
 """A frequency."""
-Carrier = Annotated[Hertz, AfterValidator(_check_carrier), Field(json_schema_extra={"minimum": 3e3, "maximum": 3e12})]
+Bandwidth = Annotated[float, Unit("Hz", "a bandwidth")]
+"""The bandwidth of a radio."""
+ClockRate = Annotated[float, Unit("Hz", "a processor")]
+"""Cycles of a processor per second."""
+Carrier = Annotated[
+    float,
+    Unit("Hz", "a carrier"),
+    AfterValidator(_check_carrier),
+    Field(json_schema_extra={"minimum": 3e3, "maximum": 3e12}),
+]
 """The frequency of a radio wave, within the bands that the ITU Radio Regulations name (Article 2, 3 kHz to 3 THz)."""
 Bitrate = Annotated[float, Unit("bit/s")]
 """A rate in bits per second."""
 Bits = Annotated[float, Unit("bit")]
 """An amount of data; a plain number is bits."""
+UpdateSize = Annotated[float, Unit("bit", "the size of an update")]
+"""The size of an update; a plain number is bits."""
+PacketSize = Annotated[float, Unit("bit", "the size of a packet")]
+"""The size of a packet; a plain number is bits."""
 Bytes = Annotated[float, Unit("byte")]
 """An amount of data; a plain number is bytes."""
 Joules = Annotated[float, Unit("J")]
 """An energy."""
 Watts = Annotated[float, Unit("W")]
 """A power."""
+RadioWatts = Annotated[float, Unit("W", "the power of a user's radio")]
+"""The power that the radio of a user consumes."""
 Decibels = Annotated[float, Unit("dB")]
 """A ratio, such as a gain, in decibels."""
+NoiseFigure = Annotated[float, Unit("dB", "a noise figure"), Field(ge=0)]
+"""The noise figure of a receiver."""
+AntennaGain = Annotated[float, Unit("dB", "an antenna")]
+"""The gain of an antenna."""
 DecibelMilliwatts = Annotated[float, Unit("dBm"), Field(le=1000)]
 """A power, in decibels above a milliwatt, small enough that its energy is a finite number."""
+UserPower = Annotated[float, Unit("dBm", "the power of a user"), Field(le=1000)]
+"""The transmission power of a user."""
 Probability = Annotated[float, Field(ge=0, le=1)]
 """A probability."""
 PositiveProbability = Annotated[float, Field(gt=0, le=1)]

@@ -30,6 +30,7 @@ def test_shipped_scenarios_are_valid(path, monkeypatch):
     scenario = netfl.load(path)
     assert scenario.name == path.stem
     assert scenario.description
+    assert scenario.doubts() == []
 
 
 @pytest.mark.slow
@@ -64,7 +65,8 @@ def test_scenarios_in_documentation_are_valid(page):
     whole = [block for block in named if block.startswith("name:") and page.parent.name != "howto"]
     assert whole or page.stem not in {"README", "tutorial"}
     for block in whole:
-        validate(ScenarioDocument(parse(block, page.name), page.name))
+        scenario = validate(ScenarioDocument(parse(block, page.name), page.name))
+        assert scenario.doubts() == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

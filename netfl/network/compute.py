@@ -15,7 +15,7 @@ from netfl.errors import Fault
 from netfl.registry import NotWith, Spec, check_one_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
-from netfl.units import Hertz
+from netfl.units import ClockRate
 
 
 class Device(Spec):
@@ -82,7 +82,7 @@ class Compute(Spec):
     ) = None
     """Training samples per second: one number for all users (with a spread, the median), or a list, one for each."""
     frequency: (
-        Annotated[tuple[Annotated[Hertz, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
+        Annotated[tuple[Annotated[ClockRate, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
     ) = None
     """Instead of ``speed``: processor cycles per second; one number for all users (with a spread, the median), or a
     list, one for each."""

@@ -16,7 +16,7 @@ from netfl.errors import Fault
 from netfl.network.counters import jain
 from netfl.registry import Spec, no_effect
 from netfl.types import Bools, Floats, Ints, ScenarioFacts
-from netfl.units import Joules, Watts, db_to_linear
+from netfl.units import Joules, RadioWatts, Watts, db_to_linear
 
 _ROUNDS = ("per_training", "per_sample", "capacitance", "receive")
 """Costs that occur in rounds only."""
@@ -46,11 +46,11 @@ class EnergyCosts(Spec):
     capacitance: Annotated[float, Field(ge=0, le=1)] | None = None
     """κ, the effective switched capacitance of the processor, in J s²: a cycle at the frequency f costs κ f².  A sample
     of ``compute.cycles`` c costs κ c f² in addition; about 1e-28 for a phone."""
-    transmit: Annotated[Watts, Field(ge=0)] | None = None
+    transmit: Annotated[RadioWatts, Field(ge=0)] | None = None
     """Power of a user on the air, amplifier and circuits together, at the power of its radio."""
     efficiency: Annotated[float, Field(gt=0, le=1)] | None = None
     """Instead of ``transmit``: the radiated share of that power, which is then the user's radio.power / efficiency."""
-    receive: Annotated[Watts, Field(ge=0)] | None = None
+    receive: Annotated[RadioWatts, Field(ge=0)] | None = None
     """Power of a user while a version is sent to it over the air."""
     idle: Annotated[Watts, Field(ge=0)] | None = None
     """Power of a user at all times, in addition to all else."""

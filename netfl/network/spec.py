@@ -20,7 +20,7 @@ from netfl.network.theory import Theory
 from netfl.network.transport.spec import Transport
 from netfl.network.users import OnNewVersion
 from netfl.registry import FamilyMember, NotWith
-from netfl.units import Bitrate, Bits
+from netfl.units import Bitrate, UpdateSize
 
 
 class NetworkSpec(NetworkParts):
@@ -39,7 +39,7 @@ class NetworkSpec(NetworkParts):
     """Rate at which towers send the global model to their users, on an ideal downlink."""
     downlink: Downlink | None = None
     """A downlink through the network, on which versions can be lost; ``null`` for an ideal one."""
-    update_size: Annotated[Bits, Field(gt=0)] | None = None
+    update_size: Annotated[UpdateSize, Field(gt=0)] | None = None
     """Size of an update, and of a broadcast, of every learner; ``null`` takes it from the model and the learners."""
     payload: Annotated[Literal["own", "largest"], NotWith("update_size")] = "own"
     """Size of updates and broadcasts that several learners share.  ``own``: that of each learner, so all must send the

@@ -10,7 +10,7 @@ import numpy as np
 
 from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
-from netfl.network.channel._measured import Measured, repeated_path_loss
+from netfl.network.channel._measured import Measured, capacity_snr_db, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
@@ -18,16 +18,21 @@ from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import LargestUses, Outage
 from netfl.network.outage._availability_file import AvailabilityFile
+from netfl.network.placement import Placement
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.registry import kind_of
-from netfl.types import AccessContext
+from netfl.types import AccessContext, Ints
 
 _INSTANTS_S = tuple(977.0 * number for number in range(64))
 """Instants over which the gain of a link is averaged."""
 _MAX_LINKS, _MAX_LISTED = 1_000, 3
 """Links whose gain is checked, spread over all users, and those that a warning lists."""
 _ROUNDING_DB = 1e-9
+_ROUNDING = 1e-9
+"""Relative tolerance of a distance at a limit."""
+_NARROW_M = 5.0
+"""Distance to the tower that the farthest user usually exceeds."""
 _LONG_ROUND_S = 86400.0
 """Length that rounds without a deadline are assumed not to reach."""
 
@@ -35,7 +40,7 @@ _LONG_ROUND_S = 86400.0
 def network_warnings(
     spec: NetworkSpec, context: AccessContext, max_selected: int, *, sets_deadline: bool = False
 ) -> Iterator[str]:
-    """Yield warnings about topologies, allocations, links, fading, motion, batteries, slots and updates.
+    """Yield warnings about topologies, allocations, links, positions, fading, batteries, slots and updates.
 
     Args:
         spec: the network.
@@ -51,6 +56,10 @@ def network_warnings(
         yield f"access.topology, {kind_of(type(spec.topology))}: {warning}"
     yield from _values_of_allocation(spec)
     yield from _amplified_links(spec, context, layout)
+    yield from _near_users(spec, layout)
+    yield from _narrow_layout(spec, layout)
+    yield from _beyond_capacity(spec, context, layout)
+    yield from _measured_rates(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
     yield from _unfit_paces(spec, layout)
@@ -93,6 +102,106 @@ def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) 
         f"amplified signals: the mean gain of a link is above 0 dB ({', '.join(links[:_MAX_LISTED])}{more}), the most "
         f"by access.channel.{index}, {kind}; a loss is a negative gain: check the sign"
     )
+
+
+def _near_users(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
+    """Users so near to their tower that distance makes no difference; of moving users those that usually are."""
+    if spec.radio is None:
+        return
+    users, instants_s = _places_to_check(layout)
+    for index, channel in enumerate(spec.channel):
+        limit = channel.near_limit
+        if limit is None:
+            continue
+        below_m = limit.distance_m * (1.0 - _ROUNDING)
+        near_share = np.mean([layout.distances_m(users, time_s) < below_m for time_s in instants_s], axis=0)
+        count = int(np.count_nonzero(near_share > 0.5))
+        if not count:
+            continue
+        be = "is" if count == 1 else "are"
+        yield (
+            f"access.channel.{index}, {kind_of(type(channel))}: {count} of {len(users)} users {be} within "
+            f"{limit.distance_m:.4g} m of their tower, where {limit.reason}; {limit.remedy}"
+        )
+
+
+def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
+    """Users that are all next to their towers, where their positions are listed or come from a file."""
+    if spec.radio is None or not any(channel.has_path_loss for channel in spec.channel):
+        return  # distances have no effect
+    placement = getattr(spec.topology, "placement", None)
+    models = {"access.topology.placement": placement, "access.motion": spec.motion}
+    keys = [key for key, model in models.items() if model is not None and _has_positions(model)]
+    if not keys:
+        return  # a radius or a distance is doubted at its own key
+    users, instants_s = _places_to_check(layout)
+    farthest_m = max(float(np.nanmax(layout.distances_m(users, time_s), initial=0.0)) for time_s in instants_s)
+    if farthest_m < _NARROW_M:
+        yield (
+            f"{keys[-1]}: no user is farther than {farthest_m:.3g} m from its tower, which is unusual for the extent "
+            "of a network; check the unit of the positions"
+        )
+
+
+def _has_positions(model: Placement | Motion) -> bool:
+    """Return whether a user of netfl writes the positions themselves, in a list or a file."""
+    return bool({"file", "positions"} & {*type(model).model_fields})
+
+
+def _places_to_check(layout: Layout) -> tuple[Ints, tuple[float, ...]]:
+    """Return the users and the instants whose distances are checked: all users at one time, or some at several."""
+    if not layout.moving:
+        return np.arange(layout.users), _INSTANTS_S[:1]
+    users = np.unique(np.linspace(0, layout.users - 1, _MAX_LINKS).astype(np.int64))
+    return users, _INSTANTS_S
+
+
+def _beyond_capacity(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Modes with more bits per second than any code could carry at the SNR from which they are received."""
+    reception = spec.reception
+    if spec.radio is None or reception is None or reception.follows_snr:
+        return
+    bandwidths_hz = open_budget(spec, context, layout).radios.bandwidth_hz
+    bounds_hz = (float(bandwidths_hz.min()), float(bandwidths_hz.max()))
+    excess = {}  # rate over capacity, by bandwidth and mode
+    for band_hz in bounds_hz:
+        for mode in range(reception.modes):
+            rate_bps = reception.rate_bps(band_hz, mode)
+            excess[band_hz, mode] = rate_bps / reception.capacity_bps(band_hz, mode)
+
+    band_hz, mode = max(excess, key=lambda case: excess[case])
+    times = excess[band_hz, mode]
+    if times <= 1.0 + _ROUNDING:
+        return
+    rate_bps = reception.rate_bps(band_hz, mode)
+    rate = "its rate"
+    if reception.modes > 1:
+        rate = f"the rate of mode {reception.mode_name(mode) or mode}"
+    yield (
+        f"access.reception, {kind_of(type(reception))}: {rate}, {rate_bps:.4g} bit/s, is {times:.3g} times Shannon's "
+        f"limit at its threshold in a bandwidth of {band_hz:.6g} Hz ({rate_bps / times:.4g} bit/s); check the units of "
+        "access.radio.bandwidth and of the rate"
+    )
+
+
+def _measured_rates(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Measured rates that need more power than was sent, as those in another unit or another band do."""
+    if spec.radio is None:
+        return
+    budget = open_budget(spec, context, layout)
+    unit_snr_db = budget.unit_snr_db(np.arange(layout.users))
+    for index, channel in enumerate(spec.channel):
+        if not isinstance(channel, Measured) or channel.measured.quantity != "rate_bps":
+            continue
+        fastest_bps = float(channel.measured.values.max())
+        band_hz = float(budget.radios.bandwidth_hz[0])  # that of all users, as such a file needs
+        needed_db = float(capacity_snr_db(np.array([fastest_bps / band_hz]))[0])
+        if needed_db > unit_snr_db.max() + _ROUNDING_DB:
+            yield (
+                f"access.channel.{index}, {kind_of(type(channel))}: a rate of {fastest_bps:.4g} bit/s in a bandwidth "
+                f"of {band_hz:.6g} Hz needs an SNR of {needed_db:.3g} dB, more than the {unit_snr_db.max():.3g} dB of "
+                "a link without loss; check the units of the file and of access.radio.bandwidth"
+            )
 
 
 def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:

@@ -31,7 +31,7 @@ from netfl.scenario.key_search import KeySearch
 from netfl.scenario.path_errors import SCENARIO, find_place
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
-from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule
+from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule, unusual_values
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.tracker import Tracker
@@ -223,6 +223,10 @@ class Scenario(Spec):
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
         """Return the errors with the lines of their keys, if the scenario was read from a file."""
         return self._document.located(faults)
+
+    def doubts(self) -> list[Fault]:
+        """Return a warning for each key with quantities that are probably a mistake in their unit."""
+        return self.located([*unusual_values(self, self._document)])
 
     def plain(self) -> dict[str, Any]:
         """Return the resolved scenario as plain data: everything that decides a run."""

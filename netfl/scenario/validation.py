@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
@@ -21,9 +21,10 @@ from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import TuningSpec
 from netfl.registry import Spec, find_plugins, kind_of
 from netfl.scenario.recording import RecordSpec
+from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
-from netfl.units import clock_problem, find_unit
+from netfl.units import Unit, clock_problem, find_unit, to_si
 
 _OPTIONAL = ("codec", "codec_down", "evaluate", "tuning", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
@@ -396,24 +397,60 @@ def _record_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[F
         yield Fault("record", problem, None, "set record: none, or thin them: record: {users: 1000, every: 100}")
 
 
-def unusual_values(part: object, key: str = "") -> Iterator[Fault]:
-    """Yield a warning for each quantity below *part* whose magnitude is probably a mistake in its unit.
+def unusual_values(part: object, document: ScenarioDocument, key: str = "") -> Iterator[Fault]:
+    """Yield a warning for each key below *part* with quantities that are probably a mistake in their unit.
 
-    The default of a key, which nobody has written, is none.
+    A value that is the default of its key is never doubted, whether it is written or not.
+
+    Args:
+        part: a scenario, or a part of it.
+        document: what the scenario was read from, as some units are doubtful only as they are written.
+        key: dotted key of *part*.
     """
     for name, entry in _entries(part):
         below = f"{key}.{name}" if key else str(name)
-        yield from unusual_values(entry, below)
         if not isinstance(part, Spec):
+            yield from unusual_values(entry, document, below)
             continue
-        field = type(part).model_fields[str(name)]
-        unit = find_unit((field.annotation, *field.metadata))
-        if unit is None or entry == field.default:
+        info = type(part).model_fields[str(name)]
+        if not info.is_required() and entry == info.get_default(call_default_factory=True):
+            continue
+        yield from unusual_values(entry, document, below)
+        unit = find_unit((info.annotation, *info.metadata))
+        if unit is None:
             continue
         values = entry if isinstance(entry, tuple) else (entry,)
-        for value in values:
-            if isinstance(value, float) and (doubt := unit.doubt(value)):
-                yield Fault(below, f"{doubt} ({value:g} {unit.symbol}), which is unusual", None, "check its unit")
+        numbers = [value for value in values if isinstance(value, float)]
+        doubtful = unit.doubtful(numbers)
+        if doubtful:
+            yield Fault(below, _doubt(doubtful, len(numbers), unit), None, "check its unit")
+            continue
+        yield from _misread_levels(below, document.written(below), unit)
+
+
+def _misread_levels(key: str, written: object, unit: Unit) -> Iterator[Fault]:
+    """Yield a warning for the first of the texts *written* at *key* in watts that are probably levels."""
+    texts = written if isinstance(written, list) else [written]
+    for text in texts:
+        if not isinstance(text, str):
+            continue
+        meant = unit.meant_level(text)
+        if meant:
+            level = f"{to_si(text, unit.symbol):.3g} {unit.symbol}"
+            problem = f"{text} ({level}) is unusual for {unit.quantity}"
+            yield Fault(key, problem, None, f"write '{meant}' if that is meant")
+            return
+
+
+def _doubt(doubtful: Sequence[float], count: int, unit: Unit) -> str:
+    """Return why the *doubtful* ones of *count* values are, and the first of them."""
+    shown = f"{doubtful[0]:g} {unit.symbol}"
+    if len(doubtful) > 1:
+        shown = f"{len(doubtful)} of {count} values, the first {shown}"
+    reason = f"{unit.doubted} ({shown}), which is unusual"
+    if unit.quantity:
+        return f"{reason} for {unit.quantity}"
+    return reason
 
 
 def _once_per_file(faults: Iterable[Fault]) -> Iterator[Fault]:

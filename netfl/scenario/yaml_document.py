@@ -236,6 +236,18 @@ class ScenarioDocument:
             parts.pop()
         return self.name
 
+    def written(self, key: str) -> object:
+        """Return what the document has at a dotted *key*; ``None`` if it has nothing there."""
+        value: object = self.data
+        for part in key.split("."):
+            if isinstance(value, Mapping):
+                value = value.get(part)
+            elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+                value = value[int(part)]
+            else:
+                return None
+        return value
+
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
         """Return the errors with their places, each once, in the order of the file."""
         order = {place: index for index, place in enumerate(self.places.values())}

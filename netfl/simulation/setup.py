@@ -22,7 +22,6 @@ from netfl.registry import kind_of
 from netfl.remedies import changed, function
 from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
-from netfl.scenario.validation import unusual_values
 from netfl.simulation import memory
 from netfl.streams import Streams
 from netfl.types import AccessContext, NullRecorder, Recorder, RoundProgress, ignore_progress
@@ -188,7 +187,7 @@ def warnings(scenario: Scenario) -> Iterator[str]:
     Raises:
         ScenarioError: the access finds an error.
     """
-    yield from map(str, unusual_values(scenario))
+    yield from map(str, scenario.doubts())
     with locate_faults(scenario, "access"):
         yield from scenario.access.warnings(access_context(scenario, 0))
 

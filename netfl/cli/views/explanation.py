@@ -93,7 +93,7 @@ def _gains_table(result: Explanation, users: Sequence[UserExplanation]) -> Table
         gains = [user.gains.get(cause) for user in users]
         if any(gain is not None for gain in gains):
             is_named = [cause in user.named for user in users]
-            table.add_row(cause, *map(_gain_cell, gains, is_named))
+            table.add_row(result.words.get(cause, cause), *map(_gain_cell, gains, is_named))
     if any(len(user.gains) > 1 for user in users):
         table.add_row("all of these", *(_gain_cell(user.together, False) for user in users))
     return table

@@ -6,7 +6,7 @@ exempt at a time: users that are exempt together compete with each other, so tha
 a round closes with the first delivery.
 
 1. Is the user rare?  `netfl.diagnosis.explanation.rarity` compares it with the fair share, corrected for the number of
-   users, whoever is asked for.  Only then do its causes matter.
+   users, whoever is asked for.  Only if chance makes one of equal users as rare in few runs do its causes matter.
 2. Is it cut off?  A `LeastTime` that exceeds the longest round explains the user without a replay.
 3. What does it gain without all causes that can concern it, and without each?  A gain counts beyond chance, corrected
    for the number of causes, and beyond what a typical user gains.
@@ -89,6 +89,7 @@ def explain(
         users=tuple(explained),
         causes=explainer.causes,
         inactive=explainer.inactive,
+        words=explainer.words,
         fair=explainer.rarity.fair,
         notes=tuple(_notes(run, explainer.original, replica)),
     )
@@ -105,6 +106,7 @@ class _Explainer:
         facts = ScenarioFacts(replays.setup.scenario.users, replays.setup.scenario.steps)
         self.inactive = inactive_causes(replays.access, facts, selects_all=replays.access.selects_all)
         self.causes = tuple(cause for cause in CAUSES if cause not in self.inactive)
+        self.words = _words(replays.access)
         self._evidence = Evidence()
         self._count("unchanged")
         self.original = replays.unchanged(self._evidence)
@@ -131,7 +133,8 @@ class _Explainer:
         evidence = self._evidence
         standing = rarity.standing(user)
         least_time = self._least_time(user)
-        if standing is Standing.WITHIN_CHANCE and not deliveries[user] and least_time is not None and least_time.causes:
+        may_be_chance = standing in {Standing.WITHIN_CHANCE, Standing.DOUBTFUL}
+        if may_be_chance and not deliveries[user] and least_time is not None and least_time.causes:
             standing = Standing.RARE  # it cannot deliver, whatever chance does
         return UserExplanation(
             user=user,
@@ -145,6 +148,7 @@ class _Explainer:
             outcomes={kind: evidence.outcomes[user, kind] for kind in OUTCOMES if evidence.outcomes[user, kind]},
             failed={cause: count for (of, cause), count in sorted(evidence.failed.items()) if of == user},
             least_time=least_time,
+            words=self.words,
         )
 
     def _with_replays(self, facts: UserExplanation) -> UserExplanation:
@@ -158,7 +162,10 @@ class _Explainer:
         if len(causes) == 1:
             gains = {causes[0]: together}
         else:
-            gains = {cause: self._without([cause], user, cause).gain_over(self.original, user) for cause in causes}
+            gains = {
+                cause: self._without([cause], user, self.words.get(cause, cause)).gain_over(self.original, user)
+                for cause in causes
+            }
         explained = replace(facts, gains=gains, together=together)
 
         # what costs everybody as much does not make this user rare
@@ -265,6 +272,14 @@ class _Explainer:
             return np.zeros(setup.scenario.users)
         times_s = [compute.time_s(context.samples, compute_streams(context)) for context in setup.contexts]
         return np.asarray(np.mean(times_s, axis=0))
+
+
+def _words(access: NetworkAccess) -> dict[str, str]:
+    """Return the words for causes that are not their names: batteries are outages of their users."""
+    is_battery = [outage.has_batteries for outage in access.outages]
+    if not any(is_battery):
+        return {}
+    return {"outage": "battery" if all(is_battery) else "outage or battery"}
 
 
 def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:

@@ -12,7 +12,12 @@ from netfl.diagnosis.explanation.gains import standard_error
 from netfl.types import Bools, Floats, Ints
 
 RARITY_LEVEL = 0.05
-"""Expected share of users with a fair share among those that count as rare."""
+"""Probability that chance makes some of equal users count as rare."""
+CAUSE_LEVEL = 0.005
+"""The same for users whose causes are looked for: without a cause of its own, one of the causes always seems to help.
+
+A user that is rare by chance has its fair share in a replay with other draws, and any exemption gives it others.
+"""
 _LEAST_DISPERSION = 0.1
 """Least variance of deliveries over that of independent ones: few blocks may show less by chance."""
 
@@ -22,6 +27,7 @@ class Standing(Enum):
 
     ABOVE = "above its fair share"
     WITHIN_CHANCE = "within chance of its fair share"
+    DOUBTFUL = "below its fair share, perhaps by chance"
     RARE = "below its fair share"
     STARVED = "with others in a network that hardly delivers"
 
@@ -33,8 +39,9 @@ class Rarity:
     Args:
         deliveries: number of deliveries of each user, ``[users]``.
         fair: the fair share: the deliveries of all users, divided by the number of users.
-        p: probability that a user with a fair share delivers so little, ``[users]``, corrected for the number of users
-            (Y. Benjamini, Y. Hochberg, J. R. Stat. Soc. B 57, 1995).
+        p: probability that some user delivers so little if all have a fair share, ``[users]``: that of the user itself,
+            corrected for the number of users (Y. Benjamini, Y. Hochberg, J. R. Stat. Soc. B 57, 1995), since the rarest
+            ones were chosen.
         rounds: number of rounds of all replicas.
         empty_rounds: number of them without any delivery.
     """
@@ -58,7 +65,7 @@ class Rarity:
     def standing(self, user: int) -> Standing:
         """Return how the deliveries of *user* compare with its fair share."""
         if self.is_rare[user]:
-            return Standing.RARE
+            return Standing.RARE if self.p[user] <= CAUSE_LEVEL else Standing.DOUBTFUL
         if self.deliveries[user] > self.fair:
             return Standing.ABOVE
         if self.hardly_delivers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -22,6 +22,7 @@ class Explanation:
         inactive: the other causes, and the reasons for which they cost nothing.
         fair: the fair share: the deliveries of all users, divided by the number of users.
         notes: limits of the result, in sentences.
+        words: words for causes in sentences, where they are not their names.
     """
 
     users: tuple[UserExplanation, ...]
@@ -29,6 +30,7 @@ class Explanation:
     inactive: Mapping[str, str]
     fair: float
     notes: tuple[str, ...]
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def table(self) -> pd.DataFrame:

@@ -9,12 +9,14 @@ from typing import Literal, get_args
 
 from netfl.diagnosis.explanation.gains import LEVEL, Gain
 from netfl.diagnosis.explanation.rarity import Standing
-from netfl.results.formatting import clock, counted, join_words
+from netfl.results.formatting import clock, counted, format_count, join_words
 
 LEAST_SHARE = 0.2
 """Least share of a user's shortfall that a cause explains if it is named."""
 _MOST = 0.5
 """Share of a shortfall that counts as most of it."""
+_LEAST_CHANCE = 1e-4
+"""Probability from which a sentence states that chance may explain the deliveries."""
 
 Rule = Literal["deadline", "superseded"]
 """What ends updates that take longer than a round: the server takes them no more, or their users abandon them."""
@@ -97,7 +99,7 @@ class UserExplanation:
         rounds: the number of rounds.
         empty_rounds: the number of rounds without any delivery.
         fair: the fair share.
-        p: probability of so few deliveries with a fair share, corrected for the number of users.
+        p: probability that some of equal users has so few deliveries.
         ties: the number of other users with as many deliveries.
         outcomes: outcomes of its updates, of `netfl.types.OUTCOMES`.
         failed: failed attempts over the air, by reason.
@@ -108,6 +110,7 @@ class UserExplanation:
         sufficient: causes that must be removed together, as each suffices to keep the user from delivering, or as they
             add up.
         without_sufficient: the gain without all of these.
+        words: words for causes in sentences, where they are not their names.
     """
 
     user: int
@@ -126,6 +129,7 @@ class UserExplanation:
     typical: Mapping[str, float] = field(default_factory=dict)
     sufficient: tuple[str, ...] = ()
     without_sufficient: Gain | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_starving(self) -> bool:
@@ -223,14 +227,32 @@ class UserExplanation:
             return f"{head}, exactly its fair share"
         if self.standing is Standing.WITHIN_CHANCE:
             return f"{head}, which may be chance (p = {self.p:.2g}): its fair share is {self.fair:.3g}"
+        if self.standing is Standing.DOUBTFUL:
+            return (
+                f"{head}, fewer than its fair share of {self.fair:.3g}, as chance makes some user of a network of "
+                f"equal users in {self._chance}: run more rounds before you look for a cause"
+            )
         if self.standing is Standing.STARVED:
             head = f"{head} ({self.empty_rounds} rounds delivered nothing at all)"
+        elif self.p >= _LEAST_CHANCE and not self.bound_causes:
+            head = f"{head} (fair share {self.fair:.3g}; by chance, some of equal users is as rare in {self._chance})"
         else:
             head = f"{head} (fair share {self.fair:.3g})"
         if self.ties and not self.deliveries:
             others = "another user" if self.ties == 1 else f"{self.ties} other users"
             head = f"{head}, like {others}"
         return f"{head}: {self._explanation}"
+
+    @property
+    def _chance(self) -> str:
+        """Share of runs of equal users in which chance alone makes some user as rare, in words."""
+        return f"1 of {format_count(round(1.0 / self.p))} such runs"
+
+    def _word(self, cause: str) -> str:
+        return self.words.get(cause, cause)
+
+    def _join(self, causes: Sequence[str]) -> str:
+        return join_words([self._word(cause) for cause in causes])
 
     @property
     def _explanation(self) -> str:
@@ -245,7 +267,7 @@ class UserExplanation:
         return "no cause costs it more deliveries than chance explains"
 
     def _jointly_removed(self, gain: Gain) -> str:
-        causes = join_words(self.sufficient)
+        causes = self._join(self.sufficient)
         effect = _effect(gain)
         if len(self.sufficient) == 1:
             return f"{causes}; without it, {effect}"
@@ -257,7 +279,7 @@ class UserExplanation:
 
     def _bound(self, least_time: LeastTime) -> str:
         *causes, rule = self.bound_causes
-        return f"{join_words(causes)} against {_AGAINST[rule]}: {least_time.reason}"
+        return f"{self._join(causes)} against {_AGAINST[rule]}: {least_time.reason}"
 
     def _named_parts(self) -> Iterator[str]:
         """Yield the causes, and what the user would deliver without each."""
@@ -266,20 +288,20 @@ class UserExplanation:
         causes = [cause for cause in self.named if cause not in RULES] or rules
         overlap = sum(self.share(cause) for cause in causes) > 1 + LEAST_SHARE
         if len(causes) == 1:
-            named = first
+            named = self._word(first)
         elif overlap:
             without = "either" if len(causes) == 2 else "any one of them"
-            named = f"{join_words(causes)} together, as it delivers without {without}"
+            named = f"{self._join(causes)} together, as it delivers without {without}"
         else:
-            named = f"mostly {first}, then {join_words(causes[1:])}"
+            named = f"mostly {self._word(first)}, then {self._join(causes[1:])}"
         if rules and rules != causes:
             named = f"{named}, against {join_words([_AGAINST[rule] for rule in rules])}"
         yield named
         for cause in self.named:
-            yield f"without {cause}, {_effect(self.gains[cause])}"
+            yield f"without {self._word(cause)}, {_effect(self.gains[cause])}"
         if self.standing is Standing.RARE and first in self.typical:
             change = self.fair * (self.typical[first] - 1)
-            yield f"a typical user would deliver {change:+.3g} without {first}"
+            yield f"a typical user would deliver {change:+.3g} without {self._word(first)}"
 
 
 def _effect(gain: Gain) -> str:

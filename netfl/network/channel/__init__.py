@@ -35,8 +35,9 @@ from the given streams, keyed by user and block, so that they do not depend on t
             variance = 100 * self.p * (1 - self.p)
             return (Law("gain, dB", "-10 with probability p, else 0", draw, mean=-10 * self.p, variance=variance),)
 
-Optional parts: the coherence time of a fading (`Channel.coherence_s`), the carrier of the model (`Channel.carrier_hz`)
-and what contradicts the motion of users (`Channel.motion_misfit`); for a medium other than air its noise
+Optional parts: the coherence time of a fading (`Channel.coherence_s`), the carrier of the model
+(`Channel.carrier_hz`), the distance within which a path loss no longer falls (`Channel.near_limit`), and what
+contradicts the motion of users (`Channel.motion_misfit`); for a medium other than air its noise
 (`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`); and for a
 model that reads measured data the radio (`Channel.fitted`), what its data lack (`Channel.data_misfit`,
 `Channel.missing_towers`) and whether they contain the path loss (`Channel.has_path_loss`).
@@ -47,6 +48,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -68,6 +70,21 @@ MinLoss = Callable[[Ints], Floats]
 _AHEAD, _MAX_CACHED = 64, 4096
 """Blocks that are drawn ahead for a user, and users for whom they are kept."""
 _NO_DRAWS = np.empty(0)
+
+
+@dataclass(frozen=True, slots=True)
+class NearLimit:
+    """Distance to the tower within which users have the path loss at this distance.
+
+    Args:
+        distance_m: the distance.
+        reason: why the loss is the same for all nearer users, as a clause of a warning.
+        remedy: what to do about users within it.
+    """
+
+    distance_m: float
+    reason: str = "its loss no longer falls"
+    remedy: str = "place users farther away"
 
 
 class Channel(Spec):
@@ -114,6 +131,11 @@ class Channel(Spec):
         The text is a warning, after the key and the kind of the model.
         """
         return ""
+
+    @property
+    def near_limit(self) -> NearLimit | None:
+        """Distance to the tower within which the loss of the path no longer falls; ``None`` without one."""
+        return None
 
     def delay_s(self, distance_m: Floats) -> Floats:
         """Return the propagation delay of links with the given distances on the map, ``[n]``."""

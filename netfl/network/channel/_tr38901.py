@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel import Channel, LinkGain, link_gain
+from netfl.network.channel import Channel, LinkGain, NearLimit, link_gain
 from netfl.network.channel._motion_pace import MotionPace
 from netfl.network.channel._path_loss import Outside, refuse_outside
 from netfl.network.layout import Layout
@@ -84,6 +84,10 @@ class Tr38901Channel(Channel):
     @property
     def carrier_hz(self) -> float:
         return self.frequency
+
+    @property
+    def near_limit(self) -> NearLimit:
+        return NearLimit(_MIN_M)
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         refuse_outside(layout, 0.0, self.MAX_M, self.out_of_range)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netfl.network.channel import LinkGain, distance_gain
+from netfl.network.channel import LinkGain, NearLimit, distance_gain
 from netfl.network.channel._path_loss import PathLoss, friis_db, refuse_near_field
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import Streams
@@ -33,8 +33,12 @@ class FreeSpace(PathLoss):
     def carrier_hz(self) -> float:
         return self.frequency
 
+    @property
+    def near_limit(self) -> NearLimit:
+        return NearLimit(LIGHT_M_S / self.frequency)
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        wavelength_m = LIGHT_M_S / self.frequency
+        wavelength_m = self.near_limit.distance_m
         refuse_near_field(layout, wavelength_m)
 
         def loss_db(distance_m: Floats) -> Floats:

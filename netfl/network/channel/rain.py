@@ -17,7 +17,7 @@ from netfl.network.periods import periods_of
 from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
-from netfl.units import Hertz, Metres
+from netfl.units import Extent, Hertz, Metres
 
 Polarization = Literal["horizontal", "vertical", "circular"]
 
@@ -99,7 +99,7 @@ class Rain(MarkovChannel):
     """Maximum length of a link in the rain."""
     center: tuple[Metres, Metres] | None = None
     """Centre [x, y] of the area; together with ``radius``.  By default the area is unbounded."""
-    radius: Annotated[Metres, Field(gt=0)] | None = None
+    radius: Annotated[Extent, Field(gt=0)] | None = None
     """Radius of the area; together with ``center``."""
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel import LinkGain, distance_gain
+from netfl.network.channel import LinkGain, NearLimit, distance_gain
 from netfl.network.channel._path_loss import PathLoss, friis_db, refuse_near_field
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import Streams
@@ -55,6 +55,10 @@ class TwoRay(PathLoss):
     @property
     def carrier_hz(self) -> float:
         return self.frequency
+
+    @property
+    def near_limit(self) -> NearLimit:
+        return NearLimit(self._wavelength_m)
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         refuse_near_field(layout, self._wavelength_m)

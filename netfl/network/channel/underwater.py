@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.channel import LinkGain, distance_gain
+from netfl.network.channel import LinkGain, NearLimit, distance_gain
 from netfl.network.channel._path_loss import PathLoss
 from netfl.network.layout import Layout
 from netfl.streams import Streams
@@ -18,6 +18,8 @@ from netfl.units import Hertz, Metres, Unit
 
 _MIN_HZ = 1.0
 """Lowest frequency of Wenz' curves."""
+_MIN_M = 1.0
+"""Least slant length, at which source levels are stated."""
 _STEPS = 2000
 """Logarithmic steps of the integral of the noise over a band."""
 _SOURCE_DB = 170.8 - 30.0
@@ -86,11 +88,17 @@ class Underwater(PathLoss):
     def carrier_hz(self) -> float:
         return self.frequency
 
+    @property
+    def near_limit(self) -> NearLimit | None:
+        if self.depth >= _MIN_M:
+            return None
+        return NearLimit(math.sqrt(_MIN_M**2 - self.depth**2))
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         absorption_db_m = absorption_db_km(self.frequency) / 1000.0
 
         def loss_db(distance_m: Floats) -> Floats:
-            length_m = np.maximum(np.hypot(distance_m, self.depth), 1.0)
+            length_m = np.maximum(np.hypot(distance_m, self.depth), _MIN_M)
             return np.asarray(10.0 * self.spreading * np.log10(length_m) + absorption_db_m * length_m)
 
         return distance_gain(layout, loss_db)

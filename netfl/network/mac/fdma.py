@@ -20,7 +20,7 @@ from netfl.network.radio.spectrum import WHOLE_BAND, Spectrum
 from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
-from netfl.units import DecibelMilliwatts, Hertz
+from netfl.units import Bandwidth, DecibelMilliwatts
 
 _LAW_USERS = 5
 _NO_BLOCK = -1
@@ -99,7 +99,7 @@ class Fdma(Mac):
     division: Literal["equal", "given", "allocated", "blocks", "need", "water_filling"] = "equal"
     """Rule of the shares."""
     band: Annotated[
-        Annotated[Hertz, Field(gt=0)] | None,
+        Annotated[Bandwidth, Field(gt=0)] | None,
         OnlyWith("division", "equal", "given", "allocated", "need", "water_filling"),
     ] = None
     """B, the width of the band that the users of each cell divide; ``null`` is the largest bandwidth of a user's radio.

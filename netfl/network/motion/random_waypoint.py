@@ -18,7 +18,7 @@ from netfl.network.motion._area import Area, DiskArea, RectangleArea
 from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
-from netfl.units import Metres, Seconds, Speed
+from netfl.units import Extent, Seconds, UserSpeed
 
 _STRIDE = 64
 """Legs between two instants that are kept."""
@@ -58,15 +58,15 @@ class RandomWaypoint(Motion):
         pause: [0, 1 min]
     """
 
-    speed: tuple[Annotated[Speed, Field(gt=0)], Annotated[Speed, Field(gt=0)]]
+    speed: tuple[Annotated[UserSpeed, Field(gt=0)], Annotated[UserSpeed, Field(gt=0)]]
     """[min, max] of a leg's speed; units such as ``5 km/h`` are possible."""
     pause: tuple[Annotated[Seconds, Field(ge=0)], Annotated[Seconds, Field(ge=0)]] = (0.0, 0.0)
     """[min, max] of the time between two legs."""
-    radius: Annotated[Metres, Field(gt=0, le=1e9)] | None = None
+    radius: Annotated[Extent, Field(gt=0, le=1e9)] | None = None
     """R, the radius of the area, a disk."""
-    width: Annotated[Metres, Field(gt=0, le=1e9)] | None = None
+    width: Annotated[Extent, Field(gt=0, le=1e9)] | None = None
     """Extent from west to east of the area, a rectangle, in place of ``radius``."""
-    height: Annotated[Metres, Field(gt=0, le=1e9)] | None = None
+    height: Annotated[Extent, Field(gt=0, le=1e9)] | None = None
     """Extent from south to north of the rectangle."""
     center: Point = (0.0, 0.0)
     """The centre [x, y] of the area."""

@@ -17,7 +17,7 @@ from netfl.network.outage._targets import DiskMembership, Groups
 from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
-from netfl.units import Metres, Seconds
+from netfl.units import Extent, Metres, Seconds
 
 _CHUNK = 16
 """Disasters that are compared with each place at once."""
@@ -61,7 +61,7 @@ class Disaster(Outage):
     """Two opposite corners [x, y] of the rectangle of disaster centres."""
     center: Point | None = None
     """In place of corners, the centre [x, y] of a disk."""
-    area_radius: Annotated[Metres, Field(gt=0)] | None = None
+    area_radius: Annotated[Extent, Field(gt=0)] | None = None
     """The radius of that disk."""
     radius: Annotated[
         RadiusDistribution, BeforeValidator(_as_distribution, json_schema_input_type=RadiusDistribution | Metres)

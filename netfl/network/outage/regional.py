@@ -16,7 +16,7 @@ from netfl.network.outage._targets import DiskMembership, Groups
 from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
 from netfl.types import Law
-from netfl.units import Metres, Seconds
+from netfl.units import Extent, Seconds
 
 
 class Regional(Outage):
@@ -40,7 +40,7 @@ class Regional(Outage):
 
     center: Point
     """Centre [x, y] of the disk."""
-    radius: Annotated[Metres, Field(gt=0)]
+    radius: Annotated[Extent, Field(gt=0)]
     """Radius of the disk."""
     affects: Groups = ("users", "towers")
     """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of them."""

@@ -12,7 +12,7 @@ from netfl.network.placement._sampling import disk_distance_law, in_disk
 from netfl.registry import ByForm, NotWith, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
-from netfl.units import Metres
+from netfl.units import Extent, Metres
 
 
 class Clusters(Placement):
@@ -35,7 +35,7 @@ class Clusters(Placement):
 
     centers: Annotated[Literal["towers"] | Annotated[int, Field(ge=1, le=1_000_000)], ByForm()] = "towers"
     """``towers``, or the number of centres drawn."""
-    area: Annotated[Annotated[Metres, Field(gt=0)] | None, NotWith("centers", "towers")] = None
+    area: Annotated[Annotated[Extent, Field(gt=0)] | None, NotWith("centers", "towers")] = None
     """Radius of the disk over which drawn centres are spread."""
     sigma: Annotated[Metres, Field(gt=0)] | None = None
     """σ, the standard deviation of each coordinate."""

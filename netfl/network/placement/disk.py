@@ -10,7 +10,7 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, disk_distance_law, in_disk
 from netfl.streams import Streams
 from netfl.types import Floats, Law
-from netfl.units import Metres
+from netfl.units import Extent
 
 
 class Disk(Placement):
@@ -22,7 +22,7 @@ class Disk(Placement):
         radius: 500 m
     """
 
-    radius: Annotated[Metres, Field(gt=0)]
+    radius: Annotated[Extent, Field(gt=0)]
     """R, the radius of the disk."""
     center: Point = (0.0, 0.0)
     """Centre [x, y] of the disk."""

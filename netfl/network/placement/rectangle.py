@@ -12,7 +12,7 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, in_rectangle, uniform_law
 from netfl.streams import Streams
 from netfl.types import Floats, Law
-from netfl.units import Metres
+from netfl.units import Extent
 
 
 class Rectangle(Placement):
@@ -25,9 +25,9 @@ class Rectangle(Placement):
         height: 300 m
     """
 
-    width: Annotated[Metres, Field(gt=0)]
+    width: Annotated[Extent, Field(gt=0)]
     """Extent from west to east."""
-    height: Annotated[Metres, Field(gt=0)]
+    height: Annotated[Extent, Field(gt=0)]
     """Extent from south to north."""
     center: Point = (0.0, 0.0)
     """Centre [x, y] of the rectangle."""

@@ -13,7 +13,7 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, at_distance, uniform_law
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
-from netfl.units import Metres
+from netfl.units import Extent
 
 
 class Rings(Placement):
@@ -28,7 +28,7 @@ class Rings(Placement):
         radii: [50 m, 100 m, 200 m]
     """
 
-    radii: Annotated[tuple[Annotated[Metres, Field(gt=0)], ...], Field(min_length=1)]
+    radii: Annotated[tuple[Annotated[Extent, Field(gt=0)], ...], Field(min_length=1)]
     """Radius of each ring."""
     counts: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Number of users on each ring; ``null`` assigns users to the rings in turn."""

@@ -15,7 +15,7 @@ from netfl.network.queue import Buffer, FifoBuffer, Messages, Queue, Room
 from netfl.rates import Weights, weight_faults
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
-from netfl.units import Bits
+from netfl.units import PacketSize
 
 
 class Drr(Queue):
@@ -35,7 +35,7 @@ class Drr(Queue):
         capacity: 20
     """
 
-    quantum: Annotated[Bits, Field(gt=0)] = 12_000.0
+    quantum: Annotated[PacketSize, Field(gt=0)] = 12_000.0
     """Bits of a turn, for a weight of 1; messages may be larger."""
     weights: Weights | None = None
     """Weights of flows (users), as a list from flow 0 or a mapping; other flows have 1, ``null`` is 1 for all."""

@@ -16,8 +16,10 @@ from netfl.errors import Fault, suggest
 from netfl.registry import ByForm, OnlyWith, Spec
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Law, ScenarioFacts
-from netfl.units import DecibelMilliwatts, Decibels, Hertz
+from netfl.units import AntennaGain, Bandwidth, DecibelMilliwatts, Decibels, NoiseFigure, UserPower
 
+Band = Annotated[Bandwidth, Field(gt=0)]
+"""A bandwidth."""
 SETTINGS = ("power", "bandwidth", "noise_figure", "antenna_gain")
 """Settings that users may have differently."""
 
@@ -108,11 +110,11 @@ class DrawnPower(_DrawnLevel):
 
     distribution: Literal["uniform", "normal"]
     """Uniform or normal in dBm."""
-    low: Annotated[DecibelMilliwatts | None, OnlyWith("distribution", "uniform", needed=True)] = None
+    low: Annotated[UserPower | None, OnlyWith("distribution", "uniform", needed=True)] = None
     """Lower end."""
-    high: Annotated[DecibelMilliwatts | None, OnlyWith("distribution", "uniform", needed=True)] = None
+    high: Annotated[UserPower | None, OnlyWith("distribution", "uniform", needed=True)] = None
     """Upper end."""
-    mean: Annotated[DecibelMilliwatts | None, OnlyWith("distribution", "normal", needed=True)] = None
+    mean: Annotated[UserPower | None, OnlyWith("distribution", "normal", needed=True)] = None
     """Mean in dBm."""
     std: Annotated[Annotated[Decibels, Field(gt=0, le=100)] | None, OnlyWith("distribution", "normal", needed=True)] = (
         None
@@ -142,9 +144,9 @@ class DrawnNoiseFigure(_Drawn):
 
     distribution: Literal["uniform"]
     """Uniform in dB."""
-    low: Annotated[Decibels, Field(ge=0)]
+    low: NoiseFigure
     """Lower end."""
-    high: Annotated[Decibels, Field(ge=0)]
+    high: NoiseFigure
     """Upper end."""
 
 
@@ -153,33 +155,29 @@ class DrawnBandwidth(_Drawn):
 
     distribution: Literal["uniform"]
     """Uniform in Hz."""
-    low: Annotated[Hertz, Field(gt=0)]
+    low: Band
     """Lower end."""
-    high: Annotated[Hertz, Field(gt=0)]
+    high: Band
     """Upper end."""
 
 
-Band = Annotated[Hertz, Field(gt=0)]
-"""A bandwidth."""
-NoiseFigure = Annotated[Decibels, Field(ge=0)]
-"""A noise figure."""
-_Powers = Annotated[tuple[DecibelMilliwatts, ...], Field(min_length=1)]
+_Powers = Annotated[tuple[UserPower, ...], Field(min_length=1)]
 _Bands = Annotated[tuple[Band, ...], Field(min_length=1)]
 _NoiseFigures = Annotated[tuple[NoiseFigure, ...], Field(min_length=1)]
-_Gains = Annotated[tuple[Decibels, ...], Field(min_length=1)]
+_Gains = Annotated[tuple[AntennaGain, ...], Field(min_length=1)]
 _Setting = float | tuple[float, ...] | _Drawn
 
 
 class DeviceRadio(Spec):
     """Radio of a class of devices; settings that are not given are those of all users."""
 
-    power: Annotated[DrawnPower | DecibelMilliwatts, ByForm()] | None = None
+    power: Annotated[DrawnPower | UserPower, ByForm()] | None = None
     """Power of each of its users: a number, or a distribution."""
     bandwidth: Annotated[DrawnBandwidth | Band, ByForm()] | None = None
     """Noise bandwidth of its users: a number, or a distribution."""
     noise_figure: Annotated[DrawnNoiseFigure | NoiseFigure, ByForm()] | None = None
     """Noise figure of its users on a downlink: a number, or a distribution."""
-    antenna_gain: Annotated[DrawnGain | Decibels, ByForm()] | None = None
+    antenna_gain: Annotated[DrawnGain | AntennaGain, ByForm()] | None = None
     """Antenna gain of its users: a number, or a distribution."""
 
 
@@ -190,7 +188,7 @@ class TowerRadio(Spec):
     """Power on a downlink."""
     noise_figure: NoiseFigure | None = None
     """Noise figure of its receiver."""
-    antenna_gain: Decibels | None = None
+    antenna_gain: AntennaGain | None = None
     """Antenna gain, in both directions."""
 
 
@@ -211,14 +209,14 @@ class Radio(Spec):
     divide the band of a cell instead, and have places of their own in it.
     """
 
-    power: Annotated[_Powers | DrawnPower | DecibelMilliwatts, ByForm()]
+    power: Annotated[_Powers | DrawnPower | UserPower, ByForm()]
     """Power of users."""
     bandwidth: Annotated[_Bands | DrawnBandwidth | Band, ByForm()]
     """B, the noise bandwidth."""
     noise_figure: Annotated[_NoiseFigures | DrawnNoiseFigure | NoiseFigure, ByForm()] = 0.0
     """NF, the increase of the thermal noise by the receiver.  One number is that of users and towers; a list or a
     distribution is that of users, which receive on a ``downlink`` only."""
-    antenna_gain: Annotated[_Gains | DrawnGain | Decibels, ByForm()] = 0.0
+    antenna_gain: Annotated[_Gains | DrawnGain | AntennaGain, ByForm()] = 0.0
     """Antenna gain of users, in both directions, over that of the channel model."""
     devices: Mapping[str, DeviceRadio] = Field(default_factory=dict)
     """Other radios for a class of ``compute.devices``, by its name."""

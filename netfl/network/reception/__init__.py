@@ -52,11 +52,14 @@ import numpy as np
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
+from netfl.units import db_to_linear
 
 PACKET_BITS = 12_000.0
 """Default size of a transmission in bits: 1500 bytes."""
 NEGLIGIBLE = 1e-9
 """Probability of reception that counts as zero."""
+_NEARLY_ALL = 0.95
+"""Share of received frames at which a rate is compared with the capacity."""
 _SEARCH_DB = (-300.0, 300.0)
 _HALVINGS = 80
 _LAW_MARGIN_DB = 3.0
@@ -159,6 +162,17 @@ class Reception(Spec):
     def choose(self, snr_db: Floats, bandwidth_hz: float) -> Ints:
         """Return the mode that each sender picks at its expected SNR, ``[n]``."""
         return np.zeros(len(snr_db), np.int64)
+
+    def capacity_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
+        """Return the capacity at the lowest SNR at which nearly all long frames in *mode* are received.
+
+        C = B log2(1 + SNR) bounds the rate of any code for long frames, here of `PACKET_BITS` (Shannon 1948).
+        Infinity for a mode that is received at any SNR, or at none.
+        """
+        snr_db = minimum_snr_db(lambda snr_db: self.success(snr_db, bandwidth_hz, PACKET_BITS, mode), _NEARLY_ALL)
+        if math.isinf(snr_db):
+            return math.inf
+        return bandwidth_hz * math.log1p(float(db_to_linear(snr_db))) / math.log(2.0)
 
     def most_robust_mode(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> int:
         """Return the mode that needs the lowest SNR to receive *bits* with probability 1/2; of equals the fastest."""

@@ -14,7 +14,7 @@ from netfl.network.reception import PACKET_BITS, FadedFrames, Reception, minimum
 from netfl.registry import FamilyMember, OnlyWith, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
-from netfl.units import Bits, Decibels
+from netfl.units import Decibels, PacketSize
 
 _LAW_HZ = 20e6
 _PACKET_ERROR = 0.1
@@ -52,7 +52,7 @@ class Mcs(Reception):
     """Modes, in any order: models with one mode each."""
     margin: Decibels = 0.0
     """Margin between the expected SNR and the SNR at which a mode must still be received."""
-    packet: Annotated[Bits, Field(gt=0), OnlyWith("table")] = PACKET_BITS
+    packet: Annotated[PacketSize, Field(gt=0), OnlyWith("table")] = PACKET_BITS
     """Packet size for which a sender picks its mode; sent packets may have another size."""
     packet_error: Annotated[float, Field(gt=0, lt=1), OnlyWith("table")] = _PACKET_ERROR
     """Maximum share of lost packets."""

@@ -19,7 +19,7 @@ from netfl.network.topology import Topology
 from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
-from netfl.units import Bitrate, Metres
+from netfl.units import Bitrate, Extent
 
 MAX_NODES = 10_000
 """Largest number of routers of a generated topology, whose routes are computed before anything runs."""
@@ -105,7 +105,7 @@ class RandomMesh(Topology):
     """Number of routers."""
     towers: Annotated[int, Field(ge=1)]
     """Number of routers that carry a tower."""
-    side: Annotated[Metres, Field(gt=0)]
+    side: Annotated[Extent, Field(gt=0)]
     """Side of the square."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""

@@ -45,7 +45,7 @@ from netfl.network.topology._graph_attributes import (
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
-from netfl.units import Bitrate, Metres, PropagationSpeed, Seconds
+from netfl.units import Bitrate, LinkDelay, Metres, PropagationSpeed
 
 FORMATS: Mapping[str, str] = {
     ".graphml": "graphml",
@@ -106,7 +106,7 @@ class File(Topology):
     """Towers: ``all`` nodes but the server, those with one neighbour, or a list; ``null``: by their ``role``."""
     rate: Annotated[Bitrate, Field(gt=0)] | None = None
     """Rate of links without a rate in the file; ``null`` makes such a link an error."""
-    delay: Annotated[Seconds, Field(ge=0)] | None = None
+    delay: Annotated[LinkDelay, Field(ge=0)] | None = None
     """Propagation delay of links without a delay in the file; ``null`` for their length / ``speed``."""
     speed: Annotated[PropagationSpeed, Field(gt=0, le=LIGHT_M_S)] = LIGHT_M_S * 2.0 / 3.0
     """Speed of propagation; by default that of light in glass fibre, two thirds of that in vacuum."""

@@ -17,7 +17,7 @@ from netfl.network.topology._graph import MAX_NODES, build_mesh, place_users
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law
-from netfl.units import Bitrate, Metres
+from netfl.units import Bitrate, Extent
 
 Cell = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 """A router of the lattice: its row from the south and its column from the west, both from 0."""
@@ -46,7 +46,7 @@ class Grid(Topology):
     """Routers from south to north."""
     columns: Annotated[int, Field(ge=1)]
     """Routers from west to east."""
-    spacing: Annotated[Metres, Field(gt=0)]
+    spacing: Annotated[Extent, Field(gt=0)]
     """Distance between neighbours."""
     towers: Annotated[Literal["all"] | Annotated[tuple[Cell, ...], Field(min_length=1)], ByForm()] = "all"
     """``all`` routers carry a tower, or those at the listed [row, column]."""

@@ -18,7 +18,7 @@ from netfl.network.topology._graph import add_site, place_users
 from netfl.registry import FamilyMember, Spec, to_line_error
 from netfl.streams import Streams
 from netfl.types import Law
-from netfl.units import Bitrate, Seconds
+from netfl.units import Bitrate, LinkDelay
 
 Name = Annotated[str, Field(pattern=r"^[^\W\d_][\w: ]*$", max_length=100)]
 """A node's name: a letter, then letters, digits, ``_``, ``:`` and blanks."""
@@ -40,7 +40,7 @@ class Link(Spec):
     """Names of its two nodes."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of the link."""
-    delay: Annotated[Seconds, Field(ge=0)] = 0.005
+    delay: Annotated[LinkDelay, Field(ge=0)] = 0.005
     """Propagation delay of the link."""
     weight: Annotated[float, Field(gt=0)] | None = None
     """Cost of the link, for routes by weight; ``null`` for none."""

@@ -13,7 +13,7 @@ from netfl.network.placement._sampling import in_rectangle, uniform_law
 from netfl.network.topology._graph import RandomMesh, bottleneck_hop
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
-from netfl.units import Metres
+from netfl.units import Extent
 
 
 class RandomGeometric(RandomMesh):
@@ -37,7 +37,7 @@ class RandomGeometric(RandomMesh):
 
     routers: Annotated[int, Field(ge=1, le=5000)]
     """Number of routers."""
-    max_distance: Annotated[Metres, Field(gt=0)]
+    max_distance: Annotated[Extent, Field(gt=0)]
     """Largest distance of linked routers."""
 
     def _link(self, positions: Floats, tower_routers: Ints, streams: Streams) -> tuple[Ints, int]:

@@ -15,7 +15,7 @@ from netfl.network.topology._graph import MAX_NODES, build_mesh, place_users
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law
-from netfl.units import Bitrate, Metres
+from netfl.units import Bitrate, Extent
 
 
 class Ring(Topology):
@@ -38,7 +38,7 @@ class Ring(Topology):
 
     routers: Annotated[int, Field(ge=3, le=MAX_NODES)]
     """Number of routers."""
-    radius: Annotated[Metres, Field(gt=0)]
+    radius: Annotated[Extent, Field(gt=0)]
     """R, the radius of the circle."""
     towers: Annotated[
         Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)], ByForm()

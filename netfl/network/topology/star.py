@@ -19,7 +19,7 @@ from netfl.network.topology._graph import add_site, place_users
 from netfl.registry import FamilyMember, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
-from netfl.units import Bitrate, Metres, Seconds
+from netfl.units import Bitrate, Extent, LinkDelay
 
 
 class Star(Topology):
@@ -37,17 +37,17 @@ class Star(Topology):
         delay: 5 ms
     """
 
-    radius: Annotated[Metres, Field(gt=0)] | None = None
+    radius: Annotated[Extent, Field(gt=0)] | None = None
     """Radius of the disk over which users are spread."""
-    distance: Annotated[Metres, Field(gt=0)] | None = None
+    distance: Annotated[Extent, Field(gt=0)] | None = None
     """Distance of every user to the tower."""
-    distances: tuple[Annotated[Metres, Field(gt=0)], ...] | None = None
+    distances: tuple[Annotated[Extent, Field(gt=0)], ...] | None = None
     """Distance of each user to the tower, a list with one entry for each user."""
     placement: Annotated[Placement, FamilyMember()] | None = None
     """Positions of users, in any other way."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of the link from the tower to the server."""
-    delay: Annotated[Seconds, Field(ge=0)] = 0.005
+    delay: Annotated[LinkDelay, Field(ge=0)] = 0.005
     """Propagation delay of that link."""
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ from netfl.network.topology._graph import MAX_NODES, add_site, place_users
 from netfl.registry import FamilyMember, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
-from netfl.units import Bitrate, Metres, Seconds
+from netfl.units import Bitrate, Extent, LinkDelay, Metres
 
 
 class Tree(Topology):
@@ -44,17 +44,17 @@ class Tree(Topology):
 
     fanout: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=100)]
     """Children of each node, level by level from the server down; the last level is the towers."""
-    ring: Annotated[Metres, Field(gt=0)] | None = None
+    ring: Annotated[Extent, Field(gt=0)] | None = None
     """Radius of the circle around the origin on which the towers are placed, evenly spread."""
     towers: tuple[tuple[Metres, Metres], ...] | None = None
     """Position [x, y] of each tower, in place of ``ring``."""
-    radius: Annotated[Metres, Field(gt=0)] | None = None
+    radius: Annotated[Extent, Field(gt=0)] | None = None
     """Radius of the disk around the origin over which users are spread."""
     placement: Annotated[Placement, FamilyMember()] | None = None
     """Positions of users, in any other way."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
-    delay: Annotated[Seconds, Field(ge=0)] = 0.005
+    delay: Annotated[LinkDelay, Field(ge=0)] = 0.005
     """Propagation delay of each link."""
 
     @model_validator(mode="after")

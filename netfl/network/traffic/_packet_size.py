@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netfl.registry import Spec
 from netfl.types import Floats
-from netfl.units import Bits
+from netfl.units import PacketSize
 
 
 class Size(Spec):
@@ -17,7 +17,7 @@ class Size(Spec):
 
     distribution: Literal["fixed", "exponential"] = "fixed"
     """Fixed or exponential; a slot of a MAC fits the mean size, and a larger packet lasts into the next slots."""
-    mean: Annotated[Bits, Field(gt=0)] = 12_000.0
+    mean: Annotated[PacketSize, Field(gt=0)] = 12_000.0
     """Mean size."""
 
     @property

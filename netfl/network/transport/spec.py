@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.registry import OnlyWith, Spec
-from netfl.units import Bits, Seconds
+from netfl.units import Bits, PacketSize, Seconds
 
 _MTU_BITS = 8.0 * 1500.0
 """The payload of an Ethernet frame (RFC 894)."""
@@ -176,7 +176,7 @@ class Transport(Spec):
 
     grain: Literal["message", "packet"] | None = None
     """Whole or in packets; ``null`` is whole if a frame of the MAC can hold an update."""
-    mtu: Annotated[Annotated[Bits, Field(gt=0)] | None, OnlyWith("grain", "packet")] = None
+    mtu: Annotated[Annotated[PacketSize, Field(gt=0)] | None, OnlyWith("grain", "packet")] = None
     """Largest packet, header included (a plain number is bits); ``null`` is 1500 B."""
     header: Annotated[Bits, Field(ge=0)] = 0.0
     """Header of each packet, or of the whole message: 40 B for IPv4 and TCP (RFC 791, RFC 9293)."""

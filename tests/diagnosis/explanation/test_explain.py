@@ -10,9 +10,14 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.diagnosis.explanation import Standing, explain
+from netfl.diagnosis.explanation.rarity import rarity_of
+from netfl.diagnosis.explanation.replays import Evidence, Replays
 from netfl.errors import ScenarioError
 from netfl.formats import FORMAT
+from netfl.report.run_data import read_run_data
+from netfl.report.summary_text import participation_sentences
 from netfl.scenario import yaml_document as documents
+from netfl.simulation.setup import prepare_run
 from netfl.types import OUTCOMES
 
 PLAIN = {
@@ -197,6 +202,62 @@ def test_causes_without_effect_are_not_named(tmp_path):
         named.update(cause for user in report.users for cause in user.named)
         assert {user.standing for user in report.users} <= {Standing.WITHIN_CHANCE, Standing.ABOVE}
     assert not named
+
+
+EQUAL = {"mac": {"kind": "slotted_aloha", "probability": 0.3}, "round": {"kind": "first", "m": 1}}
+"""Equal users that contend: whoever is the rarest is it by chance."""
+
+
+@pytest.mark.slow
+def test_equal_users_are_told_that_chance_explains_the_rarest(tmp_path):
+    """Of 200 runs, 1 may name a cause (4 by chance of 1e-3), and 10 have a doubtful user, who needs more rounds."""
+    data = copy.deepcopy(PLAIN) | {"users": 5, "rounds": 30}
+    data["access"] |= EQUAL
+    standings = Counter()
+    for seed in range(200):
+        scenario = netfl.load(documents.dump(data | {"seed": seed}))
+        setup = prepare_run(scenario, learning=False, replicas=range(1))
+        rarity = rarity_of(Replays(setup, scenario.access).unchanged(Evidence()).by_round())
+        standings.update({rarity.standing(user) for user in range(5)})
+    assert standings[Standing.RARE] <= 4
+    assert standings[Standing.DOUBTFUL] <= 22  # the 99.9 % quantile of 10 of 200
+
+
+def user_with_battery(tmp_path):
+    """User 3 has energy for one training, and needs 100 s for the next; the others have no battery."""
+    return {
+        "energy": {"per_sample": "1 J"},
+        "outages": [{"kind": "battery", "nodes": [3], "capacity": "1.2 J", "restart": 0.9, "charger": {"power": 0.01}}],
+    }
+
+
+@pytest.mark.slow
+def test_report_terminal_and_exemption_have_one_number(tmp_path):
+    """A battery is named so, and what it costs is what a run has whose user is exempt from outages."""
+    recorded = run(tmp_path, **user_with_battery(tmp_path))
+    user = explain(recorded, [3]).users[0]
+    assert user.main == "outage"
+    assert "battery; without battery, it would have delivered" in user.sentence
+    assert "outage" not in user.sentence
+
+    # the numbers of the explanation are those of runs
+    exempt = run(tmp_path, "exempt", **user_with_battery(tmp_path), exempt={"outage": [3]})
+    delivered, of_exempt = ((table["user"] == 3).sum() for table in (recorded.deliveries, exempt.deliveries))
+    assert user.deliveries == delivered < 40
+    assert user.gains["outage"].after == of_exempt > 100
+
+    # the terminal has them
+    code, text = run_command(recorded.folder, "--explain", "--user", "3")
+    assert code == 0
+    rows = {line.split()[0]: line.split()[1] for line in text.splitlines() if " ± " in line}
+    assert int(rows["battery"]) == of_exempt
+    assert f"(as it is) {delivered}" in " ".join(text.split())
+
+    # and so have the first sentences of the reports
+    for run_of, number, user_text in ((recorded, delivered, "user 3 had the fewest"), (exempt, of_exempt, "user")):
+        (sentence,) = [line for line in participation_sentences(read_run_data(run_of)) if "deliveries" in line]
+        assert user_text in sentence
+        assert f"{number} " in sentence
 
 
 def explain_error(recorded, **options):

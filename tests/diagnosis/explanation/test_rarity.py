@@ -41,6 +41,29 @@ def test_chance_rarities_are_no_alarm(draw):
     assert share_of_alarms(draw) <= 0.05 + 3 * (0.05 * 0.95 / 200) ** 0.5
 
 
+@pytest.mark.parametrize("draw", [one_of(6), one_of(60), in_runs_of(5)])
+@pytest.mark.slow
+def test_causes_are_looked_for_in_few_runs_of_equal_users(draw):
+    """In 1,000 runs of equal users, 5 have a user whose causes are looked for; 14 is the 99.9 % quantile."""
+    rare_runs = 0
+    for seed in range(1000):
+        rarity = rarity_of(draw(np.random.default_rng(seed)))
+        rare_runs += Standing.RARE in {rarity.standing(user) for user in range(len(rarity.p))}
+    assert rare_runs <= 14
+
+
+def test_chance_decides_between_doubt_and_a_cause():
+    """Of 300 deliveries to ten equal users, the rarest has 16: P = 0.0031 for it alone, 0.031 for any of ten."""
+    delivered = np.zeros((1, 300, 10), np.int64)
+    others = np.resize(np.arange(1, 10), 284)
+    delivered[0, np.arange(300), np.concatenate([np.zeros(16, int), others])] = 1
+    rng = np.random.default_rng(3)
+    rarity = rarity_of(delivered[:, rng.permutation(300)])
+    assert rarity.p[0] == pytest.approx(0.031, abs=0.02)
+    assert rarity.standing(0) is Standing.DOUBTFUL
+    assert rarity.standing(1) is Standing.ABOVE
+
+
 def test_rare_user_is_found():
     rng = np.random.default_rng(1)
     rates = np.array([0.3] * 9 + [0.05])

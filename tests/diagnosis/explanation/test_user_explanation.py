@@ -15,7 +15,7 @@ def gain(after, before=12, p=1e-6, time_s=4000.0):
     return Gain(before, after, difference - half_width, difference + half_width, p, before_s, after_s)
 
 
-def explained(deliveries=12, together=None, **options):
+def explained(deliveries=12, together=None, p=1e-9, **options):
     """Return the explanation of user 17 whose fair share is 100."""
     options = {"standing": Standing.RARE, "gains": {}, "fair": 100.0, "empty_rounds": 0} | options
     gains = {
@@ -24,7 +24,7 @@ def explained(deliveries=12, together=None, **options):
     }
     all_causes = None if together is None else gain(together, deliveries)
     return UserExplanation(
-        user=17, deliveries=deliveries, rounds=4000, p=1e-9, gains=gains, together=all_causes, **options
+        user=17, deliveries=deliveries, rounds=4000, p=p, gains=gains, together=all_causes, **options
     )
 
 
@@ -141,6 +141,38 @@ def test_user_that_is_not_rare_is_not_called_so(standing, deliveries, end):
     user = explained(deliveries, standing=standing)
     assert user.sentence == f"user 17 delivered {deliveries} updates in 4\u202f000 rounds, {end}"
     assert not user.is_starving
+
+
+def test_sentence_states_how_often_chance_explains_a_rare_user():
+    user = explained(60, together=98, gains={"contention": 98}, p=0.004)
+    assert user.sentence.startswith(
+        "user 17 delivered 60 updates in 4\u202f000 rounds (fair share 100; by chance, some of equal users is as rare "
+        "in 1 of 250 such runs): contention; without contention"
+    )
+
+
+def test_doubtful_user_has_no_cause_but_needs_more_rounds():
+    user = explained(80, standing=Standing.DOUBTFUL, p=0.04)
+    assert not user.is_starving
+    assert user.named == ()
+    assert user.sentence == (
+        "user 17 delivered 80 updates in 4\u202f000 rounds, fewer than its fair share of 100, as chance makes some "
+        "user of a network of equal users in 1 of 25 such runs: run more rounds before you look for a cause"
+    )
+
+
+def test_battery_is_called_a_battery():
+    words = {"outage": "battery"}
+    user = explained(together=101, gains={"outage": 98, "contention": 14}, typical={"outage": 1.02}, words=words)
+    assert user.named == ("outage",)
+    assert "(fair share 100): battery; without battery, it would have delivered 98 updates" in user.sentence
+    assert user.sentence.endswith("a typical user would deliver +2 without battery")
+    joint = explained(
+        together=95, gains={"fading": 13, "outage": 12}, sufficient=("fading", "outage"),
+        without_sufficient=gain(95), words=words,
+    )  # fmt: skip
+    assert "fading and battery, of which either suffices" in joint.sentence
+    assert "outage" not in joint.sentence
 
 
 def test_starved_network_is_judged_by_all_causes_together():

@@ -54,7 +54,8 @@ class TestLogDistance:
     def test_explicit_reference(self):
         model = LogDistance(exponent=2.32, reference_loss="128.95 dB", reference_distance="1 km")
         gain = model.open(star(500, 10_000), STREAMS)
-        assert gain.gain_db(np.arange(2), 0.0) == pytest.approx([-128.95, -128.95 - 23.2])
+        expected = [-128.95 + 23.2 * math.log10(2), -128.95 - 23.2]
+        assert gain.gain_db(np.arange(2), 0.0) == pytest.approx(expected)
 
     @pytest.mark.parametrize(
         "settings",

@@ -5,16 +5,29 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
+from support.small_network import make
 
 from netfl.errors import ScenarioError
+from netfl.network.build import build_layout, open_budget
 from netfl.network.channel.constant import Constant
 from netfl.network.channel.cost231_hata import Cost231Hata
 from netfl.network.channel.free_space import FreeSpace
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.okumura_hata import OkumuraHata
+from netfl.network.channel.rain import Rain
+from netfl.network.channel.rma import Rma
 from netfl.network.channel.two_ray import TwoRay
+from netfl.network.channel.uma import Uma
+from netfl.network.channel.umi import Umi
+from netfl.network.channel.underwater import Underwater
 from netfl.network.layout import Layout, Trajectories
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.radios import Radio
 from netfl.network.topology.star import Star
+from netfl.registry import base_of, example, find_model, kind_of, list_kinds
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, parse
+from netfl.simulation.setup import access_context, warnings
 from netfl.streams import Streams
 
 STREAMS = Streams(3)
@@ -96,6 +109,191 @@ class TestLogDistanceWithBreakpoints:
         points = [{"distance": distance, "exponent": 3} for distance in distances]
         with pytest.raises(ScenarioError, match="in order of distance"):
             LogDistance(exponent=2, reference_loss=40, breakpoints=points)
+
+
+class TestLogDistanceNearTheTower:
+    """Losses nearer than the reference distance."""
+
+    @pytest.mark.parametrize(
+        ("intercept_db", "slope"), [(128.1, 37.6), (140.7, 36.7), (103.4, 24.2), (131.1, 42.8), (148.0, 40.0)]
+    )
+    def test_formula_in_kilometres_holds_down_to_1_m(self, intercept_db, slope):
+        """Loss a + b lg d[km], as in 3GPP TR 36.814; the nearest user is at the default min_distance."""
+        model = LogDistance(exponent=slope / 10, reference_loss=intercept_db, reference_distance="1 km")
+        kilometres = np.array([0.001, 0.035, 0.2, 1.0, 3.0])
+        assert loss_db(model, *1000 * kilometres) == pytest.approx(intercept_db + slope * np.log10(kilometres))
+        assert loss_db(model, 0.1) == loss_db(model, 1.0)
+
+    def test_formula_in_metres_needs_no_reference_distance(self):
+        """TR 36.814, Table B.1.2.1-1, micro cell out of sight: 22.7 + 36.7 lg d[m] + 26 lg fc at 2 GHz."""
+        model = LogDistance(exponent=3.67, reference_loss=22.7 + 26 * math.log10(2))
+        assert loss_db(model, 0.5, 10, 300) == pytest.approx(
+            [30.527, 30.527 + 36.7, 30.527 + 36.7 * math.log10(300)], abs=0.001
+        )
+
+    def test_free_space_meets_the_law_of_a_carrier(self):
+        """At 868 MHz free space has 71.22 dB at 100 m, 20 dB less at 10 m, and 31.22 dB at 1 m."""
+        model = LogDistance(exponent=3.8, frequency="868 MHz", reference_distance="100 m")
+        expected = [31.22, 31.22, 51.22, 71.22, 109.22]
+        assert loss_db(model, 0.3, 1, 10, 100, 1000) == pytest.approx(expected, abs=0.01)
+
+    def test_min_distance_ends_the_law(self):
+        settings = {"exponent": 3.76, "reference_distance": "1 km", "reference_loss": "128.1 dB"}
+        at_35_m = 128.1 + 37.6 * math.log10(0.035)
+        model = LogDistance(**settings, min_distance="35 m")
+        assert loss_db(model, 5, 34, 35, 1000) == pytest.approx([at_35_m, at_35_m, at_35_m, 128.1])
+        assert loss_db(LogDistance(**settings, min_distance="1 km"), 5, 1000) == pytest.approx([128.1, 128.1])
+        assert loss_db(LogDistance(exponent=3, reference_loss=40, min_distance=0.1), 0.1) == pytest.approx([10.0])
+
+    def test_min_distance_beyond_reference_is_rejected(self):
+        remedy = "reduce min_distance, or leave it out"
+        with pytest.raises(ScenarioError, match=rf"min_distance \(2 m\) is above reference_distance \(1 m\); {remedy}"):
+            LogDistance(exponent=3, reference_loss=40, min_distance=2)
+
+    def test_no_loss_is_below_0_db(self):
+        """10 dB at 100 m, exponent 3: the law reaches 0 dB at 46.4 m."""
+        model = LogDistance(exponent=3, reference_loss=10, reference_distance=100)
+        assert loss_db(model, 1, 46, 47, 100) == pytest.approx([0, 0, 10 - 30 * math.log10(100 / 47), 10])
+        assert model.near_limit.distance_m == pytest.approx(46.416, abs=0.001)
+
+    def test_breakpoints_stay_beyond_reference(self):
+        points = [{"distance": "2 km", "exponent": 4}]
+        model = LogDistance(exponent=3, reference_loss=120, reference_distance="1 km", breakpoints=points)
+        assert loss_db(model, 10, 2000, 4000) == pytest.approx([60, 120 + 30 * math.log10(2), 120 + 70 * math.log10(2)])
+
+    def test_3gpp_example_has_its_snr(self):
+        """10 dBm - (128.1 + 37.6 lg d) + 174 - 73.0 dBm of noise in 20 MHz."""
+        distances_m = np.array([149.0, 242.8, 35.4])
+        channel = LogDistance(exponent=3.76, reference_distance="1 km", reference_loss="128.1 dB")
+        layout = Star(distances=tuple(distances_m)).open(3, STREAMS)
+        budget = LinkBudget(Radio(power="10 dBm", bandwidth="20 MHz"), [channel], layout, STREAMS)
+        expected = 10 - (128.1 + 37.6 * np.log10(distances_m / 1000)) + 174 - 10 * math.log10(20e6)
+        assert budget.snr_db(np.arange(3), 0.0) == pytest.approx(expected)
+        assert expected == pytest.approx([14.0, 6.0, 37.5], abs=0.1)
+
+
+CELL_OF_3GPP = """
+name: cell
+users: 50
+rounds: 2
+access:
+  kind: network
+  round: {kind: available, deadline: 30 s}
+  topology: {kind: star, placement: {kind: rectangle, width: 500 m, height: 500 m}}
+  radio: {power: 10 dBm, bandwidth: 20 MHz}
+  channel: [{kind: log_distance, exponent: 3.76, reference_distance: 1 km, reference_loss: 128.1 dB}]
+  reception: shannon
+  mac: {kind: fdma}
+  compute: {speed: 1000, samples: 10}
+  broadcast_rate: 10 Mbps
+  update_size: 28.1 kbit
+"""
+
+
+def test_users_of_a_cell_in_kilometres_differ_by_their_distance():
+    """User 0 has 10 dBm - (128.1 + 37.6 lg d) + 174 - 73.0 = +4.1 dB at 272 m, and nearer users have more."""
+    scenario = validate(ScenarioDocument(parse(CELL_OF_3GPP, "cell"), "cell"))
+    context = access_context(scenario, 0)
+    layout = build_layout(scenario.access, context)
+    snr_db = open_budget(scenario.access, context, layout).snr_db(np.arange(50), 0.0)
+    assert snr_db[0] == pytest.approx(4.14, abs=0.01)
+    by_distance = np.argsort(layout.distance_m)
+    assert (np.diff(snr_db[by_distance]) < 0.0).all()
+    assert [*warnings(scenario)] == []
+
+
+def distance_laws():
+    """Yield each channel whose gain follows from the distance alone: the examples, and further settings of them."""
+    variants = [
+        LogDistance(exponent=3.8, frequency="868 MHz", reference_distance="100 m"),
+        LogDistance(exponent=3.8, frequency="868 MHz", reference_distance="100 m", min_distance="20 m"),
+        LogDistance(exponent=4, reference_loss=20, reference_distance="1 km"),
+        LogDistance(exponent=2, frequency="3 MHz", reference_distance="1 km"),
+        TwoRay(frequency="2.4 GHz", tower_height=0.5, user_height=0.5),
+        Underwater(frequency="400 Hz", spreading=1),
+        Underwater(frequency="20 kHz"),
+        Rma(frequency="0.5 GHz", shadowing=False, out_of_range="extend", tower_height=10, user_height=10),
+        Uma(frequency="100 GHz", shadowing=False, out_of_range="extend"),
+        Umi(frequency="0.5 GHz", shadowing=False, out_of_range="extend"),
+        Rain(rates=[30, 30], transitions=[[0.5, 0.5], [0.5, 0.5]], block=60, frequency=26e9, max_length=1e6),
+    ]
+    for kind in list_kinds(base_of("network/channel")):
+        model = find_model(base_of("network/channel"), kind)
+        settings = {key: value for key, value in parse(example(model), kind).items() if key != "kind"}
+        spec = model.model_validate(settings)
+        if not spec.has_path_loss or "file" in settings:
+            continue  # gains of other causes, and measured ones
+        changes = {"shadowing": False, "out_of_range": "extend"}
+        variants.append(spec.model_copy(update={key: changes[key] for key in changes if hasattr(spec, key)}))
+    return variants
+
+
+class RadialUsers(Trajectories):
+    """Every user walks from the tower: at the time t it is t metres away."""
+
+    def xy_m(self, users, time_s):
+        x_m = np.broadcast_to(np.asarray(time_s, float), len(users))
+        return np.column_stack([x_m, np.zeros(len(users))])
+
+
+@pytest.mark.parametrize("model", distance_laws(), ids=lambda model: repr(model)[:60])
+def test_every_distance_law_rises_from_its_near_limit_on(model):
+    """Losses never fall with the distance, are at least 0 dB, and tell users apart beyond the limit near the tower."""
+    graph = nx.Graph()
+    graph.add_node("tower:0", role="tower", x_m=0.0, y_m=0.0)
+    walk = Layout(graph, np.zeros((1, 2)), paths=RadialUsers())
+    gain = model.open(walk, STREAMS)
+    limit_m = 0.0 if model.near_limit is None else model.near_limit.distance_m
+    distances_m = np.unique([0.0, 0.5 * limit_m, limit_m, *np.geomspace(max(limit_m, 0.01), 20_000.0, 400)])
+    losses_db = -np.concatenate([gain.gain_db(np.zeros(1, int), float(metres)) for metres in distances_m])
+    assert (losses_db >= 0.0).all()
+    assert (np.diff(losses_db) >= -0.1).all()  # RMa is printed with a step of some hundredths of a dB at its breakpoint
+    is_beyond = distances_m >= max(limit_m, 1.0)
+    assert (np.diff(losses_db[is_beyond]) > -0.1).all()
+    assert len(np.unique(losses_db[is_beyond])) == is_beyond.sum()
+    assert losses_db[distances_m <= limit_m] == pytest.approx(losses_db[0])
+
+
+def test_examples_of_path_losses_are_among_the_laws():
+    kinds = {kind_of(type(model)) for model in distance_laws()}
+    expected = {"free_space", "log_distance", "two_ray", "okumura_hata", "cost231_hata", "rma", "uma", "umi"}
+    assert kinds == expected | {"underwater", "rain"}
+
+
+class TestWarnings:
+    """Users within the distance at which a law ends are counted."""
+
+    @staticmethod
+    def warnings(channel, distances_m, **overrides):
+        topology = {"kind": "star", "distances": list(distances_m)}
+        options = {"channel": [channel], "topology": topology, "unreachable": "keep"} | overrides
+        access, context, _ = make(len(distances_m), 1, **options)
+        return [text for text in access.warnings(context) if "of their tower" in text]
+
+    def test_users_within_min_distance_are_counted(self):
+        channel = {"kind": "log_distance", "exponent": 3, "frequency": "868 MHz", "min_distance": 0.5}
+        (warning,) = self.warnings(channel, [0.2, 0.5, 0.4, 30])
+        assert warning == (
+            "access.channel.0, log_distance: 2 of 4 users are within 0.5 m of their tower, where its loss no longer "
+            "falls; place users farther away, or reduce min_distance"
+        )
+        assert self.warnings(channel, [0.5, 1, 2, 30]) == []
+
+    def test_users_whose_loss_would_be_a_gain_are_counted(self):
+        channel = {"kind": "log_distance", "exponent": 4, "reference_distance": "1 km", "reference_loss": "40 dB"}
+        (warning,) = self.warnings(channel, [20, 99, 101, 300])
+        assert "2 of 4 users are within 100 m of their tower, where its loss would be below 0 dB" in warning
+        assert "check the loss and distance of the reference" in warning
+
+    def test_other_laws_count_their_users(self):
+        (warning,) = self.warnings({"kind": "umi", "frequency": "3.5 GHz"}, [9, 10, 11])
+        assert warning.startswith("access.channel.0, umi: 1 of 3 users is within 10 m of their tower")
+
+    def test_moving_users_that_pass_the_tower_are_not_counted(self):
+        walk = {"kind": "random_waypoint", "radius": 200, "speed": [1.0, 2.0]}
+        channel = {"kind": "log_distance", "exponent": 3, "reference_loss": 60, "reference_distance": 50}
+        assert self.warnings(channel, [60, 70], motion=walk) == []
+        assert self.warnings(channel | {"min_distance": 50}, [10, 12], motion=walk | {"radius": 20}) != []
 
 
 class TestTwoRay:

@@ -199,6 +199,7 @@ def test_warning_for_frames_above_coherence_time(channel, reception, message):
 @pytest.mark.parametrize("compression", [1, 200])
 def test_warning_uses_compressed_size(compression):
     overrides = {"transport": {"assumed_compression": compression}, "update_size": 1e6, "reception": THRESHOLD}
+    overrides["radio"] = {"power": 20.0, "bandwidth": HERTZ}
     access, setting, _ = make(2, 1, channel=[{"kind": "rayleigh", "coherence": "10 ms"}], **overrides)
     assert len([*access.warnings(setting)]) == (compression == 1)
 
