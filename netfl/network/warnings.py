@@ -289,6 +289,12 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
             f"access.mac: {kind_of(type(spec.mac))} sees the present {values} of users without cost or delay, as no "
             f"real tower can{remedy}"
         )
+    if spec.mac.repeats_alike and np.bincount(layout.tower_of).max() > 1:
+        yield (
+            f"access.mac: {kind_of(type(spec.mac))} draws nothing before it repeats a frame, so that two users of a "
+            "cell whose frames have collided collide again, until one of them has nothing to send; give a smaller "
+            "access.mac.probability"
+        )
     slowest_bps = min(spec.air_rates_bps)
     if slowest_bps <= 0.0:
         return  # rates follow the SNR
