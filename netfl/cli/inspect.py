@@ -67,7 +67,7 @@ def check(
     from netfl.results.payload import cost_notes
     from netfl.scenario.sweep_axes import SearchSpec
     from netfl.simulation.dry_run import run_dry
-    from netfl.simulation.setup import warnings
+    from netfl.simulation.setup import notes, warnings
     from netfl.sweeps.plan import points_of
     from netfl.testing.laws import law_problem
 
@@ -95,7 +95,9 @@ def check(
             for note in cost_notes(scenario):
                 echo(f"  {note}")
             texts = [*dry_run.warnings()]
-            if dry_run.is_set_up:  # the warnings need the network
+            if dry_run.is_set_up:  # the notes and the warnings need the network
+                for note in notes(scenario):
+                    echo(f"  {note}")
                 texts += warnings(scenario)
             for text in texts:
                 echo(f"  {text}", err=True)

@@ -47,6 +47,7 @@ def network_warnings(
     if spec.round is not None and not sets_deadline:
         deadline_s = spec.round.deadline_s
     yield from _values_of_allocation(spec)
+    yield from _missing_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
@@ -63,6 +64,14 @@ def network_warnings(
         yield from _late_updates(spec, context, deadline_s)
         yield from _late_allocation(spec, deadline_s)
         yield from _repeats_in_blocks(spec)
+
+
+def network_notes(spec: NetworkSpec, context: AccessContext, max_selected: int) -> Iterator[str]:
+    """Yield sentences on what the settings of a network give a user; the arguments are those of `network_warnings`."""
+    if spec.mac is None:
+        return
+    users = int(np.bincount(build_layout(spec, context).tower_of).max())
+    yield from spec.mac.notes(users, min(users, max_selected))
 
 
 def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
@@ -428,6 +437,17 @@ def _values_of_allocation(spec: NetworkSpec) -> Iterator[str]:
     yield (
         f"access.allocation: the towers see the {time} {values} of users without cost or delay, as no real tower can; "
         f"compare it with {baseline}"
+    )
+
+
+def _missing_allocation(spec: NetworkSpec) -> Iterator[str]:
+    """A MAC whose shares nothing in the scenario gives; a caller of `netfl.Simulation.step` may."""
+    if spec.mac is None or spec.allocation is not None or "share" not in spec.mac.control_ranges:
+        return
+    yield (
+        f"access.mac: {kind_of(type(spec.mac))} lets an allocation give the shares, and there is none: unless a caller of "
+        "netfl.Simulation.step or a Gymnasium agent gives them (controls: share), each user has an equal share all the "
+        "time; add access.allocation, or set access.mac.division: equal"
     )
 
 

@@ -343,6 +343,15 @@ class Mac(Spec):
         """
         yield from ()
 
+    def notes(self, users: int, max_selected: int) -> Iterator[str]:
+        """Yield sentences on what its settings give a user, which `netfl check` prints.
+
+        Args:
+            users: number of users of the largest cell.
+            max_selected: largest number of them that take part in a round.
+        """
+        yield from ()
+
     def link_warnings(self, bits: float, mean_snr_db: Callable[[], Floats]) -> Iterator[str]:
         """Yield warnings about users whose frames cannot be received in the mode that the MAC sets.
 
