@@ -92,13 +92,13 @@ def check(
                 echo(f"  training: {dry_run.training}")
             if dry_run.tuning:
                 echo(f"  tuning: {dry_run.tuning}")
-            for note in cost_notes(scenario):
-                echo(f"  {note}")
             texts = [*dry_run.warnings()]
+            sentences = cost_notes(scenario)
             if dry_run.is_set_up:  # the notes and the warnings need the network
-                for note in notes(scenario):
-                    echo(f"  {note}")
+                sentences += notes(scenario)
                 texts += warnings(scenario)
+            for note in sentences:
+                echo(f"  {note}")
             for text in texts:
                 echo(f"  {text}", err=True)
             for key, model in find_plugins(scenario):

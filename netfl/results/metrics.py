@@ -298,7 +298,6 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="packets_retransmitted"),
     Metric(name="loss_ratio", label="lost, total", unit="%", rank=4, views={"sweep": "", "points": ""}),
     Metric(name="backlog", label="backlog at the end", rank=4),
-    Metric(name="traffic.backlog", label="traffic, backlog at the end", rank=4),
     Metric(
         name="jain",
         label="Jain index of deliveries",

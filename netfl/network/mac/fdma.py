@@ -120,7 +120,7 @@ class Fdma(Mac):
     is wider than the radio of the user."""
     among: Literal["users", "backlog"] | None = None
     """Users that have shares: all ``users`` of the cell, or those of the ``backlog`` when the band is free; ``null`` is
-    ``backlog`` for ``equal``, ``need`` and ``water_filling``, and ``users`` for the others; only ``equal`` allows both."""
+    ``backlog``, but ``users`` for ``given``; only ``equal`` allows both."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
@@ -231,8 +231,8 @@ class Fdma(Mac):
             yield f"band: {_equal_share(users)} of a cell all the time, whether it sends or not (among: users){idle}"
         elif self.division == "equal":
             yield (
-                "band: the tower divides it equally among the users that have a frame when it is free (among: backlog): "
-                f"{_equal_share(max_selected)}, all of it for one"
+                "band: the tower divides it equally among the users that have a frame when it is free (among: backlog)"
+                f": {_equal_share(max_selected)}, all of it for one"
             )
         else:
             yield (
