@@ -118,8 +118,8 @@ def times_up_and_down(name: str) -> Mapping[str, Any]:
 
 
 DIVISIONS = {
-    "equal, users": {"access.mac.division": "equal"},
-    "equal, backlog": {"access.mac": {"kind": "fdma", "among": "backlog"}},
+    "equal, users": {"access.mac": {"kind": "fdma", "among": "users"}},
+    "equal, backlog": {"access.mac.division": "equal"},
     "need": {"access.mac.division": "need"},
     "water-filling": {"access.mac.division": "water_filling"},
 }

@@ -237,7 +237,7 @@ def test_acoustic_link(traced):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mac", "duration_s"),
-    [({}, 1.5), ({"among": "backlog"}, 1.5), ({"division": "need"}, 1.5), ({"division": "water_filling"}, 60.0)],
+    [({}, 1.5), ({"among": "users"}, 1.5), ({"division": "need"}, 1.5), ({"division": "water_filling"}, 60.0)],
     ids=str,
 )
 def test_divided_band(traced, mac, duration_s):

@@ -213,6 +213,10 @@ class Access(Spec):
         """Yield warnings about a valid configuration, before the first round."""
         yield from ()
 
+    def notes(self, context: AccessContext) -> Iterator[str]:
+        """Yield sentences on what the configuration gives a user, which `netfl check` prints."""
+        yield from ()
+
 
 @dataclass(slots=True)
 class OpenAccess:

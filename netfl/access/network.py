@@ -23,7 +23,7 @@ from netfl.network.build import build_layout, build_network, compute_streams, op
 from netfl.network.simulator import NetworkSimulator
 from netfl.network.spec import NetworkSpec
 from netfl.network.validation import NO_ROUNDS, network_faults
-from netfl.network.warnings import network_warnings
+from netfl.network.warnings import network_notes, network_warnings
 from netfl.registry import Spec, no_effect
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 
@@ -176,6 +176,12 @@ class NetworkAccess(NetworkSpec, WithSelection):
         yield from super().warnings(context)
         max_selected = self.selection.max_selected(context.users)
         yield from network_warnings(self, context, max_selected, sets_deadline=self.selection.sets_deadline)
+
+    def notes(self, context: AccessContext) -> Iterator[str]:
+        max_selected = context.users
+        if self.round is not None:
+            max_selected = self.selection.max_selected(context.users)
+        yield from network_notes(self, context, max_selected)
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
         layout = build_layout(self, context)

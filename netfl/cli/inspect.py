@@ -68,7 +68,7 @@ def check(
     from netfl.results.payload import cost_notes
     from netfl.scenario.sweep_axes import SearchSpec
     from netfl.simulation.dry_run import run_dry
-    from netfl.simulation.setup import warnings
+    from netfl.simulation.setup import notes, warnings
     from netfl.sweeps.plan import points_of
     from netfl.testing.laws import law_problem
 
@@ -93,11 +93,13 @@ def check(
                 echo(f"  training: {dry_run.training}")
             if dry_run.tuning:
                 echo(f"  tuning: {dry_run.tuning}")
-            for note in cost_notes(scenario):
-                echo(f"  {note}")
             texts = [*dry_run.warnings()]
-            if dry_run.is_set_up:  # the warnings need the network
+            sentences = cost_notes(scenario)
+            if dry_run.is_set_up:  # the notes and the warnings need the network
+                sentences += notes(scenario)
                 texts += warnings(scenario)
+            for note in sentences:
+                echo(f"  {note}")
             for text in texts:
                 echo(f"  {text}", err=True)
             for key, model in find_plugins(scenario):

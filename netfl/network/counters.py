@@ -73,11 +73,13 @@ class PacketCounter:
         delivered: number of packets that were delivered.
         lost: number of packets that were not delivered, by outcome.
         delays_s: delay of each packet that was offered since then and delivered.
+        backlog: number of packets that have arrived at their senders, whenever that was, and have not ended.
     """
 
     def __init__(self, senders: int) -> None:
         self._senders = senders
         self._sending = bytearray(senders)  # whether each has sent
+        self.backlog = 0
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
@@ -93,6 +95,7 @@ class PacketCounter:
 
     def offer(self, sender: int, bits: float, born_s: float) -> None:
         """Count a packet that *sender* has to send since *born_s*; before the last restart, only the sender counts."""
+        self.backlog += 1
         if born_s >= self.counts_from_s:
             self.offered += 1
             self.offered_bits += bits
@@ -100,6 +103,7 @@ class PacketCounter:
 
     def offer_all(self, packets: PacketArray) -> None:
         """Count many packets of one sender."""
+        self.backlog += len(packets)
         if len(packets):
             self.offered += len(packets)
             self.offered_bits += float(packets.bits.sum())
@@ -107,6 +111,7 @@ class PacketCounter:
 
     def deliver(self, sender: int, bits: float, born_s: float, now_s: float) -> None:
         """Count the delivery of a packet."""
+        self.backlog -= 1
         self.delivered += 1
         self._bits[sender] += bits
         self._sending[sender] = 1
@@ -115,6 +120,7 @@ class PacketCounter:
 
     def deliver_all(self, packets: PacketArray) -> None:
         """Count the delivery of many packets."""
+        self.backlog -= len(packets)
         self.delivered += len(packets)
         sums = np.bincount(packets.sender, packets.bits, self._senders)
         for sender in np.unique(packets.sender).tolist():
@@ -132,8 +138,11 @@ class PacketCounter:
         for sender, count in zip(senders.tolist(), counts.tolist(), strict=True):
             self.lose(sender, outcome, count)
 
-    def lose(self, sender: int, outcome: str, count: int = 1) -> None:
-        """Count packets that were not delivered."""
+    def lose(self, sender: int, outcome: str, count: int = 1, ended_s: float = math.inf) -> None:
+        """Count packets that were not delivered; before the last restart, they only leave the backlog."""
+        self.backlog -= count
+        if ended_s < self.counts_from_s:
+            return
         self.lost[outcome] = self.lost.get(outcome, 0) + count
         self._sending[sender] = 1
 
@@ -152,6 +161,7 @@ class PacketCounter:
         }
         metrics |= {f"lost.{outcome}": float(self.lost.get(outcome, 0)) for outcome in _LOSSES}
         metrics["loss_ratio"] = lost / max(lost + self.delivered, 1)
+        metrics["backlog"] = float(self.backlog)
         metrics |= delays(np.frombuffer(self.delays_s))
         metrics["jain"] = jain(bits)
         return metrics

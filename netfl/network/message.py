@@ -69,8 +69,8 @@ class Packet(Message):
         for counter in log.traffic.of[self.traffic]:
             if ending.outcome == "delivered":
                 counter.deliver(self.user, self.bits, self.born_s, time_s)
-            elif time_s >= counter.counts_from_s:
-                counter.lose(self.user, ending.outcome)
+            else:
+                counter.lose(self.user, ending.outcome, ended_s=time_s)
         if log.records_packets:
             log.packet_rows[self.traffic, ending].extend((time_s, self.user, time_s - self.born_s))
 

@@ -12,8 +12,9 @@ from netfl.network.build import build_layout, compute_streams, open_band, open_b
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import Measured, capacity_snr_db, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
+from netfl.network.late_updates import RoundSetting, late_update_warnings
 from netfl.network.layout import LIGHT_M_S, Layout
-from netfl.network.least_time import counts_until_close, least_times
+from netfl.network.least_time import least_times
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import LargestUses, Outage
@@ -55,6 +56,7 @@ def network_warnings(
     for warning in spec.topology.warnings():
         yield f"access.topology, {kind_of(type(spec.topology))}: {warning}"
     yield from _values_of_allocation(spec)
+    yield from _missing_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _near_users(spec, layout)
     yield from _narrow_layout(spec, layout)
@@ -75,9 +77,17 @@ def network_warnings(
         yield from _fragile_updates(spec, context)
         yield from _overload(spec, context, layout)
         yield from _version_backlog(spec, context, layout, max_selected, deadline_s)
-        yield from _late_updates(spec, context, deadline_s)
+        yield from late_update_warnings(RoundSetting(spec, context, max_selected, deadline_s, sets_deadline))
         yield from _late_allocation(spec, deadline_s)
         yield from _repeats_in_blocks(spec)
+
+
+def network_notes(spec: NetworkSpec, context: AccessContext, max_selected: int) -> Iterator[str]:
+    """Yield sentences on what the settings of a network give a user; the arguments are those of `network_warnings`."""
+    if spec.mac is None:
+        return
+    users = int(np.bincount(build_layout(spec, context).tower_of).max())
+    yield from spec.mac.notes(users, min(users, max_selected))
 
 
 def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
@@ -434,6 +444,12 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
             f"access.mac: {kind_of(type(spec.mac))} sees the present {values} of users without cost or delay, as no "
             f"real tower can{remedy}"
         )
+    if spec.mac.repeats_alike and np.bincount(layout.tower_of).max() > 1:
+        yield (
+            f"access.mac: {kind_of(type(spec.mac))} draws nothing before it repeats a frame, so that two users of a "
+            "cell whose frames have collided collide again, until one of them has nothing to send; give a smaller "
+            "access.mac.probability"
+        )
     slowest_bps = min(spec.air_rates_bps)
     if slowest_bps <= 0.0:
         return  # rates follow the SNR
@@ -503,14 +519,28 @@ def _version_backlog(
     copy_s = broadcast_bits(spec, context) / rate_bps
     all_copies_s = float(most_users) * copy_s
     # a round closes at the earliest when the users of its last update have received, trained and sent
-    needed = min(rule.max_updates(max_selected), int(users_in_cell.sum()))
-    first_copies = bisect_left(range(most_users), needed, key=lambda copies: np.minimum(users_in_cell, copies).sum())
     training_s = float(np.min(spec.compute.time_s(context.samples, compute_streams(context))))
-    round_s = first_copies * copy_s + training_s + largest_frame_bits(spec, context) / rate_bps
-    if deadline_s is not None:
-        round_s = min(round_s, deadline_s)
+    update_s = training_s + largest_frame_bits(spec, context) / rate_bps
+
+    def least_round_s(updates: int, deadline_s: float | None) -> float:
+        """Return the least time of a round that waits for so many updates."""
+        first_copies = bisect_left(
+            range(most_users), updates, key=lambda copies: np.minimum(users_in_cell, copies).sum()
+        )
+        return min(first_copies * copy_s + update_s, deadline_s or math.inf)
+
+    all_users = int(users_in_cell.sum())
+    needed = min(rule.max_updates(max_selected), all_users)
+    round_s = least_round_s(needed, deadline_s)
     if all_copies_s <= round_s:
         return
+    remedy = "take mode: multicast"
+    if all_copies_s <= least_round_s(all_users, deadline_s):
+        remedy += ", or let rounds wait for more updates (access.round)"
+    elif all_copies_s <= least_round_s(needed, None):
+        remedy += f", or set a later access.round.deadline, of more than {all_copies_s:.3g} s"
+    elif deadline_s is not None:
+        remedy += f", or let rounds wait for more updates and for more than {all_copies_s:.3g} s (access.round)"
     if downlink.queued_versions == "keep":
         effect = "versions queue behind older ones, and users receive ever older ones"
     else:
@@ -518,38 +548,7 @@ def _version_backlog(
     yield (
         f"backlog of versions: {layout.towers[users_in_cell.argmax()]} needs {all_copies_s:.3g} s or more to send a "
         f"version to {most_users} users one by one, but a round may close after {round_s:.3g} s: {effect} "
-        f"(downlink.queued_versions: {downlink.queued_versions}); take mode: multicast, or let rounds wait for more "
-        "updates (access.round)"
-    )
-
-
-def _late_updates(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:
-    """Users whose updates take longer than a round, even if nothing else delays them."""
-    if deadline_s is None or not counts_until_close(spec):
-        return
-    at_best = least_times(spec, context, at_best=True)
-    usual = least_times(spec, context, at_best=False)
-    if at_best is None or usual is None:
-        return
-    if (at_best.first_s > deadline_s).all():
-        problem = "no update can arrive in time"
-        times = at_best
-    else:
-        late_users = np.flatnonzero(usual.first_s > deadline_s)
-        if not late_users.size:
-            return
-        problem = f"with their mean signal, {late_users.size} of {context.users} users deliver no update in time"
-        times = usual
-    is_late = times.first_s > deadline_s
-    user = int(np.where(is_late, times.first_s, np.inf).argmin())
-    sending = f"{times.airtime_s[user]:.3g} s on the air"
-    if times.frames > 1:
-        sending = f"{times.frames} frames of {times.airtime_s[user]:.3g} s, one every {times.spacing_s[user]:.3g} s"
-    yield (
-        f"{problem}: user {user}, the fastest of them, needs {times.first_s[user]:.3g} s or more (training "
-        f"{times.train_s[user]:.3g} s, {sending}), but rounds close after {deadline_s:.3g} s; set a later "
-        "access.round.deadline, send smaller updates (access.update_size, access.transport), or take a faster mode "
-        "(access.reception, access.mac)"
+        f"(downlink.queued_versions: {downlink.queued_versions}); {remedy}"
     )
 
 
@@ -567,6 +566,17 @@ def _values_of_allocation(spec: NetworkSpec) -> Iterator[str]:
     yield (
         f"access.allocation: the towers see the {time} {values} of users without cost or delay, as no real tower can; "
         f"compare it with {baseline}"
+    )
+
+
+def _missing_allocation(spec: NetworkSpec) -> Iterator[str]:
+    """A MAC whose shares nothing in the scenario gives; a caller of `netfl.Simulation.step` may."""
+    if spec.mac is None or spec.allocation is not None or "share" not in spec.mac.control_ranges:
+        return
+    yield (
+        f"access.mac: {kind_of(type(spec.mac))} lets an allocation give the shares, and there is none: unless a caller "
+        "of netfl.Simulation.step or a Gymnasium agent gives them (controls: share), each user has an equal share all "
+        "the time; add access.allocation, or set access.mac.division: equal"
     )
 
 

@@ -241,6 +241,7 @@ _OF_TRAFFIC = (
     ("offered_bps", "offered load", "bps", 1),
     ("delivered", "delivered", "", 2),
     ("loss_ratio", "lost, total", "%", 4),
+    ("backlog", "backlog at the end", "", 4),
     ("delay_mean_s", "delay, mean", "s", 6),
     ("delay_p50_s", "delay, p50", "s", 6),
     ("delay_p95_s", "delay, p95", "s", 6),
@@ -298,6 +299,7 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="packets_sent"),
     Metric(name="packets_retransmitted"),
     Metric(name="loss_ratio", label="lost, total", unit="%", rank=4, views={"sweep": "", "points": ""}),
+    Metric(name="backlog", label="backlog at the end", rank=4),
     Metric(
         name="jain",
         label="Jain index of deliveries",

@@ -202,6 +202,12 @@ def give_warnings(scenario: Scenario) -> None:
         warn(text, NetflWarning, stacklevel=3)
 
 
+def notes(scenario: Scenario) -> Iterator[str]:
+    """Yield sentences on what the settings of *scenario* give a user."""
+    with locate_faults(scenario, "access"):
+        yield from scenario.access.notes(access_context(scenario, 0))
+
+
 def _check_rare_examples(scenario: Scenario, dataset: Dataset) -> None:
     """Refuse validation examples, in place of the test examples of *dataset*, without one of the rare classes."""
     missing = [label for label in scenario.rare_classes if not (dataset.test_groups == label).any()]

@@ -48,6 +48,20 @@ def test_starved_user_counts_for_fairness_after_warmup():
     assert counter.metrics(10.0)["jain"] == pytest.approx(0.5)
 
 
+def test_backlog_counts_packets_of_any_time():
+    """Seven packets arrive, two of them after the warm-up; one was lost before it, and three end after it."""
+    counter = PacketCounter(2)
+    for born_s in (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 7.0):
+        counter.offer(0, 8.0, born_s)
+    counter.restart(5.0)
+    counter.lose(0, "dropped", ended_s=4.5)  # noted later than it happened
+    counter.deliver(0, 8.0, 1.0, 6.0)
+    counter.deliver_all(PacketArray(*(np.array([value]) for value in (8.0, 8.0, 6.0, 0, 0))))
+    counter.lose(0, "faded")
+    assert counter.metrics(10.0)["backlog"] == 3
+    assert counter.metrics(10.0)["lost.dropped"] == 0
+
+
 def test_losses_by_cause_sum_to_all_losses():
     counter = PacketCounter(1)
     for outcome in OUTCOMES[3:-1]:

@@ -27,6 +27,10 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``spectrum``: places of these shares in the band, of `netfl.network.radio.spectrum`, which matter if
     ``cell.shares_air``; by default side by side in the lowest parts of ``cell.free_spectrum()``.
 
+  - ``slot``: a `netfl.network.radio.reserved_slot.ReservedSlot` of a schedule, which begins at the tower and comes
+    again in each period.  A frame that outlasts it continues in the next ones.  The sender begins
+    ``cell.delays_s(users)`` before.
+
 - Attempts may overlap: without ``yield``, a MAC starts an attempt and does not wait for its end.  Frames on the same
   channel at the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each
   is compared with its SINR threshold.  A user has one frame on the air at a time.
@@ -57,9 +61,10 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
 
-**What a MAC states.**  Two statements are tested for every MAC of netfl:
+**What a MAC states.**  Three statements are tested for every MAC of netfl:
 
 - `Mac.idle_time`: what the time does in which nobody has anything to send; by default nothing.
+- `Mac.repeats_alike`: whether frames that have collided meet again at each repeat; by default not.
 - `Mac.has_fixed_order`: whether users that are equal in all else are served by their numbers; by default not.  A MAC
   that selects the best user decides ties by `TieBreaker`.
 
@@ -165,6 +170,14 @@ class Mac(Spec):
           pause, a longer one changes nothing.
         """
         return "no_effect"
+
+    @property
+    def repeats_alike(self) -> bool:
+        """True if users whose frames have collided repeat them together, as nothing is drawn before a repeat.
+
+        They collide again, until one of them has nothing to send; `netfl check` warns of that.
+        """
+        return False
 
     @property
     def attempt_limit(self) -> int | None:
@@ -327,6 +340,15 @@ class Mac(Spec):
         Args:
             fastest_s: airtime of the largest frame in the fastest mode of the reception.
             slowest_s: airtime of the largest frame in the slowest mode.
+        """
+        yield from ()
+
+    def notes(self, users: int, max_selected: int) -> Iterator[str]:
+        """Yield sentences on what its settings give a user, which `netfl check` prints.
+
+        Args:
+            users: number of users of the largest cell.
+            max_selected: largest number of them that take part in a round.
         """
         yield from ()
 

@@ -187,7 +187,8 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
 
     Args:
         slotted: the cell.
-        probabilities: ``probabilities(users)`` returns the p_k of the backlog; called whenever they may have changed.
+        probabilities: ``probabilities(users)`` returns the p_k of the backlog, and of users whose frames are on the
+            air; called whenever they may have changed.
     """
     cell = slotted.cell
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
@@ -212,10 +213,12 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
         hazard_left[new_users] = thresholds.next(new_users)
         joining_slot[new_users] = NEVER
 
-        # the backlog gives the hazard of each slot until somebody sends or joins
-        backlog = np.flatnonzero(hazard_left < np.inf)
+        # the backlog gives the hazard of each slot until somebody sends or joins; it has those who are sending, too
+        waiting = hazard_left < np.inf
+        backlog = np.flatnonzero(waiting)
         if backlog.size:
-            hazard[backlog] = _hazards(probabilities(backlog))
+            contending = np.flatnonzero(waiting | cell.transmit_path.is_sending())
+            hazard[contending] = _hazards(probabilities(contending))
         next_slot = min(slot + _idle_slots(hazard_left[backlog], hazard[backlog]), int(joining_slot.min()))
         start_s = slotted.start_s(next_slot)
         if start_s > cell.env.now:

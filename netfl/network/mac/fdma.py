@@ -45,7 +45,8 @@ class Fdma(Mac):
 
     ``division`` gives the shares; snr_i and bits_i are the SNR of user i in the whole band and the size of its frame:
 
-    - ``equal``: 1/n for each of n users.
+    - ``equal``: 1/n for each of n users, those of ``among``.  To give each of the m users of a round B/m until its
+      end, set ``division: allocated`` and the network's ``allocation: equal``.
     - ``given``: those in ``shares``, whoever else sends.
     - ``allocated``: those that the network's ``allocation``, or the caller of `netfl.Simulation.step`, gives as a round
       opens (``controls={"share": …}``); equal until then.  A user with a share of 0 takes no part in the round, and
@@ -67,9 +68,9 @@ class Fdma(Mac):
 
     ``among`` says who has shares, and so what idle time and users that join or leave do to them:
 
-    - ``users``: all users of the cell, all the time.  A user sends as soon as it has a frame.  The share of one without
-      a frame stays idle: a user that joins or leaves the backlog changes no share.  n saturated users with shares s_i
-      each send every T / s_i, where a frame of the whole band takes T.
+    - ``users``: all users of the cell, all the time, selected and connected or not.  A user sends as soon as it has a
+      frame.  The share of one without a frame stays idle: a user that joins or leaves the backlog changes no share.  n
+      saturated users with shares s_i each send every T / s_i, where a frame of the whole band takes T.
     - ``backlog``: the users that have a frame when the band is free.  The tower divides the band among them, and again
       when all of their frames have ended.  A user that has a frame later waits until then, and shares whose frames have
       ended stay idle.  A user that is cut off has no share.
@@ -119,7 +120,7 @@ class Fdma(Mac):
     is wider than the radio of the user."""
     among: Literal["users", "backlog"] | None = None
     """Users that have shares: all ``users`` of the cell, or those of the ``backlog`` when the band is free; ``null`` is
-    ``backlog`` for ``need`` and ``water_filling``, and ``users`` for the others; only ``equal`` allows both."""
+    ``backlog``, but ``users`` for ``given``; only ``equal`` allows both."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
@@ -187,9 +188,7 @@ class Fdma(Mac):
     @property
     def is_fixed(self) -> bool:
         """True if each user has one share all the time, whatever others do."""
-        if self.among is None:
-            return self.division in {"equal", "given"}
-        return self.among == "users"
+        return self.division == "given" or self.among == "users"
 
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
         """Return the rate of a user that has the whole band, in the fastest mode, if no frame is given up."""
@@ -214,6 +213,32 @@ class Fdma(Mac):
         if self.division == "equal":  # among the backlog
             smallest = equal
         return ShareBounds(smallest, limits)
+
+    def notes(self, users: int, max_selected: int) -> Iterator[str]:
+        if self.division == "given":
+            yield "band: each user has its share of access.mac.shares all the time, whether it sends or not"
+        elif self.division == "blocks":
+            yield "band: a user has one block of access.mac.interference, which the allocation assigns as a round opens"
+        elif self.division == "allocated":
+            yield (
+                "band: each user has the share that an allocation, or a caller, gives it as a round opens; with "
+                f"allocation: equal, {_equal_share(max_selected)}"
+            )
+        elif self.is_fixed:
+            idle = ""
+            if max_selected < users:
+                idle = f"; {users - max_selected} or more take no part in a round, and their shares stay idle"
+            yield f"band: {_equal_share(users)} of a cell all the time, whether it sends or not (among: users){idle}"
+        elif self.division == "equal":
+            yield (
+                "band: the tower divides it equally among the users that have a frame when it is free (among: backlog)"
+                f": {_equal_share(max_selected)}, all of it for one"
+            )
+        else:
+            yield (
+                "band: the tower divides it among the users that have a frame when it is free "
+                f"(division: {self.division}), all of it for one"
+            )
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if self.shares is not None and len(self.shares) != facts.users:
@@ -388,6 +413,15 @@ class _Placement:
         if not self._cell.shares_air:
             return None
         return Spectrum.from_edges(blocks * shares, (blocks + 1.0) * shares)
+
+
+def _equal_share(users: int) -> str:
+    """Return the equal share of each of some users as text.
+
+    >>> _equal_share(8)
+    '1/8 for each of 8 users'
+    """
+    return f"1/{users} for each of {users} users"
 
 
 def _equal_shares(limits: Floats) -> Floats:

@@ -47,6 +47,10 @@ class Aloha(SlottedMac):
         """Number of channels, of which users pick one at random for each attempt."""
 
     @property
+    def repeats_alike(self) -> bool:
+        return self.probability == 1.0 and self.channel_count == 1
+
+    @property
     def observes(self) -> tuple[str, ...]:
         if self.adaptive == "known":  # the number of users with a frame
             return ("backlog",)
@@ -108,7 +112,8 @@ class SlottedAloha(Aloha):
 
     p is fixed (``probability``) or ``adaptive``:
 
-    - ``known``: p = 1/n, the optimum, for a tower that knows the backlog and announces it.
+    - ``known``: p = 1/n, the optimum, for a tower that knows the backlog and announces it; users that are sending
+      count.
     - ``pseudo_bayesian``: p = min(1, 1/v); every user estimates n by v, which becomes max(λ, v + λ - 1) after a slot
       that was idle or had a success and v + λ + 1/(e - 2) after a collision, λ = 1/e.  Stable for Poisson arrivals
       below 1/e per slot (Rivest, IEEE Trans. IT 33(3), 1987; Bertsekas and Gallager, Data Networks, 2nd ed., §4.2.3).
@@ -191,7 +196,7 @@ class KnownBacklog:
         self.channels = channels
 
     def probability(self, estimate: float, backlog: int) -> float:
-        """Return the probability with which each user sends."""
+        """Return the probability with which each user sends; *backlog* has those that are sending, too."""
         return self.channels / backlog
 
     def after_idle(self, estimate: float, slots: int) -> float:
@@ -276,11 +281,12 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
     targets = np.full(cell.size, np.inf)  # hazard at which each user sends; infinity outside of the backlog
     state = _State(0, 0.0, rule.after_idle(0.0, 1))
     outstanding: list[_SlotFeedback] = []
+    senders = 0  # users whose frames are on the air and outlast their slots
     while True:
         # users with another frame, or after a failed attempt, leave the backlog and join again
         changed_users = cell.changes()
         if changed_users.size:
-            state = _skip_idle_slots(rule, state, targets, max(state.slot, cell.next_slot(slotted.slot_s)))
+            state = _skip_idle_slots(rule, state, targets, senders, max(state.slot, cell.next_slot(slotted.slot_s)))
             joining_slot[changed_users] = NEVER
             targets[changed_users] = np.inf
             joining_users, first_slots = slotted.joining_slots(changed_users)
@@ -298,7 +304,8 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
             joining_slot[new_users] = NEVER
 
         # wait for the next slot in which a user sends or joins
-        ahead = _skip_idle_slots(rule, state, targets, int(joining_slot.min()))
+        senders = int(np.count_nonzero(cell.transmit_path.is_sending()))
+        ahead = _skip_idle_slots(rule, state, targets, senders, int(joining_slot.min()))
         start_s = slotted.start_s(ahead.slot)
         if start_s > cell.env.now:
             yield cell.wait_for_change(by_s=start_s)
@@ -308,7 +315,7 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
             continue
 
         # users whose thresholds are reached in this slot send
-        backlog_size = int(np.count_nonzero(targets < np.inf))
+        backlog_size = senders + int(np.count_nonzero(targets < np.inf))
         hazard = ahead.hazard + _hazard(rule.probability(ahead.estimate, backlog_size))
         due_users = np.flatnonzero((targets <= hazard) & (targets < np.inf))
         targets[due_users] = np.inf
@@ -332,11 +339,16 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
             yield end
 
 
-def _skip_idle_slots(rule: KnownBacklog, state: _State, targets: Floats, until: int) -> _State:
-    """Return the state at the first slot in which a user sends, but at most at slot *until*."""
-    backlog_size = int(np.count_nonzero(targets < np.inf))
+def _skip_idle_slots(rule: KnownBacklog, state: _State, targets: Floats, senders: int, until: int) -> _State:
+    """Return the state at the first slot in which a user begins to send, but at most at slot *until*.
+
+    *senders* users are on the air until then.  They count in the backlog: with the others alone, a last one would send
+    in every slot, and end each frame that outlasts its slot.
+    """
+    waiting = int(np.count_nonzero(targets < np.inf))
+    backlog_size = senders + waiting
     slot, hazard, estimate = state
-    if not backlog_size:
+    if not waiting:
         if until < NEVER:
             estimate = rule.after_idle(estimate, until - slot)
         return _State(until, hazard, estimate)

@@ -22,6 +22,7 @@ from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
 from netfl.network.radio.present_values import PresentValues
+from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import FreeSpectrum, Spectrum
 from netfl.network.radio.transmission import Transmission
 from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_senders
@@ -220,6 +221,11 @@ class Cell:
         """
         return self._band.airtimes_s(self.ids[users], self.airtimes_s(users))
 
+    def delays_s(self, users: Users) -> Floats:
+        """Return the present propagation delay of each of *users*, ``[n]``; 0 where it is negligible."""
+        delays_s = self._medium.delay_s(self.ids[users], self.env.now)
+        return np.zeros(len(users)) if delays_s is None else delays_s
+
     def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower are up now, ``[n]``.
 
@@ -326,6 +332,7 @@ class Cell:
         begin_s: float = 0.0,
         share: float | Floats | None = None,
         spectrum: Spectrum | None = None,
+        slot: ReservedSlot | None = None,
     ) -> simpy.Event:
         """Let *users* send; return an event that fires at the end with whether each frame was received, ``[n]``.
 
@@ -348,6 +355,8 @@ class Cell:
                 the sender can use, `max_shares`.  By default each sender has the whole band, together with the others.
             spectrum: places of the shares in the band, by which frames of other cells interfere if `shares_air`; by
                 default side by side in its lowest free parts, in the order of *users*.
+            slot: slot of a schedule that the sender has to itself.  It begins at the tower, so that the sender begins
+                a propagation delay, `delays_s`, before.  A longer frame continues in the sender's next slots.
         """
         users = np.asarray(users, np.int64)
         if share is not None and self.shares_air and spectrum is None:
@@ -379,7 +388,7 @@ class Cell:
 
         # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
-        delay_s = self._medium.delay_s(ids, start_s)
+        delay_s = self._signal_delays_s(ids, start_s, slot)
         if self._medium.modes == 1:  # whatever modes the MAC has
             mode = 0
         elif mode is None:
@@ -392,6 +401,7 @@ class Cell:
         # those alike in all of this are one transmission, which the transmit path puts on the air
         end: simpy.Event | None = None
         for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share, spectrum):
+            group.slot = slot
             end = self.transmit_path.send(group, start_s, begin_s or start_s, limit, received)
         assert end is not None
         return end
@@ -413,6 +423,13 @@ class Cell:
     def finish(self, others: Sequence[Transmission] = ()) -> None:
         """End all frames at the end of the run; *others* are the `transmissions` of cells that share the queue."""
         self._queue.finish(self.env.now, [transmission.frames for transmission in (*others, *self.transmissions)])
+
+    def _signal_delays_s(self, ids: Ints, start_s: float, slot: ReservedSlot | None) -> Floats | None:
+        """Return the time from *start_s* until the signal of each user begins to arrive, ``[n]``; ``None`` for none."""
+        delay_s = self._medium.delay_s(ids, start_s)
+        if slot is None or delay_s is None:
+            return delay_s
+        return np.full(len(ids), slot.start_s - start_s)  # the tower corrects the timing of users that move
 
     def _notify(self, users: Users) -> None:
         """Note changed frames of *users*, and wake the MAC."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -14,14 +14,15 @@ import simpy
 from numpy.typing import ArrayLike
 
 from netfl.network.attempt_log import CAUSES
-from netfl.network.clock import Clock, call_after
+from netfl.network.clock import Clock, call_after, call_at
 from netfl.network.layout import NodeId
 from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.collision_repeats import CollisionRepeats
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.medium import Medium, unknown_snr
+from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import Spectrum
 from netfl.network.radio.transmission import Frames, SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue
@@ -59,6 +60,7 @@ class SenderGroup:
         share: fraction of the bandwidth of its radio that each has to itself, one for all or ``[n]``; ``None`` for all
             of it, which all share.
         spectrum: places of their shares in the band, where cells share the air.
+        slot: slot of a schedule in which their frames begin to arrive; ``None`` for frames that are sent in one piece.
     """
 
     users: Users
@@ -70,6 +72,7 @@ class SenderGroup:
     airtime_s: float
     share: float | Floats | None = None
     spectrum: Spectrum | None = None
+    slot: ReservedSlot | None = None
 
 
 def group_senders(
@@ -132,6 +135,52 @@ def _unequal_groups(
         )
 
 
+@dataclass(slots=True, eq=False)
+class _FrameParts:
+    """Frames that are sent in several slots of a schedule, and what the medium has decided on their parts so far.
+
+    Args:
+        whole: the transmission from the start of the first part to the end of the last.
+        parts: its parts on the air, in the order of their times.
+        causes: cause of failure of each frame; an empty string as long as all parts were received.
+        snr_db: SNR of each frame in the first part.
+    """
+
+    whole: Transmission
+    parts: list[Transmission]
+    causes: list[str]
+    snr_db: Floats
+
+    def judge(self, part: Transmission, medium: Medium) -> None:
+        """Take the end of a part: a frame is received if all of its parts are."""
+        causes, snr_db = medium.outcomes(part)
+        self.whole.interferers += part.interferers
+        self.causes = [earlier or cause for earlier, cause in zip(self.causes, causes, strict=True)]
+        if part is self.parts[0]:
+            self.snr_db = snr_db
+
+
+def _split(whole: Transmission, parts_s: Sequence[tuple[float, float]]) -> _FrameParts:
+    """Return the parts of a transmission, each with the bits that its airtime carries."""
+    delay_s = whole.start_s - whole.begin_s
+    parts = []
+    for start_s, end_s in parts_s:
+        airtime_s = end_s - start_s
+        frames = replace(whole.frames, bits=whole.frames.bits * (airtime_s / whole.airtime_s))
+        part = replace(
+            whole,
+            frames=frames,
+            start_s=start_s,
+            end_s=end_s,
+            begin_s=start_s - delay_s,
+            airtime_s=airtime_s,
+            interferers=[],
+        )
+        parts.append(part)
+    size = len(whole.ids)
+    return _FrameParts(whole, parts, [""] * size, unknown_snr(size))
+
+
 class TransmitPath:
     """The frames of one cell on the air.
 
@@ -176,6 +225,7 @@ class TransmitPath:
         self.counts = self._new_counts()
         self.repeats = CollisionRepeats()
         self.clear_s = 0.0
+        self._signals = 0  # transmissions, and parts of those in several slots, that are on the air now
         self._busy_s = 0.0  # until the last time at which the air was free
         self._busy_since_s = 0.0
 
@@ -199,6 +249,12 @@ class TransmitPath:
             self._attempt_log.begin(self._tower.name, start_s, group.ids, frames.bits, frames.traffic)
         sent_s = exact_start_s + group.airtime_s
         end_s = exact_start_s + group.delay_s + group.airtime_s
+        parts_s: Sequence[tuple[float, float]] = ()
+        if group.slot is not None:
+            parts_s = group.slot.parts_s(group.airtime_s)
+            if len(parts_s) > 1:
+                end_s = parts_s[-1][1]
+                sent_s = end_s - group.delay_s
 
         # batteries pay for them, and outages to come interrupt some of them
         interrupted = shares = None
@@ -235,30 +291,71 @@ class TransmitPath:
             link_uses,
             group.spectrum,
         )
-        if not self.transmissions:
-            self._busy_since_s = start_s
         self.transmissions[transmission] = group.users
         self._is_sending[group.users] = True
         self.clear_s = max(self.clear_s, end_s)
-        self._channel.enter(transmission)
 
         # their outcome is known when all of the signal has arrived
+        if len(parts_s) > 1:
+            frame_parts = _split(transmission, parts_s)
+            self._send_parts(frame_parts)
+            end = partial(self._end_parts, frame_parts)
+        else:
+            self._enter(transmission)
+            end = partial(self._end_transmission, transmission)
         wait_s = end_s - self._env.now
-        end = partial(self._end_transmission, transmission)
         return call_after(self._env, wait_s if wait_s > 0.0 else 0.0, end, received)
 
+    def _enter(self, signal: Transmission) -> None:
+        """Put a transmission, or a part of one, on the air."""
+        if not self._signals:
+            self._busy_since_s = signal.begin_s
+        self._signals += 1
+        self._channel.enter(signal)
+
+    def _leave(self, signal: Transmission) -> None:
+        """Take a transmission, or a part of one, off the air."""
+        self._channel.leave(signal)
+        self._signals -= 1
+        if not self._signals:
+            self._busy_s += self._env.now - self._busy_since_s
+
+    def _send_parts(self, frame_parts: _FrameParts) -> None:
+        """Put the first of several parts on the air, and the others in their slots."""
+
+        def leave(part: Transmission, _: simpy.Event) -> None:
+            self._leave(part)
+            frame_parts.judge(part, self._medium)
+
+        first, *others = frame_parts.parts
+        self._enter(first)
+        for part in others:
+            call_at(self._env, part.begin_s, partial(self._enter_part, part))
+        for part in frame_parts.parts[:-1]:  # the last one ends with the transmission
+            call_at(self._env, part.end_s, partial(leave, part))
+
+    def _enter_part(self, part: Transmission, _: simpy.Event) -> None:
+        self._enter(part)
+
+    def _end_parts(self, frame_parts: _FrameParts, event: simpy.Event) -> None:
+        """Pass on frames whose last part has arrived."""
+        last = frame_parts.parts[-1]
+        self._leave(last)
+        frame_parts.judge(last, self._medium)
+        self._settle(frame_parts.whole, frame_parts.causes, frame_parts.snr_db, event)
+
     def _end_transmission(self, transmission: Transmission, event: simpy.Event) -> None:
+        """Pass on frames that have arrived."""
+        self._leave(transmission)
+        causes, snr_db = self._medium.outcomes(transmission)
+        self._settle(transmission, causes, snr_db, event)
+
+    def _settle(self, transmission: Transmission, causes: Sequence[str], snr_db: Floats, event: simpy.Event) -> None:
         """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
-        # the signals leave the air
         users = self.transmissions.pop(transmission)
         self._is_sending[users] = False
         now_s = self._env.now
-        self._channel.leave(transmission)
-        if not self.transmissions:
-            self._busy_s += now_s - self._busy_since_s
-
-        # the medium decides which frames were received
-        causes, snr_db = self._medium.outcomes(transmission)
+        # the counters take the outcomes
         self._note_repeats(transmission, causes, now_s)
         received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
@@ -335,7 +432,7 @@ class TransmitPath:
 
     def busy_by_s(self, now_s: float) -> float:
         """Return the time since the last `restart` during which any frame was on its way to the tower."""
-        if not self.transmissions:
+        if not self._signals:
             return self._busy_s
         return self._busy_s + max(0.0, now_s - self._busy_since_s)
 

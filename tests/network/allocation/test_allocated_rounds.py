@@ -64,9 +64,9 @@ def ends_s(round_):
     return np.array([delivery.arrived_s for delivery in deliveries]) - round_.opened_s
 
 
-def test_equal_allocation_is_the_equal_division():
+def test_equal_allocation_of_all_users_is_the_equal_division_among_them():
     allocated, _ = play(3, 3, **PARTS, allocation="equal")
-    plain, _ = play(3, 3, **(PARTS | {"mac": {"kind": "fdma", "division": "equal"}}))
+    plain, _ = play(3, 3, **(PARTS | {"mac": {"kind": "fdma", "among": "users"}}))
     assert [ends_s(round_).tolist() for round_ in allocated] == [ends_s(round_).tolist() for round_ in plain]
 
 

@@ -140,7 +140,7 @@ def test_users_without_backlog_keep_their_shares_or_lose_them():
     options = {"distances_m": DISTANCES_M[[1, 3]], "compute": {"samples": 1, "speed": [1.0, 0.2]}}
     alone_s = BITS / capacity(two, 1.0)
     assert ends_s({"among": "backlog"}, **options) - [0, 4] == pytest.approx(alone_s, rel=1e-5)
-    assert ends_s({}, **options) - [0, 4] == pytest.approx(BITS / capacity(two, 0.5), rel=1e-5)
+    assert ends_s({"among": "users"}, **options) - [0, 4] == pytest.approx(BITS / capacity(two, 0.5), rel=1e-5)
 
 
 def test_users_that_join_wait_for_the_next_division():
@@ -300,8 +300,8 @@ def test_bounds_of_shares_are_those_of_each_division():
         shares = Fdma(**keys).share_bounds(TwoCells, np.ones(3))
         return shares.smallest.tolist(), shares.largest.tolist()
 
-    assert bounds() == ([0.5, 0.5, 1.0], [0.5, 0.5, 1.0])
-    assert bounds(among="backlog") == ([0.5, 0.5, 1.0], [1.0, 1.0, 1.0])
+    assert bounds(among="users") == ([0.5, 0.5, 1.0], [0.5, 0.5, 1.0])
+    assert bounds() == ([0.5, 0.5, 1.0], [1.0, 1.0, 1.0])
     assert bounds(division="need") == ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
     assert bounds(division="given", shares=(0.1, 0.2, 0.3)) == ([0.1, 0.2, 0.3], [0.1, 0.2, 0.3])
 

@@ -180,8 +180,8 @@ def test_bounds_of_shares_keep_to_the_radios():
         shares = Fdma(**keys).share_bounds(TwoCells, limits)
         return shares.smallest.tolist(), shares.largest.tolist()
 
-    assert bounds() == ([0.2, 0.8, 0.6], [0.2, 0.8, 0.6])
-    assert bounds(among="backlog") == ([0.2, 0.8, 0.6], limits.tolist())
+    assert bounds(among="users") == ([0.2, 0.8, 0.6], [0.2, 0.8, 0.6])
+    assert bounds() == ([0.2, 0.8, 0.6], limits.tolist())
     assert bounds(division="need") == ([0.0, 0.0, 0.0], limits.tolist())
 
 

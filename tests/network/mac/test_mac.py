@@ -184,7 +184,8 @@ def test_slots_use_channel_0_by_default(make_cell, monkeypatch):
         "attempt",
         lambda users, **options: channels.append(options["channel"]) or attempt(users, **options),
     )
-    assert run_slots(simulation, Tdma().serve(simulation.cell)) == [(0, 0.0), (1, 1.0)]
+    slots = SlottedCell(simulation.cell, 1.0).serve(lambda users, first: first + (users - first) % 2)
+    assert run_slots(simulation, slots) == [(0, 0.0), (1, 1.0)]
     assert channels == [0, 0]
 
 

@@ -11,12 +11,10 @@ from netfl.network.mac.adaptive_aloha import AdaptiveAloha
 from netfl.network.mac.controlled import Controlled
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.slotted_aloha import KnownBacklog, PseudoBayesian, SlottedAloha, serve_adaptive
-from netfl.network.mac.tdma import Tdma
 from netfl.simulation.setup import warnings
 
 PERSISTENT = next(model for name, model in guide_macs().items() if name.endswith("Persistent"))
 AT_ONCE = {
-    "tdma": Tdma(),
     "slotted_aloha": SlottedAloha(probability=1.0),
     "known": SlottedAloha(adaptive="known"),
     "backoff": SlottedAloha(adaptive="backoff"),
@@ -82,12 +80,12 @@ def serve(simulation, slots, versions=(0.0,), until_s=60.0):
     return sent, [(message.user, round(at_s, 9)) for at_s, message in simulation.sent_on]
 
 
-@pytest.mark.parametrize("mac", AT_ONCE.values(), ids=AT_ONCE)
-def test_late_frame_delays_nobody_else(mac, make_cell, delay):
+@pytest.mark.parametrize("name", [name for name in AT_ONCE if name != "known"])  # it counts who is on the air
+def test_late_frame_delays_nobody_else(name, make_cell, delay):
     """User 0 sends from 0 on and arrives until 1.6; user 1 is ready at 0.5 and sends at 1."""
     delay(0.6, 0.6)
     simulation = make_cell(2, compute_s=[0.0, 0.5])
-    sent, delivered = serve(simulation, mac.serve(simulation.cell))
+    sent, delivered = serve(simulation, AT_ONCE[name].serve(simulation.cell))
     assert sent == [(0, 0.0), (1, 1.0)]
     assert delivered == [(0, 1.6), (1, 2.6)]
 
@@ -95,16 +93,18 @@ def test_late_frame_delays_nobody_else(mac, make_cell, delay):
 def test_medium_decides_overlap(make_cell, delay):
     """The far user's signal lasts until 1.4 and meets that of the near user, which begins at 1."""
     delay(0.4, 0.0, 0.0)
-    simulation = make_cell(3)
-    sent, delivered = serve(simulation, Tdma(max_attempts=1).serve(simulation.cell))
+    simulation = make_cell(3, compute_s=[0.0, 0.5, 1.5])
+    mac = SlottedAloha(probability=1.0, max_attempts=1)
+    sent, delivered = serve(simulation, mac.serve(simulation.cell))
     assert sent == [(0, 0.0), (1, 1.0), (2, 2.0)]
     assert delivered == [(2, 3.0)]
 
 
 def test_slot_with_room_for_the_delay_has_no_overlap(make_cell, delay):
     delay(0.4, 0.0, 0.0)
-    simulation = make_cell(3)
-    _, delivered = serve(simulation, Tdma(slot=1.4).serve(simulation.cell))
+    simulation = make_cell(3, compute_s=[0.0, 0.5, 2.0])
+    mac = SlottedAloha(probability=1.0, slot=1.4)
+    _, delivered = serve(simulation, mac.serve(simulation.cell))
     assert delivered == [(0, 1.4), (1, 2.4), (2, 3.8)]
 
 
@@ -221,9 +221,12 @@ def test_idle_stretch_is_one_event(make_cell, delay):
 
 @pytest.mark.slow
 def test_tdma_under_water_serves_all_users(tmp_path):
-    """Four users in turn, 0.1 s each and 0.01 s of delay: 200 slots in 20 s, the last of which ends after the run."""
+    """Four users in turn, 0.1 s each and 0.01 s of delay: 200 slots in 20 s.
+
+    Users are ready at 0, too late for slot 0, and the last slot ends with the run.
+    """
     run = netfl.trace(netfl.load(UNDERWATER), tmp_path / "run", progress=False)
-    assert np.bincount(run.events.query("kind == 'delivered'")["user"], minlength=4).tolist() == [50, 50, 50, 49]
+    assert np.bincount(run.events.query("kind == 'delivered'")["user"], minlength=4).tolist() == [49, 50, 50, 49]
     assert run.summary["collision_probability"] == 0.0
 
 
@@ -251,10 +254,11 @@ class TestWarnings:
         return [text for text in warnings(loaded) if "late frames" in text]
 
     def test_slot_without_room_for_the_delay(self):
-        (warning,) = self.late_frames(UNDERWATER)
+        access = UNDERWATER["access"] | {"mac": {"kind": "slotted_aloha", "probability": 0.1}}
+        (warning,) = self.late_frames(UNDERWATER | {"access": access})
         assert "a frame of 0.1 s and 0.01 s of propagation delay does not end in its slot of 0.1 s" in warning
         assert warning.endswith("set access.mac.slot: 0.11 s")
-        access = UNDERWATER["access"] | {"mac": {"kind": "tdma", "slot": "0.11 s"}}
+        access = UNDERWATER["access"] | {"mac": {"kind": "slotted_aloha", "probability": 0.1, "slot": "0.11 s"}}
         assert self.late_frames(UNDERWATER | {"access": access}) == []
 
     def test_sizes_without_upper_limit(self):
@@ -263,9 +267,10 @@ class TestWarnings:
         assert "36.8 % of the frames do not end in their slot of 0.001 s" in warning
         assert "a slot of 0.00461 s (access.mac.slot) holds all but 1 %" in warning
 
-    def test_scheduler_needs_no_slot(self):
-        access = UNDERWATER["access"] | {"mac": "round_robin"}
-        assert self.late_frames(UNDERWATER | {"access": access}) == []
+    @pytest.mark.parametrize("mac", ["round_robin", "tdma"])
+    def test_tower_that_owns_the_air_has_no_late_frames(self, mac):
+        for scenario in (UNDERWATER, EXPONENTIAL):
+            assert self.late_frames(scenario | {"access": scenario["access"] | {"mac": mac}}) == []
 
     def test_carrier_sense_over_long_delays(self):
         mac = {"kind": "csma_ca", "rate": "6 Mbps"}

@@ -132,8 +132,8 @@ class TestDividedBand:
 
     def test_equal_shares(self):
         rates = self.rates(np.full(5, 0.2))
-        assert self.throughput() == pytest.approx(rates.sum())
-        assert self.throughput(among="backlog") == pytest.approx(5 * rates.min())
+        assert self.throughput(among="users") == pytest.approx(rates.sum())
+        assert self.throughput() == pytest.approx(5 * rates.min())
 
     def test_given_shares(self):
         shares = np.array([0.05, 0.1, 0.15, 0.2, 0.3])

@@ -1,0 +1,138 @@
+"""Remedies of the warning about late updates: each that is printed holds, by the formula and in a run."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+
+import netfl
+from netfl.simulation.setup import warnings
+
+BASE = {
+    "name": "never",
+    "users": 6,
+    "rounds": 200,
+    "record": ["delivered"],
+    "access": {
+        "kind": "network",
+        "round": {"kind": "first", "m": 3, "deadline": "20 s"},
+        "topology": {"kind": "star", "distances": [200, 300, 400, 500, 600, 700]},
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+        "channel": [{"kind": "log_distance", "exponent": 3, "frequency": "868 MHz"}],
+        "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "20 kbps"},
+        "mac": {"kind": "slotted_aloha", "probability": 0.1},
+        "compute": {"speed": [100, 100, 100, 100, 100, 2], "samples": 100},
+        "update_size": "1 kB",
+        "broadcast_rate": "20 kbps",
+    },
+}
+"""Users train for 1 s, and user 5 for 50 s; an update takes 0.4 s on the air, and three of six close a round."""
+LATE = {
+    "deadline and rule": {},
+    "rule": {"access.round.deadline": "60 s"},
+    "rule without a deadline": {"access.round": {"kind": "first", "m": 3}},
+    "deadline": {"access.round": {"kind": "first", "deadline": "20 s"}},
+    "quorum": {"access.round": {"kind": "quorum", "quorum": 0.5, "deadline": "60 s"}},
+    "all trainings": {"access.round": {"kind": "first", "deadline": "0.9 s"}, "access.compute.speed": 100},
+    "all sendings": {"access.round": {"kind": "first", "deadline": "0.7 s"}, "access.compute.speed": 1000},
+    "selected": {"access.selection": {"kind": "uniform", "m": 5}, "access.round.deadline": "60 s"},
+    "polled": {"access.mac": {"kind": "round_robin"}, "access.round": {"kind": "first", "m": 2}},
+}
+"""Changes of `BASE` with users that deliver nothing."""
+
+
+def scenario_of(changes):
+    return netfl.load(copy.deepcopy(BASE), changes)
+
+
+def late_warnings(changes):
+    texts = warnings(scenario_of(changes))
+    return [text for text in texts if "in time" in text or "the round rule leaves" in text]
+
+
+def remedies_of(warning):
+    """Return the changes of the scenario that a warning names."""
+    _, _, text = warning.partition("; ")
+    found = []
+    for part in text.split(", or "):
+        if rule := re.search(r"access\.round: (\{.*\})", part):
+            kind, deadline = re.fullmatch(r"\{kind: (\w+), deadline: (.*)\}", rule[1]).groups()
+            found.append({"access.round": {"kind": kind, "deadline": deadline}})
+        elif training := re.search(r"trainings to at most (\S+) s \(access\.compute\)", part):
+            found.append({"access.compute": {"training": float(training[1])}})
+        else:
+            key, value = re.fullmatch(r"set (access\.\S+): (.*)", part).groups()
+            found.append({key: value})
+    return found
+
+
+def applied(changes, remedy):
+    """Return the changes with those of a remedy; a shorter training is a faster processor of the slow users."""
+    remedy = dict(remedy)
+    training = remedy.pop("access.compute", None)
+    if training is not None:
+        speed = changes.get("access.compute.speed", BASE["access"]["compute"]["speed"])
+        speeds = np.maximum(np.broadcast_to(speed, 6), 100 / training["training"])
+        remedy["access.compute.speed"] = speeds.tolist()
+    return changes | remedy
+
+
+@pytest.mark.parametrize("changes", LATE.values(), ids=LATE)
+def test_each_remedy_holds(changes):
+    """With the remedy, the same formula finds nobody: the warning vanishes, of this kind and of the other."""
+    (warning,) = late_warnings(changes)
+    remedies = remedies_of(warning)
+    assert remedies
+    for remedy in remedies:
+        assert late_warnings(applied(changes, remedy)) == [], remedy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", LATE.values(), ids=LATE)
+def test_users_deliver_with_each_remedy(changes, tmp_path):
+    """In a run without it, the late users deliver nothing; with it, each of them delivers."""
+    (warning,) = late_warnings(changes)
+
+    def delivered(changes, name):
+        run = netfl.trace(scenario_of(changes), tmp_path / name, progress=False)
+        return np.bincount(run.deliveries["user"], minlength=6)
+
+    late_users = np.flatnonzero(delivered(changes, "late") == 0)
+    assert 5 in late_users
+    for number, remedy in enumerate(remedies_of(warning)):
+        assert (delivered(applied(changes, remedy), f"remedy{number}")[late_users] > 0).all(), remedy
+
+
+def test_a_later_deadline_is_no_remedy_where_the_rule_closes_rounds():
+    for changes in ({}, {"access.round.deadline": "60 s"}):
+        (warning,) = late_warnings(changes)
+        assert "set access.round.deadline" not in warning
+        assert "access.round: {kind: available, deadline: 110 s}" in warning
+        assert "set access.on_new_version: finish" in warning
+        assert "(access.compute)" in warning
+        assert "update_size" not in warning, "the training alone is too long"
+
+
+def test_user_that_the_rule_leaves_behind_is_named():
+    (warning,) = late_warnings({"access.round.deadline": "60 s"})
+    assert "the round rule leaves 1 of 6 users behind" in warning
+    assert (
+        "user 5, the fastest of them, needs 50.8 s or more (receiving 0.4 s, training 50 s, 0.4 s on the air)"
+        in warning
+    )
+    assert "after 2.6 s" in warning, "0.4 s for the version, 1 s of training, and three updates of 0.4 s in a row"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"access.round.m": 6, "access.round.deadline": "2 min"},
+        {"access.on_new_version": "finish"},
+        {"access.compute.speed": [100, 100, 100, 100, 100, 20]},
+        {"access.round": "asynchronous"},
+        {"access.round": {"kind": "available", "deadline": "2 min"}},
+    ],
+)
+def test_nobody_is_left_behind(changes):
+    assert late_warnings({"access.round.deadline": "60 s"} | changes) == []
