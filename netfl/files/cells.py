@@ -203,12 +203,20 @@ class TimeScale:
             is_other |= _to_numpy(pc.match_substring_regex(text, _COMPACT_DATE))
         if self.unit != "s":
             return times
-        for row in np.flatnonzero(is_other):
-            try:
-                times[row] = self.parse_text(text[row].as_py())
-            except ValueError:
-                times[row] = np.nan
+        is_other &= ~is_empty(text)
+        known: dict[str, float] = {}
+        for row in np.flatnonzero(is_other).tolist():
+            word = text[row].as_py()
+            if word not in known:
+                known[word] = self._time_or_nan(word)
+            times[row] = known[word]
         return times
+
+    def _time_or_nan(self, text: str) -> float:
+        try:
+            return self._parse_words(text)
+        except ValueError:
+            return math.nan
 
     def parse_text(self, text: str) -> float:
         """Return one time.
@@ -217,12 +225,17 @@ class TimeScale:
             ValueError: *text* is no time; has the problem and the remedy.
         """
         number = float(parse_numbers(pa.array([text]))[0])
-        is_number = np.isfinite(number) and (self.origin is None or not re.match(_COMPACT_DATE, text))
-        moment = None if is_number else _parse_date(text)
+        if np.isfinite(number) and (self.origin is None or not re.match(_COMPACT_DATE, text)):
+            return number
+        return self._parse_words(text)
+
+    def _parse_words(self, text: str) -> float:
+        """Return one time that is a date or a quantity; eight digits that are no date are a number."""
+        moment = _parse_date(text)
         if moment is not None:
             return self._seconds_to(moment)
-        if np.isfinite(number):
-            return number
+        if re.match(_COMPACT_DATE, text):
+            return float(text)
         try:
             time_s = to_si(text, "s")
         except ValueError as error:

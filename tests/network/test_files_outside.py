@@ -50,3 +50,18 @@ def test_files_outside_of_the_run(tmp_path, key, model, text, is_warned):
     found = [text for text in warnings(netfl.load(SCENARIO | {"access": section})) if "in its file falls" in text]
     assert len(found) == is_warned
     assert all(text.startswith(f"access.{key}") for text in found)
+    remedy = "check the unit of the times and origin" if key == "outages" else "check the unit of the times"
+    assert all(text.endswith(remedy) for text in found)
+
+
+def test_remedy_names_the_key_that_the_model_has(tmp_path):
+    """SUMO's files have begin, and no origin."""
+    steps = "".join(
+        f'<timestep time="{time_s}"><vehicle id="a" x="0" y="0"/><vehicle id="b" x="5" y="0"/></timestep>'
+        for time_s in ("1700000000.00", "1700000060.00")
+    )
+    (tmp_path / "f.xml").write_text(f"<fcd-export>{steps}</fcd-export>")
+    model = {"kind": "sumo_fcd", "file": str(tmp_path / "f.xml")}
+    section = SCENARIO["access"] | {"motion": model, "topology": {"kind": "star", "placement": model}}
+    found = [text for text in warnings(netfl.load(SCENARIO | {"access": section})) if "in its file falls" in text]
+    assert [text.endswith("check the unit of the times and begin") for text in found] == [True]

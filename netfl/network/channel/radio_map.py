@@ -37,7 +37,9 @@ class RadioMap(Measured):
 
     The CSV or Parquet file has the columns ``x_m``, ``y_m`` and one of ``gain_db``, ``snr_db``, ``rsrp_dbm`` and
     ``rate_bps``, with the same meaning as in the channel ``trace``.  The points of a tower form a full grid: each x of
-    the file with each y.  The distances between neighbours may differ.
+    the file with each y.  The distances between neighbours may differ.  A point without coverage has an empty value,
+    ``nan``, ``-inf`` or a number in ``missing``.  It counts as a gain of -300 dB, an SNR of -200 dB, a received power
+    of -300 dBm or a rate of 0.
 
     Between the points the value v is ``bilinear``, in dB or in bit/s: with the shares p and q of the way from a
     point to its neighbours in x and y,

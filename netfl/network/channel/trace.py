@@ -43,6 +43,9 @@ class Trace(Measured):
     - ``rate_bps``: a bit rate r ≥ 0, taken as the capacity in ``radio.bandwidth`` B: snr = 2^(r/B) - 1.  A rate of 0 is
       an SNR of -200 dB.  With ``reception: shannon`` of the rate R, frames are received while r ≥ R.
 
+    No link amplifies: a gain of 0 dB or more, a received power above the sent one, and SNRs and rates that give such a
+    gain are errors.  Rows with a value in ``missing`` hold no measurement and are left out.
+
     The lines of a user are in the order of time, from time 0 or before.  Between two lines at t0 and t1 the value is
     ``linear`` in time (in dB, or in bit/s), that of the ``previous`` line, or that of the ``nearest`` one, at equal
     distance the later.  The last line of a user must not be before the end of the run, unless ``after_end`` or

@@ -19,6 +19,7 @@ from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import warnings
 
 ORIGIN = datetime(2024, 3, 30)
+NETWORK = SECTION | {"update_size": 1000, "compute": {"speed": 100, "samples": 10}}
 
 
 @pytest.fixture
