@@ -35,8 +35,8 @@ OF_FILES = {
     ("network/topology", "file"): {"file": str(_FILES / "valley.graphml"), "server": "town", "towers": ["mast"]},
     ("network/placement", "table"): {"file": str(_FILES / "places.csv")},
     ("network/motion", "trajectory"): {"file": str(_FILES / "walks.csv")},
-    ("network/motion", "sumo_fcd"): {"file": str(_FILES / "drive.fcd.xml")},
-    ("network/placement", "sumo_fcd"): {"file": str(_FILES / "drive.fcd.xml")},
+    ("network/motion", "sumo_fcd"): {"file": str(_FILES / "town.fcd.xml")},
+    ("network/placement", "sumo_fcd"): {"file": str(_FILES / "town.fcd.xml")},
     ("network/channel", "trace"): {"file": str(_FILES / "drive.csv")},
     ("network/channel", "radio_map"): {"file": str(_FILES / "campus.csv")},
     ("learning/data", "torch_dataset"): {
@@ -58,7 +58,7 @@ _ROUND_BESIDE = {"traffic": {"deadline": "10 s"}}
 """Short rounds for networks with background traffic, which never ends."""
 _BESIDE_MODELS = {
     ("network/motion", "sumo_fcd"): {
-        "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "drive.fcd.xml")}}
+        "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "town.fcd.xml")}}
     },
     ("network/outage", "battery"): {"energy": {"per_sample": "20 mJ", "transmit": "300 mW", "idle": "30 mW"}},
     ("network/allocation", "block_assignment"): {
