@@ -39,7 +39,7 @@ def read_participation(
         raise ScenarioError(
             [Fault("", f"{path} does not exist", None, "name a run directory or a table of deliveries")]
         )
-    if path.is_file():
+    if not path.is_dir():
         table = _read_table(path)
         try:
             return participation_of_table(table, replica=replica, users=users, rounds=rounds), None

@@ -159,7 +159,12 @@ def test_one_signal_ends_the_process(tmp_path, number):
     words = ["-m", "netfl", "flower", "run", "s.yaml", "--app", "sleeping:server_app,client_app", "--out", "run"]
     environment = os.environ | {"PYTHONPATH": str(Path(netfl.__file__).parents[1])}
     with subprocess.Popen(
-        [sys.executable, *words], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             end = time.monotonic() + 300
