@@ -51,7 +51,7 @@ def read_participation(
     is_other_table = place == "file of a run" and path.stem != "deliveries"
     if place in {"missing", "example", "sweep", "scenario", "folder"} or is_other_table:
         raise ScenarioError([wrong_path(path, "table")])
-    if path.is_file():
+    if not path.is_dir():
         table = _read_table(path)
         try:
             return participation_of_table(table, replica=replica, users=users, rounds=rounds), None

@@ -597,8 +597,10 @@ class NetworkSimulator:
         by_outcome = {outcome: np.zeros(self._config.layout.users, np.int64) for outcome in ("received", *CAUSES)}
         for cell in self._cells:
             for outcome, counts in cell.transmit_path.counts.items():
-                by_outcome[outcome or "received"][cell.ids] += np.array(counts)
-        attempts = np.sum([*by_outcome.values()], axis=0)
+                by_outcome[outcome or "received"][cell.ids] += counts
+        attempts = np.zeros(self._config.layout.users, np.int64)
+        for counts in by_outcome.values():
+            attempts += counts
         return {"attempts": attempts, **{f"attempts_{outcome}": counts for outcome, counts in by_outcome.items()}}
 
 

@@ -105,6 +105,16 @@ def _is_unused(folder: Path) -> bool:
     return not names or (".lock" in names and names <= _BEFORE_MANIFEST)
 
 
+def _slice(arrays: Sequence[NDArray[Any]], begin: int, end: int) -> NDArray[Any]:
+    """Return the entries from *begin* to *end* of *arrays* one after the other, without joining all of them."""
+    parts = []
+    for array in arrays:
+        parts.append(array[max(begin, 0) : max(end, 0)])
+        begin -= len(array)
+        end -= len(array)
+    return np.concatenate(parts)
+
+
 def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
     """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*.
 
@@ -170,8 +180,9 @@ class RunWriter(RunObserver):
         self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
         tables = self.tables["events"], self.tables.get("attempts")
         self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
+        has_delays = scenario.access.info.has_delays
         self._statistics = [
-            RoundStatistics(scenario.users, has_delays=scenario.access.info.has_delays) for _ in replicas
+            RoundStatistics(scenario.users, has_delays=has_delays, has_costs=bool(lanes)) for _ in replicas
         ]
         self._waiting: list[Sequence[Round | None]] = []
         self._evaluations: list[LearnerReport] = []
@@ -195,11 +206,24 @@ class RunWriter(RunObserver):
         """Add columns that are known at the end, of each replica, to the table ``users``."""
         if not any(columns):
             return
-        with open_parquet(self.folder / "users.parquet") as file:
-            table = file.read()
-        for name in columns[0]:
-            table = table.append_column(name, pa.array(np.concatenate([of_replica[name] for of_replica in columns])))
-        self.write_table("users", table)
+        path = self.folder / "users.parquet"
+        with open_parquet(path) as file:
+            schema = file.schema_arrow
+        added = {name: [of_replica[name] for of_replica in columns] for name in columns[0]}
+        for name, values in added.items():
+            schema = schema.append(pa.field(name, pa.from_numpy_dtype(values[0].dtype)))
+
+        def complete_rows() -> Iterator[pa.Table]:
+            begin = 0
+            for batch in read_rows(path):  # a piece at a time, as there may be a million users
+                rows = pa.Table.from_batches([batch])
+                for name, values in added.items():
+                    rows = rows.append_column(name, pa.array(_slice(values, begin, begin + len(batch))))
+                begin += len(batch)
+                yield rows.cast(schema)
+
+        with atomic_write(path) as part:
+            write_parquet(part, schema, complete_rows())
 
     def on_start(self, start: RunStart) -> None:
         self._checkpoint_round = start.checkpoint_round or 0

@@ -86,7 +86,8 @@ def extend(
             if not _is_extension(part, scenario, first):
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir(exist_ok=True)
-            if _manifest(part).get("status") != "done":
+            is_done = _manifest(part).get("status") == "done"
+            if not is_done:
                 warn_of_versions(folder, finished.manifest)
                 added = range(first, replicas)
                 tuned = TunedRun(scenario, scenario)
@@ -94,8 +95,9 @@ def extend(
                     tuned = replace(finished_tuning(scenario, folder), candidates=None, seconds=0.0)
                 setup = prepare_run(tuned.scenario, learning=learning, replicas=added, pulse=display.on_progress)
                 with open_learner(setup, device, learning=learning) as learner, locked(part):
-                    perform_run(setup, learner, part, display, command, tuned)
-            if _manifest(part).get("status") == "done":  # and not stopped by the observer
+                    added_run = perform_run(setup, learner, part, display, command, tuned)
+                    is_done = added_run.fact("status") == "done"
+            if is_done:  # and not stopped by the observer
                 merge_replicas(finished, scenario, first, command)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)

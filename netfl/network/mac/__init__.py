@@ -131,6 +131,8 @@ from netfl.types import QUERIES, Floats, Ints
 
 _BLOCK = 16
 """Draws of a user that are generated at once."""
+_MAX_BUFFERED = 50_000
+"""Numbers that are generated in advance for all users of a cell; in a large cell each user needs few of them."""
 
 
 _EQUAL = 1e-12
@@ -396,6 +398,8 @@ class TieBreaker:
 class BufferedDraws:
     """The sequence of draws of each user of a cell, independent of when other users draw.
 
+    Some draws of a user are generated at once, and up to `_MAX_BUFFERED` of all users; their number changes no draw.
+
     Args:
         draw: ``draw(ids, index)`` returns the index-th draw of each user, for arrays of one shape.
         ids: numbers of the users in the network.
@@ -405,16 +409,17 @@ class BufferedDraws:
         self._draw = draw
         self._ids = ids
         self._count = np.zeros(len(ids), np.int64)  # draws that each user has taken
-        self._buffer = np.empty((len(ids), _BLOCK))  # the block of draws that each user takes from
+        self._block = min(_BLOCK, max(1, _MAX_BUFFERED // max(1, len(ids))))
+        self._buffer = np.empty((len(ids), self._block))  # the block of draws that each user takes from
 
     def next(self, users: Ints) -> Floats:
         """Return the next draw of each of *users*, ``[n]``."""
         count = self._count[users]
-        offset = count % _BLOCK
+        offset = count % self._block
         is_used_up = offset == 0
         if is_used_up.any():
             refilled = users[is_used_up]
-            index = self._count[refilled][:, None] + np.arange(_BLOCK)
+            index = self._count[refilled][:, None] + np.arange(self._block)
             ids = np.broadcast_to(self._ids[refilled][:, None], index.shape)
             self._buffer[refilled] = self._draw(ids, index)
         self._count[users] = count + 1
@@ -423,10 +428,10 @@ class BufferedDraws:
     def next_of(self, user: int) -> float:
         """Return the next draw of one user."""
         count = int(self._count[user])
-        offset = count % _BLOCK
+        offset = count % self._block
         if offset == 0:
-            index = np.arange(count, count + _BLOCK)
-            self._buffer[user] = self._draw(np.full(_BLOCK, self._ids[user]), index)
+            index = np.arange(count, count + self._block)
+            self._buffer[user] = self._draw(np.full(self._block, self._ids[user]), index)
         self._count[user] = count + 1
         return float(self._buffer[user, offset])
 

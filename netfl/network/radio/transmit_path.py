@@ -439,10 +439,11 @@ class TransmitPath:
     @property
     def failed(self) -> dict[str, int]:
         """Number of frames that were not received, by cause."""
-        return {cause: sum(self.counts[cause]) for cause in CAUSES}
+        return {cause: int(self.counts[cause].sum()) for cause in CAUSES}
 
-    def _new_counts(self) -> dict[str, list[int]]:
-        return {outcome: [0] * self._size for outcome in ("", *CAUSES)}
+    def _new_counts(self) -> dict[str, Ints]:
+        """Return no frames of each user by outcome, ``[size]``; the system has no memory for users that never send."""
+        return {outcome: np.zeros(self._size, np.int64) for outcome in ("", *CAUSES)}
 
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""
