@@ -196,15 +196,15 @@ def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def mean_curve(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any], curves: int) -> None:
     """Draw mean over at, and a band from low to high, which is fainter the more *curves* there are.
 
-    Thick edges mark where the band is cut: the columns ``low_cut`` and ``high_cut`` of *rows*.
+    Where the columns ``low_cut`` and ``high_cut`` of *rows* state that the band is cut, its edge is thick; a curve
+    whose points have markers has a triangle there.
     """
     band = min(0.18, 0.6 / max(1, curves))
     ax.fill_between(rows["at"], rows["low"], rows["high"], color=line["color"], alpha=band, lw=0)
-    for end in ("low", "high"):
-        edge = rows[end].where(rows[f"{end}_cut"])
-        if edge.notna().any():
-            thick: dict[str, Any] = {"linestyle": "-", "linewidth": 1.8, "marker": "_", "markersize": 4}
-            ax.plot(rows["at"], edge, color=line["color"], clip_on=False, **thick)
+    if "marker" in line:
+        _mark_cut_ends(ax, rows, line["color"])
+    else:
+        _draw_cut_edges(ax, rows, line["color"])
     ax.plot(rows["at"], rows["mean"], **line)
 
 
@@ -212,11 +212,23 @@ def error_bars(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any]) -> None:
     """Draw mean over at with bars from low to high; a triangle marks an end that is cut, see `mean_curve`."""
     reach = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]]
     ax.errorbar(rows["at"], rows["mean"], reach, **line)
+    _mark_cut_ends(ax, rows, line["color"])
+
+
+def _draw_cut_edges(ax: Axes, rows: pd.DataFrame, color: str) -> None:
+    for end in ("low", "high"):
+        edge = rows[end].where(rows[f"{end}_cut"])
+        if edge.notna().any():
+            thick: dict[str, Any] = {"linestyle": "-", "linewidth": 1.8, "marker": "_", "markersize": 4}
+            ax.plot(rows["at"], edge, color=color, clip_on=False, **thick)
+
+
+def _mark_cut_ends(ax: Axes, rows: pd.DataFrame, color: str) -> None:
     for end, marker in (("low", "v"), ("high", "^")):
         cut = rows[rows[f"{end}_cut"]]
         if len(cut):
             mark: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 5, "clip_on": False}
-            ax.plot(cut["at"], cut[end], color=line["color"], **mark)
+            ax.plot(cut["at"], cut[end], color=color, **mark)
 
 
 def final_dot(ax: Axes, at: float, value: float, color: str) -> None:
