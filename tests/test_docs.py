@@ -96,3 +96,21 @@ def test_changelog_names_every_kind():
         for kind in list_kinds(base_of(family))
         if f"`{kind}`" not in text and kind != "network"
     ] == []
+
+
+def test_first_pages_have_the_numbers_of_the_measurements():
+    counts = [int(count) for count in re.findall(r"\*\*(\d+)\*\*", accuracy_of_the_diagnosis())]
+    processes = 200
+    assert len(counts) == 5
+    shares = f"{100 * min(counts) / processes:.0f} to {100 * max(counts) / processes:.0f} %"
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"Of {processes} known processes of each kind, {shares} were named correctly." in readme
+    alpha = gamma = 0.1
+    glossary = " ".join((ROOT / "docs/glossary.md").read_text().split())
+    assert f"{(1 - gamma) / alpha + gamma:.1f} for CVaR with α = γ = 0.1" in glossary
+
+
+def accuracy_of_the_diagnosis():
+    """Return the first table of the accuracy of a diagnosis, by kind of process."""
+    section = (ROOT / "docs/diagnosis.md").read_text().partition("## Accuracy")[2]
+    return section[section.index("| process |") : section.index("`python benchmarks/verdicts.py --slow")]

@@ -81,7 +81,7 @@ class LearnerSpec(Spec):
     """Step size of local SGD on the model's parameters."""
     step_of: str | None = None
     """Name of another learner, in place of ``lr``: the step size is that with which both have the same effective step,
-    which is the largest weight of a gradient times ``lr``."""
+    which is ``lr`` times the largest factor with which one gradient can enter the new model."""
     schedule: Annotated[Schedule, FamilyMember()] = Constant()
     """Change of the step sizes, ``lr`` and the objective's on t, with the version."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -168,7 +168,7 @@ def test_queries_are_answered_by_the_worker_of_the_feedback_learner():
 @pytest.mark.slow
 def test_a_killed_worker_is_reported_and_the_others_end():
     team = parallel_learner(3, task({"a": spec()}))
-    with pytest.raises(MachineError, match=r"worker 2 of 3 was killed by signal 9 .*netfl resume"), team.working():
+    with pytest.raises(MachineError, match=r"worker 2 of 3 was killed by signal 9 .*netfl\.resume"), team.working():
         processes = [worker._process.pid for worker in team._workers]
         os.kill(processes[1], signal.SIGKILL)
         for current in network_rounds():

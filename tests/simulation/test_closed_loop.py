@@ -173,7 +173,7 @@ def test_trace_of_a_closed_loop_is_refused(tmp_path):
         coupling.trace(scenario(), tmp_path / "run")
     assert str(error.value) == (
         "loop: access: it needs the learners' reports, and a trace has no learners "
-        "('support.listening_models:Listening'); use netfl run, then netfl trace to replay the run"
+        "('support.listening_models:Listening'); use netfl.run, then netfl.trace to replay the run"
     )
     assert error.value.exit_code == 2
     assert not (tmp_path / "run").exists()

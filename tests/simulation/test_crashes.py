@@ -198,7 +198,7 @@ class TestCheckpoints:
         assert str(error.value) == (
             f"{stopped_copy / CHECKPOINT} and {stopped_copy / BEFORE} are not complete checkpoints. "
             "To start the run again, remove checkpoint.pt and checkpoint.before.pt, and then: "
-            f"netfl resume {stopped_copy}"
+            f"netfl.resume({str(stopped_copy)!r})"
         )
         assert contents(stopped_copy) == before
         for name in (CHECKPOINT, BEFORE):

@@ -173,13 +173,13 @@ class TestRefusals:
     def test_unfinished_run(self, tmp_path):
         folder = netfl.trace(bernoulli(2), tmp_path / "run", observer=StopAfter(5)).folder
         assert self.model_with_file(folder, 5) == (
-            f"the run in {folder} is not finished (interrupted); finish it first: netfl resume {folder}"
+            f"the run in {folder} is not finished (interrupted); finish it first: netfl.resume({str(folder)!r})"
         )
 
     @pytest.mark.parametrize("replicas", [1, 2])
     def test_number_of_replicas_must_increase(self, two_replicas, replicas):
         assert self.model_with_file(two_replicas.folder, replicas) == (
-            f"--replicas: the run in {two_replicas.folder} already has 2 ({replicas}); "
+            f"replicas: the run in {two_replicas.folder} already has 2 ({replicas}); "
             "give more than 2: it is the total number"
         )
         assert netfl.open_run(two_replicas.folder).summary["replicas"] == 2
@@ -332,7 +332,7 @@ class TestCrashes:
             netfl.extend(two_replicas.folder, 5)
         assert str(error.value) == (
             f"cannot continue to extend {two_replicas.folder}: No space left on device; its 2 replicas are unchanged. "
-            f"Fix this, then repeat: netfl extend {two_replicas.folder} --replicas 5"
+            f"Fix this, then repeat: netfl.extend({str(two_replicas.folder)!r}, replicas=5)"
         )
         self.unchanged(two_replicas.folder, before)
 

@@ -69,7 +69,7 @@ def test_run_on_a_full_disk_resumes_with_more_space(disk, reference, pages):
     assert os.strerror(errno.ENOSPC) in message
     disk.leave_free(1 << 12)
     if (folder / "manifest.json").exists():
-        assert message.endswith(f"fix this, then continue with: netfl resume {folder}")
+        assert message.endswith(f"fix this, then continue with: netfl.resume({str(folder)!r})")
         assert netfl.open_run(folder).status in {"failed", "crashed"}
         assert call("resume", folder, "--device", "cpu", "-q") == (0, "")
     else:

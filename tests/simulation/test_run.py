@@ -416,7 +416,7 @@ class TestStopping:
             runs.resume(tmp_path / "run")
         assert str(error.value) == (
             f"{path} is not a complete checkpoint. To start the run again, remove checkpoint.pt, and then: "
-            f"netfl resume {tmp_path / 'run'}"
+            f"netfl.resume({str(tmp_path / 'run')!r})"
         )
         run = netfl.open_run(tmp_path / "run")
         assert run.status == "interrupted"
@@ -482,7 +482,7 @@ class TestFailing:
             runs.run(a_scenario(), tmp_path / "run")
         assert str(error.value) == (
             f"cannot write {tmp_path / 'run'}: No space left on device; "
-            f"fix this, then continue with: netfl resume {tmp_path / 'run'}"
+            f"fix this, then continue with: netfl.resume({str(tmp_path / 'run')!r})"
         )
         assert error.value.exit_code == 1
         names = sorted(path.name for path in (tmp_path / "run").glob("*.parquet*"))

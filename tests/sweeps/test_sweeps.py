@@ -535,7 +535,7 @@ class TestCommand:
             (("s.yaml", "--engine", "slurm", "--gpus", "0.5"), "--gpus: not a whole number of GPUs"),
             (("s.yaml", "--set", "sweep.rounds=3"), "sweep.grid.rounds: not a list (3); write [3]"),
             (("s.yaml", "--out", "s.yaml"), "--out: s.yaml is a file; give a folder"),
-            (("none.yaml",), "none.yaml: the file does not exist; check the path"),
+            (("none.yaml",), "none.yaml: the file does not exist; "),
         ],
     )
     def test_invalid_input_exits_with_2(self, arguments, problem):

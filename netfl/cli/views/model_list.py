@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from netfl.errors import Fault, ScenarioError, suggest
+from netfl.errors import Fault, ScenarioError, find_meant, suggest
 from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find_model, kind_of, list_kinds
 from netfl.scenario.scenario import Scenario
 from netfl.screen import open_console
@@ -52,6 +52,8 @@ def show_catalogue(family: str | None, name: str | None) -> None:
         console.print("\none model: netfl list FAMILY NAME, where NAME is a kind or package.module:Class")
         console.print("the keys around models: netfl list scenario")
         return
+    if not is_family(family) and find_meant(family, ["scenario"]):
+        raise ScenarioError([Fault("", "no such family", family, "did you mean 'scenario'?")])
     if name is None and (homes := families_with(family)) and not is_family(family):
         if len(homes) > 1:
             remedy = " or ".join(f"netfl list {home.rpartition('/')[2]} {family}" for home in homes)

@@ -26,9 +26,9 @@ complete one::
         def laws(self):
             return (Law.none("nothing is drawn"),)
 
-`DisturbedFrames` has what a model may need: the SNR of each frame, the frames with which it overlaps and their powers,
-the sum of these at the worst moment (`DisturbedFrames.interference`), and the reception at a given SINR
-(`DisturbedFrames.received_over`).
+Frames that overlap with others are *disturbed*.  `Interference.success` gets those that end together, as one
+`DisturbedFrames`: the SNR of each frame, the frames with which it overlaps and their powers, the sum of these at the
+worst moment (`DisturbedFrames.interference`), and the reception at a given SINR (`DisturbedFrames.received_over`).
 '''
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.remedies import argument, given
+from netfl.remedies import COMMAND_LINE, argument, given
 from netfl.simulation.workers.messages import RemoteError, answer_call, continuation, pack_message
 from netfl.simulation.workers.process import check_workers
 
@@ -223,7 +223,7 @@ def _environment() -> dict[str, str]:
     paths = [path for path in dict.fromkeys(map(os.path.abspath, sys.path)) if not _is_of_python(path)]
     paths.append("${PYTHONPATH}")
     variables = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    for name in ("NETFL_DATA", "NETFL_NO_PLUGINS"):
+    for name in ("NETFL_DATA", "NETFL_NO_PLUGINS", COMMAND_LINE):
         if name in os.environ:
             variables[name] = os.environ[name]
     return variables

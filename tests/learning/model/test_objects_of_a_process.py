@@ -51,7 +51,7 @@ def test_a_class_that_an_extension_could_not_find_is_refused(module):
         netfl.load(scenario(module))
     (error,) = str(raised.value).splitlines()
     assert error.startswith("model.module: the class '")
-    assert "cannot be imported by other processes, such as netfl extend" in error
+    assert "cannot be imported by other processes, such as those of netfl.extend" in error
     assert "define it in a file, and import it from there; or give an instance" in error
 
 
