@@ -95,8 +95,13 @@ def run(
     scenario = _flower_scenario(as_scenario(scenario))
     if not 0 < call_limit_s < math.inf:
         raise ScenarioError([Fault("call_limit", "not a time above 0", call_limit_s, "give seconds, such as 3600")])
-    options = {"run_config": run_config, "sizes": sizes, "replies": replies, "evaluation": evaluation}
-    options["call_limit_s"] = call_limit_s
+    options: dict[str, Any] = {
+        "run_config": run_config,
+        "sizes": sizes,
+        "replies": replies,
+        "evaluation": evaluation,
+        "call_limit_s": call_limit_s,
+    }
     facts = {
         "app": name or "MODULE",
         "flwr": version,

@@ -47,9 +47,9 @@ def limited_time(limit_s: float) -> Iterator[None]:
     former: dict[int, Any] = {}
     try:
         former[signal.SIGALRM] = signal.signal(signal.SIGALRM, end)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if callable(signal.getsignal(number)):
-                former[number] = signal.signal(number, stop)
+        for stopping in (signal.SIGINT, signal.SIGTERM):
+            if callable(signal.getsignal(stopping)):
+                former[stopping] = signal.signal(stopping, stop)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         yield
     finally:
