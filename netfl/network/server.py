@@ -224,11 +224,10 @@ class Server:
         A server that does not know of losses waits for the deadline.  So does one that lets nobody take part or reaches
         nobody at this instant: nothing was lost, and another round would end like this one.
         """
-        if (
-            not self._is_settled
-            or self._arrived
-            or self._outstanding.may_deliver([update for update, _ in self._received])
-        ):
+        counted: list[Update] = []  # which have not ended, as it is open whether the round is void
+        if self._rule.can_be_void:
+            counted = [update for update, _ in self._received]
+        if not self._is_settled or self._arrived or self._outstanding.may_deliver(counted):
             return False
         if self._rule.deadline_s is None:
             return True

@@ -297,9 +297,10 @@ class NetworkSimulator:
     @property
     def left_out(self) -> Ints | None:
         """Rounds in which each user was selected but had no share of the band, ``[users]``; ``None`` without shares."""
-        if self._server is None or self._server.on_selected is None:
+        if self._server is None:
             return None
-        return self._server.left_out
+        has_shares = self._config.allocation is not None or self._server.left_out.any()
+        return self._server.left_out if has_shares else None
 
     @property
     def always_left_out(self) -> Users:

@@ -450,14 +450,18 @@ ONCE = {"kind": "pure_aloha", "backoff": "1 s", "max_attempts": 1}
 )
 def test_check_warns_of_synchronised_attempts(call, compute, is_warned):
     """Users that train for one time collide in each round; users whose times vary from round to round do not."""
-    access = COLLIDING | {"mac": ONCE, "compute": compute, "round": SHORT | {"m": 6, "deadline": "10 s"}}
+    access = COLLIDING | {
+        "mac": ONCE,
+        "compute": compute,
+        "round": SHORT | {"m": 6, "deadline": "10 s", "losses": "unknown"},
+    }
     code, _, warning = call("check", PLAIN | {"rounds": 40, "access": access})
     assert code == 0
     assert ("synchronised attempts: of the users of tower:0 that collide, 100% overlap" in warning) == is_warned
 
 
 def test_report_warns_of_synchronised_attempts(tmp_path):
-    access = COLLIDING | {"mac": ONCE, "round": SHORT | {"deadline": "10 s"}}
+    access = COLLIDING | {"mac": ONCE, "round": SHORT | {"deadline": "10 s", "losses": "unknown"}}
     run = netfl.trace(make_scenario(rounds=40, access=access), tmp_path / "run", progress=False)
     warning = "Warning: attempts of several users of tower:0 stay synchronised."
     assert any(warning in sentence for sentence in run_status(RunData(run)))
