@@ -200,15 +200,18 @@ def test_traces_to_each_tower_are_mean_gains_of_signal_and_interference(traced, 
     check_count(attempts["outcome"], "received", received)
 
 
-@pytest.mark.parametrize("division", ["equal", "need", "water_filling"])
+@pytest.mark.parametrize("division", ["equal", "equal among users", "need", "water_filling"])
 @pytest.mark.slow
 def test_a_divided_band_is_never_exceeded_by_moving_users_with_outages(traced, division):
     """The share follows from the SNR in the share; each frame has the capacity of its share."""
+    mac = {"kind": "fdma", "division": division}
+    if division == "equal among users":
+        mac = {"kind": "fdma", "among": "users"}
     access = {
         "motion": MOTION,
         "outages": OUTAGES,
         "reception": {"kind": "shannon"},
-        "mac": {"kind": "fdma", "division": division},
+        "mac": mac,
         "traffic": SENDERS["traffic"] | {"size": {"mean": "20 kB"}},
     }
     run, layout, budget = traced(6, access, duration=60)
@@ -225,7 +228,7 @@ def test_a_divided_band_is_never_exceeded_by_moving_users_with_outages(traced, d
         ends_s = starts_s + attempts["airtime_s"][here].to_numpy() * (1 - 1e-9)
         on_air = (starts_s[:, None] <= starts_s) & (starts_s < ends_s[:, None])  # [frame, moment]
         assert (share[here].to_numpy() @ on_air).max() <= 1.0 + 1e-9
-    if division == "equal":
+    if division == "equal among users":
         users = np.bincount(layout.tower_of)[layout.tower_of]
         assert share.to_numpy() == pytest.approx(1.0 / users[attempts["user"]])
 

@@ -123,7 +123,7 @@ def test_users_exempt_from_contention_do_not_wait(mac):
 
 
 @pytest.mark.parametrize(
-    ("division", "duration_s"), [({}, 4.0), ({"among": "backlog"}, 3.0), ({"division": "need"}, 3.0)], ids=str
+    ("division", "duration_s"), [({"among": "users"}, 4.0), ({}, 3.0), ({"division": "need"}, 3.0)], ids=str
 )
 def test_user_exempt_from_contention_has_the_whole_divided_band(division, duration_s):
     """Fixed shares of the others stay a quarter; a band that the backlog divides is divided among the three others."""
