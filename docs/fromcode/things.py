@@ -39,7 +39,7 @@ def scenario() -> str:
 def units() -> str:
     """Return the page of types and units."""
     rows = [
-        (unit.symbol, words.line(meaning), words.line(unit.remedy), f"`netfl.units.{name}`")
+        (unit.symbol, words.line(meaning), unit.doubted, words.line(unit.remedy), f"`netfl.units.{name}`")
         for name, meaning in _documented(netfl.units)
         for unit in get_args(getattr(netfl.units, name))[1:]
         if isinstance(unit, Unit)
@@ -49,7 +49,16 @@ def units() -> str:
         "Types and units",
         "A quantity is a plain number in the unit of its key, or a string with a unit, such as `5 Mbps`.  A gain needs "
         "the unit `dB`, a power in dBm needs `dBm`, `dBW` or watts.  A quantity of another dimension is an error.",
-        words.table(("type in the tables", "meaning", "text in errors", "a field's type in Python"), rows),
+        words.table(
+            (
+                "type in the tables",
+                "meaning",
+                "values that `netfl check` doubts",
+                "text in errors",
+                "a field's type in Python",
+            ),
+            rows,
+        ),
         "These are all units.  Upper and lower case differ: `b` is a bit, `B` a byte of 8 bits; `M` is 10⁶ and `Mi` "
         "is 2²⁰.  A unit that is not in the list is an error, which names what is probably meant.  There are no "
         "thousandths of a bit or of a hertz, since `mbps` and `mHz` are mistakes for `Mbps` and `MHz`.",
