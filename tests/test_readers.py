@@ -11,9 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import file_reader_seeds as reader_seeds
-from support.file_readers import READERS
+from support import grown_files
+from support.file_readers import READERS, Reader
 
+from netfl.diagnosis import participation
 from netfl.errors import NetflError
+from netfl.files.schema import POSITION, USER, FileColumn
+from netfl.files.tables import read_table
 
 LIMIT_S = 2.0
 LONG = {"manifest", "summary"}
@@ -69,6 +73,62 @@ def test_nearly_valid_files_are_read_or_rejected(folder, name):
         start_s = time.process_time()
         reader.target(folder, data)
         assert time.process_time() - start_s < LIMIT_S, data
+
+
+GROWN = {name: grown_files.form_of(reader) for name, reader in READERS.items() if grown_files.form_of(reader)}
+"""Readers of files with records, with the form of their files."""
+STATED_BYTES = dict.fromkeys(("deliveries_csv", "deliveries_parquet"), participation.MAX_BYTES)
+"""Limits that the page on safety states: the diagnosis has a byte for each user in each round."""
+OF_RUNS = {
+    "gml",
+    "manifest",
+    "summary",
+    "sweep",
+    "replay_rounds",
+    "replay_deliveries",
+    "rounds",
+    "events",
+    "metrics",
+    "users",
+}
+"""Readers of files that netfl has written itself, and one that takes long."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in OF_RUNS else []) for name in GROWN]
+)
+def test_memory_and_time_are_proportional_to_the_file(folder, name):
+    reader = READERS[name]
+    files = [data for seed in reader.seeds()[:1] for data in grown_files.grown(seed, GROWN[name])]
+    assert files
+    for data in files:
+        grown_files.check_bounds(reader, folder, data, STATED_BYTES.get(name, 0.0))
+
+
+def read_into_a_grid(path):
+    """Read a table as a reader does that has no bound on its cells."""
+    table = read_table(path)
+    x, y = (np.unique(table.numbers(FileColumn(name, POSITION)), return_inverse=True) for name in ("x_m", "y_m"))
+    has_point = np.zeros((len(x[0]), len(y[0])), bool)
+    has_point[x[1], y[1]] = True
+
+
+def read_into_places(path):
+    """Read a table as a reader does that has an array as long as the largest number."""
+    table = read_table(path)
+    users = table.users(FileColumn("user", USER))
+    table.check()
+    np.zeros(users.max() + 1)[users] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("read", "seed"), [(read_into_a_grid, b"x_m,y_m,v\n0,0,1\n"), (read_into_places, b"user,v\n0,1\n")]
+)
+def test_a_reader_without_a_bound_is_detected(tmp_path, read, seed):
+    planted = Reader("planted.csv", read, lambda: [seed])
+    with pytest.raises(AssertionError, match=r"bytes for each|more memory than there is"):
+        for data in grown_files.grown(seed, "lines"):
+            grown_files.check_bounds(planted, tmp_path, data)
 
 
 @pytest.mark.parametrize("name", sorted(READERS.keys() - {"leaf", "vehicle"}))  # their files are copied before

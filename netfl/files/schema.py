@@ -33,7 +33,7 @@ _LIGHT_M_S = 3e8
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a column holds.
+    """Content of a column: a physical quantity with its range, a name, or a number.
 
     Args:
         name: its name with an article, such as ``a path gain``.
@@ -186,7 +186,7 @@ class FileSchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All headings that are read."""
+        """Headings that are read."""
         return tuple(name for column in self.columns for name in (column.name, *column.other_names))
 
 

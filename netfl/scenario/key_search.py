@@ -145,7 +145,7 @@ class _Place:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether it is a key of a model that the scenario lacks, and not one of another kind of a written model."""
+        """True for a key of a model that the scenario lacks, and that is not another kind of a written one."""
         return self.section.kind is not None and self.section.kind_steps == _NEW_KIND_STEPS
 
     def is_taken(self, value: object) -> bool:

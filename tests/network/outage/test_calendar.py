@@ -107,7 +107,7 @@ class TestInvalidFiles:
         [
             (
                 "node,start_s,end_s\n0,5,4\n1,5,6\n2,7,7\n",
-                ["down.csv:2: it ends before it starts", "down.csv:4: it ends"],
+                ["down.csv:2: it ends before it starts", "down.csv:4: it is empty"],
             ),
             ("node,start,start_s,end\n0,1 h,7200,3 h\n", ["columns start and start_s, which mean the same"]),
             ("node,start,end,end\n0,1,2,3\n", ["down.csv: column end occurs 2 times"]),
