@@ -117,7 +117,7 @@ class NodeCheck:
         """Refuse a tag of another type, or one that the value contradicts."""
         tag = str(node.tag)
         name = tag.removeprefix(_TAGS)
-        expected = _SCALARS
+        expected: tuple[str, ...] = _SCALARS
         if isinstance(node, MappingNode):
             expected = ("map",)
         elif isinstance(node, SequenceNode):

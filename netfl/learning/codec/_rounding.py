@@ -11,8 +11,8 @@ def round_once(values: Tensor, form: Literal["float16", "bfloat16"]) -> Tensor:
     """Return *values* rounded to the nearest numbers of a type of 16 bits, and ties to even.
 
     torch rounds a number of 64 bits to 32 bits first.  If that is the middle of two numbers of 16 bits, the second
-    rounding does not know on which side of it the number was.  Here the first rounding is to odd: towards zero, with the
-    last bit set if anything was lost, so that the second rounding is right.
+    rounding does not know on which side of it the number was.  Here the first rounding is to odd: towards zero, with
+    the last bit set if anything was lost, so that the second rounding is right.
 
     Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to
     odd", IEEE Transactions on Computers 57(4), 2008, theorem 1.
