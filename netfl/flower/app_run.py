@@ -95,11 +95,12 @@ def run(
     scenario = _flower_scenario(as_scenario(scenario))
     if not 0 < call_limit_s < math.inf:
         raise ScenarioError([Fault("call_limit", "not a time above 0", call_limit_s, "give seconds, such as 3600")])
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "run_config": run_config,
         "sizes": sizes,
         "replies": replies,
         "evaluation": evaluation,
+        "max_update_bits": max_update_bits,
         "call_limit_s": call_limit_s,
     }
     facts = {
@@ -110,7 +111,7 @@ def run(
         "evaluation": evaluation,
         **({"run_config": dict(run_config)} if run_config else {}),
     }
-    app = _App(server_app, client_app, name, {**options, "max_update_bits": max_update_bits}, facts)
+    app = _App(server_app, client_app, name, options, facts)
     with (
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,

@@ -54,8 +54,8 @@ def limited_time(limit_s: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in former.items():
-            signal.signal(number, handler)
+        for changed, handler in former.items():
+            signal.signal(changed, handler)
 
 
 class KeptFolder:

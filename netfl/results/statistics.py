@@ -69,8 +69,12 @@ def interval(values: ArrayLike) -> ConfidenceInterval:
     known = known[np.isfinite(known)]
     if not known.size:
         return ConfidenceInterval(math.nan, math.nan, 0)
-    half = t_factor(known.size) * known.std(ddof=1) if known.size > 1 else math.nan
-    return ConfidenceInterval(float(known.mean()), float(half), int(known.size))
+    half = math.nan
+    with np.errstate(over="ignore", invalid="ignore"):  # of learners that diverge; it is infinite, or NaN
+        mean = float(known.mean())
+        if known.size > 1:
+            half = t_factor(known.size) * float(known.std(ddof=1))
+    return ConfidenceInterval(mean, half, int(known.size))
 
 
 @dataclass(frozen=True, slots=True)
