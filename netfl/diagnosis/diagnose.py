@@ -83,8 +83,9 @@ def diagnose(
     everyone, streams = participation.delivered, Streams(seed).at("diagnosis")
     for alpha in alphas:
         if not 0 < alpha <= 1:
-            key = argument("alphas", "--alpha")
-            raise ScenarioError([Fault(key, "not a share in (0, 1]", alpha, "write a number such as 0.1")])
+            raise ScenarioError(
+                [Fault(argument("alphas", "--alpha"), "not a share in (0, 1]", alpha, "write a number such as 0.1")]
+            )
     if expected is not None and expected.rates is not None and len(expected.rates) != participation.users:
         expected = replace(expected, rates=None)  # rates of all users cannot be compared with those of a part
     limit = min(MAX_TESTED, max(2, 40_000_000 // participation.rounds))
