@@ -27,9 +27,9 @@ from netfl.formats import FORMAT, STAMP
 from netfl.results.atomic_write import write_json, write_text
 from netfl.results.digests import file_digests, run_digests, signed
 from netfl.results.row_order import TIMES, row_order
-from netfl.results.run_reader import SWEEP, TASKS
 from netfl.results.tables import write_parquet
 from netfl.scenario import yaml_document
+from netfl.scenario.path_errors import SWEEP, TASKS
 
 Model = dict[str, Any]
 """A model of a scenario: its keys and values."""

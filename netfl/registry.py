@@ -258,6 +258,16 @@ def _shown_entry(value: object) -> str:
     return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
+def _annotated_names(namespace: Mapping[str, Any]) -> set[str]:
+    """Return the names that the body of a class annotates."""
+    names = {*namespace.get("__annotations__", {})}
+    annotate = namespace.get("__annotate_func__")  # from Python 3.14 on, without a future import
+    if annotate is not None:
+        library = importlib.import_module("annotationlib")
+        names |= {*library.call_annotate_function(annotate, library.Format.FORWARDREF)}
+    return names
+
+
 def _constant(value: object) -> property:
     return property(lambda self: value)
 
@@ -269,7 +279,8 @@ class _SpecClass(ModelMetaclass):
     """
 
     def __new__(mcs, name: str, bases: tuple[type[Any], ...], namespace: dict[str, Any], **settings: Any) -> type:
-        for key, value in namespace.items():
+        for key in namespace.keys() - _annotated_names(namespace):
+            value = namespace[key]
             is_property = any(isinstance(getattr(base, key, None), property) for base in bases)
             if is_property and not (isinstance(value, property) or callable(value)):
                 namespace[key] = _constant(value)

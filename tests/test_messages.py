@@ -356,6 +356,11 @@ def test_a_plugin_may_leave_out_the_type_of_a_property_of_its_contract(tmp_path,
     (tmp_path / "rule_with_parts.py").write_text(rule)
     scenario = netfl.load(LEARNING, {"learners.a.aggregation": "rule_with_parts:Mine"})
     assert scenario.learners["a"].aggregation.accepts_parts is True
+    (tmp_path / "rule_with_type.py").write_text(
+        "from typing import ClassVar\n" + rule.replace("accepts_parts", "accepts_parts: ClassVar[bool]")
+    )
+    typed = netfl.load(LEARNING, {"learners.a.aggregation": "rule_with_type:Mine"}).learners["a"].aggregation
+    assert type(typed).accepts_parts is True
     (tmp_path / "rule_with_number.py").write_text(rule.replace("accepts_parts = True", "FACTOR = 3"))
     with pytest.raises(ScenarioError) as error:
         netfl.load(LEARNING, {"learners.a.aggregation": "rule_with_number:Mine"})

@@ -72,9 +72,8 @@ def diagnose(
         ScenarioError: with all problems of the input.
     """
     if not 0 < level < 1:
-        raise ScenarioError(
-            [Fault(argument("level"), "not a probability in (0, 1)", level, "write a number such as 0.05")]
-        )
+        problem = "not a probability in (0, 1)"
+        raise ScenarioError([Fault(argument("level"), problem, level, "write a number such as 0.05")])
     if isinstance(source, Participation):
         participation = source
     elif isinstance(source, pd.DataFrame):

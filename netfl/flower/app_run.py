@@ -399,7 +399,7 @@ class _Driver(GridObserver, StrategyObserver):
             available = scenario.rounds - self.grid.round
             if rounds > available:
                 problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
-                remedy = f"set {changed('rounds', self.grid.round + rounds)}, or let the strategy do fewer"
+                remedy = f"add {changed('rounds', self.grid.round + rounds)}, or let the strategy do fewer"
                 raise ScenarioError([Fault("rounds", problem, scenario.rounds, remedy)])
         exchanges = 2 if self._facts["evaluation"] == "network" else 1
         self._planned = min(scenario.steps, self.grid.round + exchanges * rounds)

@@ -35,16 +35,8 @@ def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list
         return presence_by_rounds(users, delivered, np.arange(0.0, len(rounds)), np.arange(1.0, len(rounds) + 1))
     opened_s, closed_s = rounds["opened_s"].to_numpy(), rounds["closed_s"].to_numpy()
     if (closed_s <= opened_s).any():
-        raise ScenarioError(
-            [
-                Fault(
-                    "",
-                    "some rounds have a duration of 0",
-                    None,
-                    f"export rounds in place of times: {argument('in_rounds=True', '--rounds')}",
-                )
-            ]
-        )
+        remedy = f"export rounds in place of times: {argument('in_rounds=True', '--rounds')}"
+        raise ScenarioError([Fault("", "some rounds have a duration of 0", None, remedy)])
     return presence_by_rounds(users, delivered, opened_s, closed_s)
 
 
