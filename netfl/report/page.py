@@ -88,7 +88,9 @@ def page_path(path: Path) -> Path:
     >>> page_path(Path("cmp")).name, page_path(Path("cmp.htm")).name
     ('cmp.html', 'cmp.htm')
     """
-    return path if path.suffix else path.with_name(f"{path.name}.html")
+    if path.suffix or path.is_dir():  # a folder is refused by `check_target`
+        return path
+    return path.with_name(f"{path.name}.html")
 
 
 def check_target(path: Path) -> None:
