@@ -120,8 +120,10 @@ class UserTable:
         if self.is_wrong.any():
             raise ScenarioError(self.faults)
 
-    def check_headings(self, schema: FileSchema) -> None:
+    def check_headings(self, schema: FileSchema, likely: Sequence[str] = ()) -> None:
         """Check that the table has the needed columns of *schema* and, if others are refused, no other.
+
+        *likely* are headings that another column probably means; by default all that the table does not have.
 
         Raises:
             ScenarioError: it has not; the key is empty.
@@ -134,7 +136,7 @@ class UserTable:
         unknown = [name for name in self.columns if name not in schema.names]
         if unknown:
             problem = f"{self.path.name} has the column {unknown[0]}, which is not read"
-            absent = [name for name in schema.names if name not in self]
+            absent = likely or [name for name in schema.names if name not in self]
             remedy = schema.fix_others or f"rename or remove it; {suggest(unknown[0], absent or schema.names)}"
             raise ScenarioError([Fault("", problem, None, remedy)])
 

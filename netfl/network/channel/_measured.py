@@ -215,7 +215,8 @@ class Measured(Channel):
             ScenarioError: the table has no row, lacks a column, has several quantities, a column that is not read, or
                 gains that are no decibels; the keys are empty.
         """
-        table.check_headings(self.file_schema)
+        lacks_values = not any(quantity in table for quantity in QUANTITIES)
+        table.check_headings(self.file_schema, [*QUANTITIES] if lacks_values else ())
         quantity = _quantity(table)
         column = self.file_schema[quantity]
         if quantity == "rsrp_dbm" and self.reference_power is not None:

@@ -378,7 +378,7 @@ def test_snrs_of_a_file_need_one_radio(tmp_path):
     """An SNR was measured with one radio; a gain holds for all."""
     for quantity, is_refused in (("snr_db", True), ("gain_db", False)):
         path = tmp_path / f"{quantity}.csv"
-        path.write_text(f"user,time_s,{quantity}\n" + "".join(f"{user},0,10\n{user},9,10\n" for user in range(2)))
+        path.write_text(f"user,time_s,{quantity}\n" + "".join(f"{user},0,-10\n{user},9,-10\n" for user in range(2)))
         channel = [{"kind": "trace", "file": str(path), "after_end": "hold"}]
         access, context, _ = make(2, 1, radio=SETTINGS | {"power": ["10 dBm", "20 dBm"]}, channel=channel)
         if not is_refused:

@@ -98,7 +98,7 @@ def test_airtimes_and_chances_for_a_selection_are_those_of_each_user():
     assert 0.1 < np.mean(chances) < 0.9
 
 
-@pytest.mark.parametrize(("mac", "share"), [("round_robin", 1.0), ("fdma", 1 / 3)])
+@pytest.mark.parametrize(("mac", "share"), [("round_robin", 1.0), ({"kind": "fdma", "among": "users"}, 1 / 3)])
 def test_late_updates_are_those_at_the_capacity_of_their_links(mac, share):
     gain = 10 * np.log10(1 / share)
     times_s = 1.0 + BITS / (share * rate_at(DISTANCES_M, gain))
