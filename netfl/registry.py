@@ -287,14 +287,15 @@ class _SpecClass(ModelMetaclass):
         return super().__new__(mcs, name, bases, namespace, **settings)
 
     def __call__(self, *args: Any, **fields: Any) -> Any:
-        if args:
+        has_keys_only = self.__init__ is BaseModel.__init__  # type: ignore[misc]  # of the class that is called
+        if args and has_keys_only:
             problem = f"takes keys and no positional value, but is given {type(args[0]).__name__}"
             names = vars(self)["__pydantic_fields__"]
             known = ", ".join(f"{name}=…" for name in islice(names, 2))
             remedy = f"write {self.__name__}({known}); netfl.load reads files and mappings"
             raise ScenarioError([Fault(self.__name__, problem, None, remedy)])
         try:
-            return super().__call__(**fields)
+            return super().__call__(*args, **fields)
         except ValidationError as error:
             raise ScenarioError([fault.under(self.__name__) for fault in faults_of(error)]) from None
 

@@ -417,6 +417,7 @@ LIBRARY = sorted(
 FOR_SHELLS = {
     "app_files.py": "reads arguments of `netfl flower run` alone",
     "_fcd_file.py": "the option of sumo",
+    "sumo_fcd.py": "the option of sumo",
     "ray_cluster.py": "the option of ray",
     "slurm_engine.py": "options of sbatch",
     "app_run.py": "the command that is noted in the manifest",

@@ -169,7 +169,11 @@ def test_compact_dates_of_a_calendar(tmp_path):
     """The day after the origin is down: no round ends within it."""
     (tmp_path / "down.csv").write_text("node,start,end\n0,20240331,20240401\n1,20240331,20240401\n")
     outage = {"kind": "calendar", "file": str(tmp_path / "down.csv"), "origin": "2024-03-30"}
-    found = run(tmp_path, NETWORK | {"outages": [outage], "round": {"kind": "first", "deadline": "12 h"}}, rounds=8)
+    found = run(
+        tmp_path,
+        NETWORK | {"outages": [outage], "round": {"kind": "first", "deadline": "12 h", "losses": "unknown"}},
+        rounds=8,
+    )
     delivered = found.rounds.set_index("opened_s")["delivered"]
     assert delivered[[0.0, 43200.0]].tolist() == [2, 2]
     assert delivered[[86400.0, 129600.0]].tolist() == [0, 0]

@@ -23,7 +23,7 @@ from netfl.scenario.path_errors import find_place, wrong_path
 from netfl.types import Ints
 
 SCHEMA = FileSchema(
-    "`netfl ram`",
+    "classification (`ram`)",
     FileColumn("round", COUNT),
     FileColumn("user", NAME),
     FileColumn("replica", COUNT, is_needed=False),

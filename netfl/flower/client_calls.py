@@ -19,6 +19,7 @@ from flwr.common.constant import ErrorCode
 from netfl.errors import ModelError, NetflError
 from netfl.flower.call_limits import CallTimeoutError, KeptFolder, limited_time
 from netfl.flower.examples import NetworkContext
+from netfl.remedies import argument
 from netfl.simulation.setup import RunSetup
 from netfl.streams import Streams
 
@@ -110,7 +111,8 @@ class ClientCalls:
         except NetflError:
             raise
         except CallTimeoutError:
-            problem = f"has not replied within {self._limit_s:g} s; correct it, or allow more with --call-limit"
+            limit = argument("call_limit_s", "--call-limit")
+            problem = f"has not replied within {self._limit_s:g} s; correct it, or allow more with {limit}"
             raise self._error(problem, user) from None
         except SystemExit as error:
             raise self._error(f"SystemExit: {error}; a ClientApp returns a reply", user) from error

@@ -10,7 +10,7 @@ import numpy as np
 
 from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
-from netfl.network.channel._measured import Measured, capacity_snr_db, repeated_path_loss
+from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.late_updates import RoundSetting, late_update_warnings
 from netfl.network.layout import LIGHT_M_S, Layout
@@ -61,7 +61,6 @@ def network_warnings(
     yield from _near_users(spec, layout)
     yield from _narrow_layout(spec, layout)
     yield from _beyond_capacity(spec, context, layout)
-    yield from _measured_rates(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
     yield from _unfit_paces(spec, layout)
@@ -192,26 +191,6 @@ def _beyond_capacity(spec: NetworkSpec, context: AccessContext, layout: Layout) 
         f"limit at its threshold in a bandwidth of {band_hz:.6g} Hz ({rate_bps / times:.4g} bit/s); check the units of "
         "access.radio.bandwidth and of the rate"
     )
-
-
-def _measured_rates(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
-    """Measured rates that need more power than was sent, as those in another unit or another band do."""
-    if spec.radio is None:
-        return
-    budget = open_budget(spec, context, layout)
-    unit_snr_db = budget.unit_snr_db(np.arange(layout.users))
-    for index, channel in enumerate(spec.channel):
-        if not isinstance(channel, Measured) or channel.measured.quantity != "rate_bps":
-            continue
-        fastest_bps = float(channel.measured.values.max())
-        band_hz = float(budget.radios.bandwidth_hz[0])  # that of all users, as such a file needs
-        needed_db = float(capacity_snr_db(np.array([fastest_bps / band_hz]))[0])
-        if needed_db > unit_snr_db.max() + _ROUNDING_DB:
-            yield (
-                f"access.channel.{index}, {kind_of(type(channel))}: a rate of {fastest_bps:.4g} bit/s in a bandwidth "
-                f"of {band_hz:.6g} Hz needs an SNR of {needed_db:.3g} dB, more than the {unit_snr_db.max():.3g} dB of "
-                "a link without loss; check the units of the file and of access.radio.bandwidth"
-            )
 
 
 def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:

@@ -84,8 +84,11 @@ class KeySearch:
     def _all_sections(self) -> Sequence[_Section]:
         return [*_sections(_Section((), self._root, (self._data,)))]
 
-    def remedy(self, key: str, value: object = None, below: str = "") -> str:
-        """Return where the scenario may have the last part of the dotted *key*; empty if there is no such place."""
+    def remedy(self, key: str, value: object = None, below: str = "", *, changes: bool = False) -> str:
+        """Return where the scenario may have the last part of the dotted *key*; empty if there is no such place.
+
+        The arguments are those of `place_remedy`; *changes* is whether *value* replaces one that the scenario has.
+        """
         *parts, name = key.split(".")
         sections = self._all_sections
         own_path = next((section.path for section in sections if _stands_for(section.path, parts)), None)
@@ -94,22 +97,13 @@ class KeySearch:
         places = [place for section in sections for place in _places(section, own_path, meanings(name), value)]
         if not places:
             return ""
-        remedy = _with_learner(self._remedy_of(places, own_path, value, below), self._data)
-        note = NOTES.get(normalised(name), "")
-        return f"{note} {remedy}".strip()
-
-    @staticmethod
-    def _remedy_of(places: Sequence[_Place], own_path: Sequence[str], value: object, below: str) -> str:
-        """Return the remedy that names the nearest of *places*, or those that have no other value yet."""
         nearest = _nearest(places)
         remedy = _remedy(nearest, own_path, value, below)
-        if not all(place.is_taken(value) for place in nearest):
-            return remedy
-        others = [place for place in places if place.is_unwritten and place.rank[0] <= nearest[0].rank[0] + 1]
-        if not others:
-            return f"{remedy}, which has another value"
-        unwritten = _remedy(others, own_path, value, below)
-        return f"{unwritten}; {remedy.removeprefix('write it as ')} has another value already"
+        if not changes and all(place.is_taken(value) for place in nearest):
+            remedy = _remedy_beside(remedy, nearest, places, own_path, value, below)
+        remedy = _with_learner(remedy, self._data)
+        note = NOTES.get(normalised(name), "")
+        return f"{note} {remedy}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +263,22 @@ def _nearest(places: Sequence[_Place]) -> list[_Place]:
     """Return the *places* of the lowest rank."""
     lowest = min(place.rank for place in places)
     return [place for place in places if place.rank == lowest]
+
+
+def _remedy_beside(
+    taken: str,
+    nearest: Sequence[_Place],
+    places: Sequence[_Place],
+    own_path: Sequence[str],
+    value: object,
+    below: str,
+) -> str:
+    """Return the remedy where the *nearest* of *places*, which the remedy *taken* names, have another value."""
+    others = [place for place in places if place.is_unwritten and place.rank[0] <= nearest[0].rank[0] + 1]
+    if not others:
+        return f"{taken}, which has another value"
+    unwritten = _remedy(others, own_path, value, below)
+    return f"{unwritten}; {taken.removeprefix('write it as ')} has another value already"
 
 
 def _with_learner(remedy: str, data: Mapping[str, Any]) -> str:

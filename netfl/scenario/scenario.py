@@ -375,7 +375,7 @@ def validate(document: ScenarioDocument) -> Scenario:
     except ValidationError as error:
         search = KeySearch(Scenario, document.data)
         faults = [
-            *faults_of(error, lambda key, value: search.remedy(key, value, _rest_of_key(document, key))),
+            *faults_of(error, lambda key, value: _place_remedy(search, document, key, value)),
             *cross_faults(*_usable_parts(document.data)),
         ]
         raise ScenarioError(document.located(faults)) from None
@@ -383,10 +383,12 @@ def validate(document: ScenarioDocument) -> Scenario:
     return scenario
 
 
-def _rest_of_key(document: ScenarioDocument, key: str) -> str:
-    """Return the rest of a dotted key that was set as a whole and begins with *key*, such as ``.probability``."""
-    written = next((path for path in document.paths_set if path.startswith(f"{key}.")), key)
-    return written.removeprefix(key)
+def _place_remedy(search: KeySearch, document: ScenarioDocument, key: str, value: object) -> str:
+    """Return the remedy for a *key* that its section does not have; a dotted key that was set is named as a whole."""
+    written = next((path for path in document.paths_set if path == key or path.startswith(f"{key}.")), None)
+    if written is None:
+        return search.remedy(key, value)
+    return search.remedy(key, value, written.removeprefix(key), changes=True)
 
 
 def _card_facts(scenario: Scenario) -> dict[str, object]:

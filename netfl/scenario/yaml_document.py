@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ruamel.yaml import YAML
@@ -55,10 +56,14 @@ class _CoreResolver(VersionedResolver):
     versioned_resolver: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
 
-_PATTERNS: dict[str, list[re.Pattern[str]]] = {}
+_PATTERNS: Mapping[str, list[re.Pattern[str]]] = MappingProxyType(
+    {
+        tag: [re.compile(f"(?:{pattern})$") for other, pattern, _ in _PLAIN_VALUES if other == tag]
+        for tag in {tag for tag, _, _ in _PLAIN_VALUES}
+    }
+)
 """Patterns of plain values by the names of their tags."""
 for _tag, _pattern, _first in _PLAIN_VALUES:
-    _PATTERNS.setdefault(_tag, []).append(re.compile(f"(?:{_pattern})$"))
     for _character in (*_first, *([""] if _tag == "null" else [])):
         _entry = (f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"))
         _CoreResolver.versioned_resolver.setdefault(_character, []).append(_entry)

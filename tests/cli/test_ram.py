@@ -115,7 +115,7 @@ INVALID_TABLES = {
     "header": ("round,user\n", "the table has no rows"),
     "columns": ("a,b\n1,2\n", "t.csv has no column round and user; its columns: a, b; needed: round, user"),
     "back": ("round,user,arrived_s\n1,a,5\n2,b,3\n", "times are not ascending"),
-    "negative": ("round,user\n-1,a\n2,b\n", "t.csv:2: column round: no such number ('-1')"),
+    "negative": ("round,user\n-1,a\n2,b\n", "t.csv:2: column round: not a whole number from 0 on ('-1')"),
     "one user": ("round,user\n1,a\n2,a\n", "only one user"),
     "one round": ("round,user\n1,a\n1,b\n", "only one round"),
 }

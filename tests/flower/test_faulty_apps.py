@@ -92,7 +92,7 @@ def swallow(array):
 @pytest.mark.parametrize("act", [sleep, loop, swallow])
 def test_call_that_never_returns_ends_at_the_limit(tmp_path, act):
     begin = time.monotonic()
-    with pytest.raises(ModelError, match=r"ClientApp, user 1, .*has not replied within 0\.3 s; .*--call-limit"):
+    with pytest.raises(ModelError, match=r"ClientApp, user 1, .*has not replied within 0\.3 s; .*call_limit_s"):
         run(tmp_path / "run", act, call_limit_s=0.3)
     assert time.monotonic() - begin < 60
     assert netfl.open_run(tmp_path / "run").status == "failed"

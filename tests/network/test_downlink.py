@@ -433,7 +433,7 @@ class TestPropagation:
     def test_moving_users_have_the_delay_of_their_place(self, tmp_path):
         """The user is 1500 m away when version 0 is sent, and 750 m when version 1 is sent, at some 2.2 s."""
         (tmp_path / "walk.csv").write_text("time_s,user,x_m,y_m\n0,0,1500,0\n1.9,0,1500,0\n2.0,0,750,0\n100,0,750,0\n")
-        motion = {"motion": {"kind": "trajectory", "file": str(tmp_path / "walk.csv")}}
+        motion = {"motion": {"kind": "trajectory", "file": str(tmp_path / "walk.csv"), "max_speed": 7500}}
         topology = towers_at([0.0], [[1500, 0]])
         for downlink in ({"broadcast_rate": 1e4}, MULTICAST):
             rounds, log = run_downlink(1, 2, tmp_path, **underwater(1.0, topology=topology), **motion, **downlink)

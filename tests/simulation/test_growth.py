@@ -45,8 +45,8 @@ def results(statistics):
 
 
 def test_statistics_keep_the_delay_of_each_delivery():
-    """An exact percentile needs all: 8 bytes."""
-    assert grown_bytes(results(RoundStatistics(2, has_costs=False))) <= 24
+    """An exact percentile needs all: 8 bytes, and up to twice as much while the array grows."""
+    assert 8 <= grown_bytes(results(RoundStatistics(2, has_costs=False))) <= 32
 
 
 def test_statistics_of_learners_keep_the_cost_of_each_round_too():

@@ -253,7 +253,10 @@ class Measured(Channel):
             return
         gains_db = self.scale().gain_db(measured.values)
         limit_db = levels.power_dbm - levels.noise_dbm
-        remedy = f"without any loss, radio.power gives an SNR of {limit_db:.4g} dB in its noise: check the value"
+        remedy = (
+            f"without any loss, radio.power gives an SNR of {limit_db:.4g} dB in its noise: check the unit "
+            "of the value, and that of radio.bandwidth"
+        )
 
         def describe(cell: object) -> Fault:
             return Fault("", "more than the radio's power can give", cell, remedy)

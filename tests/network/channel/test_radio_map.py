@@ -201,7 +201,7 @@ class TestOutside:
         access = {
             "kind": "network",
             "topology": {"kind": "star", "placement": {"kind": "listed", "positions": [[0, 0]]}},
-            "motion": {"kind": "trajectory", "file": str(tmp_path / "w.csv")},
+            "motion": {"kind": "trajectory", "file": str(tmp_path / "w.csv"), "max_speed": 300},
             "radio": {"power": "20 dBm", "bandwidth": "1 MHz"},
             "channel": [{"kind": "radio_map", "file": str(write(tmp_path, rows()))}],
             "reception": {"kind": "snr_threshold", "threshold": "-9 dB", "rate": "100 kbps"},
