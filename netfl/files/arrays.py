@@ -8,7 +8,7 @@ from typing import Any
 from zipfile import is_zipfile
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files import open_file, refuse_special_file
@@ -87,6 +87,16 @@ def nested_numbers(values: object) -> NDArray[Any]:
         names = ", ".join(sorted(kind.__name__ for kind in others))
         raise ValueError(f"values of type {names} instead of numbers, or lists of different lengths")
     return np.asarray(objects.astype(float))
+
+
+def as_single(values: ArrayLike) -> NDArray[np.float32]:
+    """Return numbers with 32 bits; those beyond are infinite, without a warning.
+
+    >>> as_single([1.5, -1e300]).tolist()
+    [1.5, -inf]
+    """
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float32)
 
 
 def lossy_columns(values: NDArray[Any], kept: NDArray[np.float32]) -> list[int]:

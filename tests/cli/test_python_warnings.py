@@ -1,5 +1,7 @@
 """Commands on odd but valid inputs: Python's warnings, which are errors in these tests, never reach the user."""
 
+import json
+
 import numpy as np
 import pytest
 from support.restarted_runs import a_scenario
@@ -67,3 +69,31 @@ def test_intervals_of_odd_values_give_no_warning_of_python(values):
     from netfl.results.statistics import interval
 
     interval(values)
+
+
+BLOBS = "{kind: blobs, centers: [[0, 0], [3, VALUE]], std: STD}"
+
+
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        (BLOBS.replace("VALUE", "-1e300").replace("STD", "0.1"), "data.centers.1.1"),
+        (BLOBS.replace("VALUE", "3").replace("STD", "1e300"), "data.std"),
+        ("{kind: table, file: big.csv, features: [a], label: l, labels: 2}", "data.file"),
+        ("{kind: arrays, file: big.npz, features: [1], labels: 2}", "data.file"),
+        ("{kind: leaf, folder: big, features: [1], labels: 2}", "data"),
+    ],
+    ids=["center", "std", "table", "arrays", "leaf"],
+)
+def test_features_beyond_32_bits_are_located_errors(scenario, tmp_path, monkeypatch, data, key):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "big.csv").write_text("a,l\n1e300,0\n" + "1,1\n2,0\n" * 20)
+    np.savez(tmp_path / "big.npz", x=np.array([[1e300], [1.0]] * 20), label=np.arange(40) % 2)
+    for part in ("train", "test"):
+        (tmp_path / "big" / part).mkdir(parents=True)
+        user_data = {f"u{user}": {"x": [[1e300], [1.0]], "y": [0, 1]} for user in range(3)}
+        (tmp_path / "big" / part / "all.json").write_text(json.dumps({"users": [*user_data], "user_data": user_data}))
+    result = call("check", scenario, "--set", f"data={data}", "--set", "partition=iid")
+    assert_no_warning(result, data)
+    assert result.exit_code == 2
+    assert key in result.output

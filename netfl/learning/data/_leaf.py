@@ -12,7 +12,7 @@ from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
 from netfl.files import open_file
-from netfl.files.arrays import nested_numbers
+from netfl.files.arrays import as_single, nested_numbers
 from netfl.files.json_documents import parse_json
 from netfl.learning.data import Dataset
 from netfl.learning.data._splits import choose_users
@@ -106,7 +106,7 @@ def read_leaf(folder: Path) -> dict[str, _Examples]:
                 content = parse_json(file.read().decode("utf-8-sig"))
             _check_counts(content)
             for name, examples in content["user_data"].items():
-                x = nested_numbers(examples["x"]).astype(np.float32)
+                x = as_single(nested_numbers(examples["x"]))
                 y = nested_numbers(examples["y"])
                 if len(x) != len(y):
                     raise_fault("", f"{path.name}: user {name} has {len(x)} examples and {len(y)} labels", str(folder))

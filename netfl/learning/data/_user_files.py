@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.files.arrays import as_numbers, lossy_columns
+from netfl.files.arrays import as_numbers, as_single, lossy_columns
 from netfl.files.cells import parse_identifiers
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.data._in_memory import value_problem
@@ -130,7 +130,7 @@ class UserExamples(Data):
             with prefix_faults(key):
                 columns = self.read_part(part)
             given, y, user = self._checked_types(key, source, columns)
-            x = np.asarray(given, np.float32)
+            x = as_single(given)
         except ScenarioError:
             raise
         except Exception as error:  # a broken file can raise anything in its reader

@@ -13,6 +13,9 @@ from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 
 _BYTES_PER_POINT = 66
+_LARGEST = 1e30
+"""Largest coordinate; points have 32 bits, which end at 3.4e38."""
+_Coordinate = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
 
 
 class Blobs(Data):
@@ -33,9 +36,9 @@ class Blobs(Data):
     """
 
     shape: ClassVar[tuple[int, ...]] = (2,)
-    centers: Annotated[tuple[tuple[float, float], ...], Field(min_length=2)]
+    centers: Annotated[tuple[tuple[_Coordinate, _Coordinate], ...], Field(min_length=2)]
     """The centres, ``[x, y]`` each, one for each label."""
-    std: Annotated[float, Field(gt=0)] = 0.1
+    std: Annotated[float, Field(gt=0, le=_LARGEST)] = 0.1
     """Standard deviation of each coordinate around its centre."""
     samples: Annotated[int, Field(ge=2)] = 1000
     """Points per centre, training and test together."""
