@@ -9,7 +9,7 @@ import numpy as np
 from netfl.network.build import build_layout, compute_streams, open_band, open_budget
 from netfl.network.radio.transmission import share_gain_db
 from netfl.network.radio.user_bands import UserBands
-from netfl.network.sizes import update_cut
+from netfl.network.sizes import largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.types import AccessContext, Floats
 
@@ -28,13 +28,15 @@ class LeastTimes:
         frames: number of frames of an update.
         airtime_s: airtime of the largest frame, ``[users]``.
         spacing_s: least time from the start of one frame to that of the next, ``[users]``: its airtime and what the MAC
-            adds to it, such as the silence of a duty cycle.
+            adds to it, such as the silence of a duty cycle or the slots of the others.
+        turn_s: time from one turn of a user to its next, ``[users]``; 0 where no schedule gives turns.
     """
 
     train_s: Floats
     frames: int
     airtime_s: Floats
     spacing_s: Floats
+    turn_s: Floats
 
     @property
     def first_s(self) -> Floats:
@@ -50,6 +52,15 @@ def counts_until_close(spec: NetworkSpec) -> bool:
     if spec.round is None or spec.round.is_continuous:
         return False
     return spec.on_new_version == "restart" or takes_newest_only(spec)
+
+
+def rounds_to_count(spec: NetworkSpec, context: AccessContext) -> int:
+    """Return the number of rounds, from that of its version on, in which an update counts; at most those of the run."""
+    if counts_until_close(spec):
+        return 1
+    if spec.staleness is None:
+        return context.rounds
+    return min(spec.staleness + 1, context.rounds)
 
 
 def takes_newest_only(spec: NetworkSpec) -> bool:
@@ -94,4 +105,19 @@ def least_times(spec: NetworkSpec, context: AccessContext, *, at_best: bool) -> 
             rates_bps = bands.expected_rates_bps(users, snr_db + share_gain_db(largest))
             airtime_s = cut.max_bits / (largest * rates_bps)
     airtime_s, spacing_s = spec.mac.frame_times_s(cut.max_bits, snr_db, airtime_s)
-    return LeastTimes(train_s, cut.count, airtime_s, spacing_s)
+    turn_s = _turns_s(spec, context)
+    if cut.count > 1:
+        spacing_s = np.maximum(spacing_s, turn_s)
+    return LeastTimes(train_s, cut.count, airtime_s, spacing_s, turn_s)
+
+
+def _turns_s(spec: NetworkSpec, context: AccessContext) -> Floats:
+    """Return the time from one turn of each user to its next, ``[users]``; 0 where a MAC has none, or rates vary."""
+    assert spec.mac is not None
+    tower_of = build_layout(spec, context).tower_of
+    slowest_bps = min(spec.air_rates_bps)
+    if slowest_bps <= 0.0:
+        return np.zeros(context.users)
+    slowest_s = largest_frame_bits(spec, context) / slowest_bps
+    turns_s = [spec.mac.turn_s(int(users), slowest_s) for users in np.bincount(tower_of)]
+    return np.asarray(turns_s)[tower_of]

@@ -136,3 +136,53 @@ def test_user_that_the_rule_leaves_behind_is_named():
 )
 def test_nobody_is_left_behind(changes):
     assert late_warnings({"access.round.deadline": "60 s"} | changes) == []
+
+
+def test_finishing_is_no_remedy_in_a_run_that_ends_before():
+    """20 rounds of 2.6 s are 52 s, as long as the slow user needs for one update; 200 of them are enough."""
+    (warning,) = late_warnings({"rounds": 20, "access.round.deadline": "60 s"})
+    assert "on_new_version" not in warning
+    (warning,) = late_warnings({"rounds": 200, "access.round.deadline": "60 s"})
+    assert "set access.on_new_version: finish" in warning
+
+
+def test_update_that_is_too_old_when_it_ends_is_named():
+    """User 5 needs 50.8 s for an update that counts in two rounds of 20 s at most."""
+    changes = {"access.on_new_version": "finish", "access.staleness": 1}
+    (warning,) = late_warnings(changes)
+    assert "1 of 6 users deliver no update in time" in warning
+    assert "rounds close after 20 s, and an update counts in 2 of them (access.staleness: 1)" in warning
+    assert "set access.staleness: null" in warning
+    assert late_warnings(changes | {"access.staleness": None}) == []
+
+
+def test_finished_update_that_no_round_of_the_run_takes_is_named():
+    (warning,) = late_warnings({"rounds": 2, "access.on_new_version": "finish"})
+    assert "rounds close after 20 s, and the run has 2 of them" in warning
+
+
+def test_later_deadline_is_no_remedy_where_the_others_are_enough_without_the_late_user():
+    """Five of six close a round after 5 to 21 s, and user 5 needs 54 s: no deadline lets it deliver."""
+    changes = {
+        "access.round": {"kind": "quorum", "quorum": 0.8, "deadline": "15 s"},
+        "access.mac": "round_robin",
+        "access.update_size": "10 kB",
+        "access.broadcast_rate": "1 Mbps",
+    }
+    (warning,) = late_warnings(changes)
+    assert "set access.round.deadline" not in warning
+    assert "access.round: {kind: available" in warning
+
+
+def test_packets_of_a_schedule_wait_for_the_slots_of_the_others():
+    """Of 10 kB, each of 7 packets of 1,500 B takes a slot of 0.6 s of each six: 0.1 + 6 · 3.6 + 0.6 s of 20 s."""
+    changes = {
+        "access.mac": "tdma",
+        "access.update_size": "10 kB",
+        "access.transport": {"grain": "packet"},
+        "access.compute.speed": 1000,
+        "access.broadcast_rate": "1 Mbps",
+    }
+    (warning,) = late_warnings(changes)
+    assert "no update can arrive in time" in warning
+    assert "7 frames of 0.6 s, one every 3.6 s" in warning

@@ -261,6 +261,7 @@ class _Explainer:
             frames=known[0].frames,
             airtime_s=np.mean([times.airtime_s for times in known], axis=0),
             spacing_s=np.mean([times.spacing_s for times in known], axis=0),
+            turn_s=np.mean([times.turn_s for times in known], axis=0),
         )
 
     @cached_property

@@ -310,6 +310,15 @@ class Mac(Spec):
             airtime_s = np.full(len(snr_db), bits / self.rate_bps)
         return airtime_s, airtime_s
 
+    def turn_s(self, users: int, slowest_s: float) -> float:
+        """Return the time from one turn of a user to its next, where each has one frame in each; 0 without such turns.
+
+        Args:
+            users: number of users of the cell.
+            slowest_s: airtime of the largest frame at the lowest rate.
+        """
+        return 0.0
+
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
         """Return an upper bound on the frames per second that leave a cell in the long run; infinity if there is none.
 

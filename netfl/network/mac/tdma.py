@@ -60,6 +60,9 @@ class Tdma(SlottedMac):
         """Return one frame in each slot, if no frame is given up."""
         return SlottedMac.max_frames_hz(self, airtime_s, longest_s, 0.0)
 
+    def turn_s(self, users: int, slowest_s: float) -> float:
+        return users * (self.slot or slowest_s)
+
     def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:
         """Yield none: no frame ends in the slot of another user."""
         yield from ()
