@@ -85,8 +85,31 @@ def network_notes(spec: NetworkSpec, context: AccessContext, max_selected: int) 
     """Yield sentences on what the settings of a network give a user; the arguments are those of `network_warnings`."""
     if spec.mac is None:
         return
-    users = int(np.bincount(build_layout(spec, context).tower_of).max())
-    yield from spec.mac.notes(users, min(users, max_selected))
+    layout = build_layout(spec, context)
+    users = int(np.bincount(layout.tower_of).max())
+    selected = min(users, max_selected)
+    if spec.allocation is None and "share" in spec.mac.control_ranges:
+        yield (
+            f"band: without an allocation, 1/{users} for each of {users} users of a cell all the time, unless a caller "
+            f"gives other shares; with allocation: equal, 1/{selected} for each of {selected} users"
+        )
+    else:
+        yield from spec.mac.notes(users, selected)
+    if spec.mac.divides_band and spec.radio is not None:
+        yield from _narrow_radios(spec, context, layout)
+
+
+def _narrow_radios(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Users that cannot have all of the band, whoever else sends."""
+    limits = open_band(spec, context, layout).limits(np.arange(layout.users))
+    narrow = np.flatnonzero(limits < 1.0 - _ROUNDING)
+    if narrow.size:
+        narrowest = int(limits.argmin())
+        have = "has a radio" if narrow.size == 1 else "have radios"
+        yield (
+            f"band: {narrow.size} of {layout.users} users {have} narrower than the band, and no larger share: "
+            f"user {narrowest} at most {limits[narrowest]:.3g} of it; what is over is for the others"
+        )
 
 
 def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:

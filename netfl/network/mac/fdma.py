@@ -230,9 +230,12 @@ class Fdma(Mac):
                 idle = f"; {users - max_selected} or more take no part in a round, and their shares stay idle"
             yield f"band: {_equal_share(users)} of a cell all the time, whether it sends or not (among: users){idle}"
         elif self.division == "equal":
+            shares = "all of it for one user"
+            if max_selected > 1:
+                shares = f"{_equal_share(max_selected)}, all of it for one"
             yield (
                 "band: the tower divides it equally among the users that have a frame when it is free (among: backlog)"
-                f": {_equal_share(max_selected)}, all of it for one"
+                f": {shares}"
             )
         else:
             yield (

@@ -131,6 +131,29 @@ class TestNotes:
         assert note.startswith("band: ")
         assert part in note
 
+    def test_without_an_allocation_all_users_have_shares(self):
+        """A run has uploads in 1/40 of the band; those of 1/8 are of a scenario that names an allocation."""
+        scenario = copy.deepcopy(SELECTED)
+        scenario["access"]["mac"]["division"] = "allocated"
+        (note,) = notes(netfl.load(scenario))
+        assert "without an allocation, 1/40 for each of 40 users" in note
+        scenario["access"]["allocation"] = "equal"
+        (note,) = notes(netfl.load(scenario))
+        assert "1/40" not in note
+
+    def test_radios_that_are_narrower_than_the_band_are_named(self):
+        scenario = copy.deepcopy(SELECTED)
+        scenario["access"]["radio"]["bandwidth"] = ["1 MHz"] * 37 + ["100 kHz", "50 kHz", "100 kHz"]
+        _, note = notes(netfl.load(scenario))
+        assert "3 of 40 users have radios narrower than the band" in note
+        assert "user 38 at most 0.05 of it" in note
+
+    def test_one_user_of_a_round_has_all_of_the_band(self):
+        scenario = copy.deepcopy(SELECTED)
+        scenario["access"]["selection"]["m"] = 1
+        (note,) = notes(netfl.load(scenario))
+        assert note.endswith("(among: backlog): all of it for one user")
+
     def test_check_prints_it(self, tmp_path):
         path = tmp_path / "s.yaml"
         path.write_text(netfl.load(SELECTED).to_yaml(), "utf-8")
