@@ -276,7 +276,7 @@ class UserTable:
 
         refuse_interval(np.isinf(starts), "it has an end and no start", "fill in the start")
         refuse_interval(ends == starts, "it is empty, as it ends when it starts", "remove its row, or end it later")
-        refuse_interval(~(ends > starts), "it ends before it starts", "swap them")
+        refuse_interval(~(ends > starts), "it ends before it starts", "swap them, or leave an end empty that is never")
         return np.column_stack([starts, ends])
 
     def names(self, column: FileColumn) -> NDArray[Any]:

@@ -44,7 +44,7 @@ from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.files.cells import as_text, is_empty, parse_numbers
 from netfl.files.schema import NAME, POSITION, SPEED, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
-from netfl.network._tracks import Points, Stretches, find_trips
+from netfl.network._tracks import MAX_DEGREES, Points, Stretches, find_trips
 from netfl.registry import Spec
 from netfl.types import Bools, Floats, Ints, ScenarioFacts
 from netfl.units import Metres, Seconds
@@ -57,8 +57,6 @@ _REMEDY = (
 )
 _CLOCK = r"^([0-9]+:)?[0-9]+:[0-9]{2}:[0-9]{2}"
 _GEO_REMEDY = "let SUMO write it without --fcd-output.geo"
-_MAX_DEGREES = np.array([180.0, 90.0])
-"""Largest longitude and latitude, which x and y are in a file in degrees."""
 _SLOW_M_S = 0.01
 """A speed that is none of a vehicle or person; a hundredth of a degree is about a kilometre."""
 _DRIVING_M_S = 1.0
@@ -269,7 +267,7 @@ def _refuse_slow(path: Path, stretches: Stretches, xy_m: Floats) -> None:
         ScenarioError: they are so.
     """
     fastest_m_s = float(stretches.speed_m_s.max(initial=0.0))
-    in_degrees = bool((np.abs(xy_m) <= _MAX_DEGREES).all())
+    in_degrees = bool((np.abs(xy_m) <= MAX_DEGREES).all())
     if in_degrees and 0.0 < fastest_m_s < _SLOW_M_S:
         problem = (
             f"{path.name}: its coordinates look like degrees: all are within ±180 and ±90, and nobody moves faster "
