@@ -26,6 +26,8 @@ from netfl.types import Bools, Floats, Ints
 
 MAX_FAULTS = 10
 """Errors of one file that are reported one by one."""
+_MAX_COLUMNS = 20
+"""Columns of a file that a message lists."""
 _CHUNK_CELLS = 1_000_000
 """Cells of a CSV file that are held as objects of Python at a time."""
 _REMEDY = "name a CSV file in UTF-8, or a Parquet file"
@@ -74,7 +76,10 @@ class UserTable:
         missing = [name for name in names if name not in self]
         if missing:
             problem = f"{self.path.name} has no column {' and '.join(missing)}"
-            remedy = f"its columns: {', '.join(self.columns) or 'none'}; needed: {', '.join(names)}"
+            present = [*self.columns][:_MAX_COLUMNS]
+            if len(self.columns) > _MAX_COLUMNS:
+                present.append(f"and {len(self.columns) - _MAX_COLUMNS} more")
+            remedy = f"its columns: {', '.join(present) or 'none'}; needed: {', '.join(names)}"
             raise ScenarioError([Fault("", problem, None, remedy)])
 
     def choose(self, *names: str) -> str:

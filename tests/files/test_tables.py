@@ -75,6 +75,12 @@ class TestHeading:
         pq.write_table(names, tmp_path / "t.parquet")
         assert_messages(refused(read_table, tmp_path / "t.parquet"), ["t.parquet: column x occurs 2 times"])
 
+    def test_few_of_many_columns_are_listed(self, table):
+        content = ",".join(f"c{number}" for number in range(200)) + "\n"
+        with pytest.raises(ScenarioError) as error:
+            table(content).require("x")
+        assert error.value.faults[0].remedy.endswith("c18, c19, and 180 more; needed: x")
+
     def test_missing_column_is_named_with_the_columns(self, table):
         assert_messages(
             refused(table("user,x\n0,1\n").require, "user", "x_m"), ["t.csv has no column x_m … its columns: user, x"]
