@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
@@ -33,6 +34,8 @@ _EPOCH = datetime(1970, 1, 1)
 _UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _COMPACT_DATE = r"^[0-9]{8}$"
 """A date without separators, which is also a number."""
+_NO_VALUE = frozenset({"", "nan", "na", "n/a", "#n/a", "null", "none", "nil", "nat", "<na>", "-", "--", "?"})
+"""Words of other programs for a cell without a value, in lower case."""
 NUMBER_REMEDY = "write a number such as 12.5"
 
 
@@ -64,26 +67,60 @@ def parse_numbers(cells: pa.Array, *, takes_durations: bool = True) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
+def has_no_value(cell: object) -> bool:
+    """Return whether *cell*, a value of Python, is empty or what other programs write into an empty cell."""
+    return cell is None or str(cell).strip().lower() in _NO_VALUE
+
+
+def is_infinite(cell: object) -> bool:
+    """Return whether *cell*, a value of Python, is infinite, or a word for it."""
+    return str(cell).strip().lower().lstrip("+-") in {"inf", "infinity"}
+
+
+def hold_any(cells: pa.Array, values: Floats, numbers: Sequence[float]) -> Bools:
+    """Return which *cells*, whose *values* are given, hold one of the *numbers* as far as their type has digits."""
+    listed = np.asarray(numbers, float)
+    is_listed = np.isin(values, listed)
+    if pa.types.is_floating(cells.type):
+        with np.errstate(over="ignore"):  # a number beyond the range of the type is in no cell
+            rounded = listed.astype(cells.type.to_pandas_dtype()).astype(float)
+        is_listed |= np.isin(values, rounded)
+    return np.asarray(is_listed)
+
+
 def number_fault(cell: object) -> Fault:
     """Return the reason why *cell*, a value of Python, is no number for `parse_numbers`."""
     word = str(cell).strip().lower()
     problem, remedy = "not a number", NUMBER_REMEDY
     if cell is None or not word:
         problem, remedy = "an empty cell instead of a number", "fill it in, or remove its row"
+    elif word in _NO_VALUE:
+        problem = "not a number: it stands for no value"
+        remedy = "fill it in, or remove its row"
     elif word in {"true", "false"}:
         problem, remedy = "a boolean instead of a number", "write 1 or 0"
-    elif isinstance(cell, float) or word.lstrip("+-") in {"nan", "inf", "infinity"}:
+    elif isinstance(cell, float) or word.lstrip("+-") in {"inf", "infinity"}:
         problem = "not a finite number"
     elif not isinstance(cell, str):
         problem = f"a value of type {type(cell).__name__} instead of a number"
     elif _THOUSANDS.fullmatch(word):
         problem = "not a number: it has a separator of thousands or a decimal comma"
         remedy = "write thousands without a separator and decimals with a point, such as 1234.5"
+    elif word.startswith("\u2212"):
+        problem, remedy = "not a number: its minus is the character U+2212", "write the minus of a keyboard, -"
     elif _COMMA.fullmatch(word):
         problem, remedy = "not a number: it has a decimal comma", "write a decimal point, such as 12.5"
     else:
         remedy = f"{NUMBER_REMEDY}, without a unit"
     return Fault("", problem, None if cell is None else str(cell), remedy)
+
+
+def seconds_fault(cell: object) -> Fault:
+    """Return the reason why *cell*, a value of Python, is no number of seconds for `parse_numbers`."""
+    if isinstance(cell, date) or (isinstance(cell, str) and _parse_date(cell.strip()) is not None):
+        remedy = "write the seconds since the time 0 of the run, such as 12.5"
+        return Fault("", "a date instead of a number of seconds", str(cell), remedy)
+    return number_fault(cell)
 
 
 def is_number(value: object) -> bool:

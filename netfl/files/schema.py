@@ -84,7 +84,8 @@ class Quantity:
 
 
 def _plain(value: float) -> str:
-    return f"{value:.12g}".replace("e+", "e")
+    """Return all digits of a number, so that a copy of them in a scenario is equal to it."""
+    return repr(float(value)).removesuffix(".0")
 
 
 NUMBER = Quantity("a number", takes_durations=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,13 @@ from netfl.types import Bools, Floats, Ints
 
 MAX_FAULTS = 10
 """Errors of one file that are reported one by one."""
+_MAX_COLUMNS = 20
+"""Columns of a file that a message lists."""
 _CHUNK_CELLS = 1_000_000
 """Cells of a CSV file that are held as objects of Python at a time."""
 _REMEDY = "name a CSV file in UTF-8, or a Parquet file"
+_WHOLE = re.compile(r"[0-9]+\.0*")
+"""A whole number with a decimal point, as programs write that have no whole numbers with empty cells."""
 
 
 class UserTable:
@@ -70,7 +76,10 @@ class UserTable:
         missing = [name for name in names if name not in self]
         if missing:
             problem = f"{self.path.name} has no column {' and '.join(missing)}"
-            remedy = f"its columns: {', '.join(self.columns) or 'none'}; needed: {', '.join(names)}"
+            present = [*self.columns][:_MAX_COLUMNS]
+            if len(self.columns) > _MAX_COLUMNS:
+                present.append(f"and {len(self.columns) - _MAX_COLUMNS} more")
+            remedy = f"its columns: {', '.join(present) or 'none'}; needed: {', '.join(names)}"
             raise ScenarioError([Fault("", problem, None, remedy)])
 
     def choose(self, *names: str) -> str:
@@ -160,12 +169,16 @@ class UserTable:
         name = self.heading(column)
         cells = self.columns[name]
         values = parsing.parse_numbers(cells, takes_durations=column.quantity.takes_durations)
-        return self._checked(column, values, parsing.number_fault, empty, missing)
+        describe = parsing.number_fault
+        if column.quantity.form == "time":
+            describe = parsing.seconds_fault
+        return self._checked(column, values, describe, empty, missing)
 
     def is_missing(self, column: FileColumn, missing: Sequence[float]) -> Bools:
         """Return which rows hold one of the values *missing*, ``[rows]``."""
-        values = parsing.parse_numbers(self.columns[self.heading(column)])
-        return np.isin(values, np.asarray(missing, float))
+        cells = self.columns[self.heading(column)]
+        values = parsing.parse_numbers(cells, takes_durations=column.quantity.takes_durations)
+        return parsing.hold_any(cells, values, missing)
 
     def take(self, is_kept: Bools) -> UserTable:
         """Return a table of some rows, ``[rows]``, which keep their lines; call it before errors are marked."""
@@ -185,7 +198,17 @@ class UserTable:
         name = self.heading(column)
         values = parsing.parse_users(self.columns[name])
         remedy = column.quantity.remedy
-        self.refuse_cells(name, values < 0, lambda cell: Fault("", "not the number of a user", cell, remedy))
+
+        def describe(cell: object) -> Fault:
+            if parsing.has_no_value(cell):
+                return Fault("", "not the number of a user", cell, column.fix_empty)
+            if isinstance(cell, float | Decimal) or _WHOLE.fullmatch(str(cell)):
+                return Fault(
+                    "", "not the number of a user", str(cell), f"{remedy}, as whole numbers such as 0, not 0.0"
+                )
+            return Fault("", "not the number of a user", cell, remedy)
+
+        self.refuse_cells(name, values < 0, describe)
         if count is not None:
             remedy = f"users are numbered 0 to {count - 1}"
             self.refuse(values >= count, lambda row: Fault("", "no such user", int(values[row]), remedy))
@@ -213,14 +236,16 @@ class UserTable:
             is_empty = parsing.is_empty(cells)
             if column.takes_infinity:
                 is_empty |= parsing.is_nothing(cells)
-            is_empty |= np.isin(values, np.asarray(missing, float))
+            is_empty |= parsing.hold_any(cells, values, missing)
             values[is_empty] = empty
             is_wrong &= ~is_empty
             is_outside &= ~is_empty
 
         def describe_cell(cell: object) -> Fault:
             fault = describe(cell)
-            if fault.value is None or fault.value == "":
+            if column.empty and (parsing.has_no_value(cell) or parsing.is_infinite(cell)):
+                return replace(fault, remedy=f"leave the cell empty ({column.empty})")
+            if parsing.has_no_value(cell):
                 return replace(fault, remedy=column.fix_empty)
             return fault
 
@@ -256,7 +281,7 @@ class UserTable:
 
         refuse_interval(np.isinf(starts), "it has an end and no start", "fill in the start")
         refuse_interval(ends == starts, "it is empty, as it ends when it starts", "remove its row, or end it later")
-        refuse_interval(~(ends > starts), "it ends before it starts", "swap them")
+        refuse_interval(~(ends > starts), "it ends before it starts", "swap them, or leave an end empty that is never")
         return np.column_stack([starts, ends])
 
     def names(self, column: FileColumn) -> NDArray[Any]:
@@ -343,6 +368,7 @@ def _read_rows(
 ) -> UserTable:
     line, first = next(rows, (1, []))
     heading = [cell.strip() for cell in first]
+    _check_first_line(path, heading)
     if default and names.get(default[0], default[0]) not in heading:  # no heading: the first row is data
         heading = [names.get(name, name) for name in default]
         rows = chain([(line, first)] if first else [], rows)
@@ -378,6 +404,26 @@ def _read_rows(
     return table
 
 
+def _check_first_line(path: Path, heading: Sequence[str]) -> None:
+    """Check that cells are separated by commas, and that the first line is no comment.
+
+    Raises:
+        ScenarioError: they are not, or it is one.
+    """
+    problem = ""
+    remedy = ""
+    for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")):
+        if len(heading) == 1 and separator in heading[0]:
+            problem, remedy = f"cells are separated by {word}", "separate them by commas, with decimal points"
+    if heading and heading[0].startswith("#"):
+        problem = f"the first line is a comment, {heading[0][:40]}"
+        remedy = "remove it, or its # if it is the heading, as with comments='' of numpy.savetxt"
+    elif heading and heading[0].startswith("sep="):
+        problem, remedy = "the first line states a separator", "remove it"
+    if problem:
+        raise ScenarioError([Fault("", f"{path.name}: {problem}", None, remedy)])
+
+
 def _collect_tail(cells: list[Any], place: int) -> None:
     """Replace the cells from *place* on, without empty ones at the end, by one list."""
     tail = cells[place:]
@@ -394,16 +440,13 @@ def _rename(path: Path, heading: Sequence[str], names: Mapping[str, str]) -> lis
         ScenarioError: a column has no name, or two columns have the same.
     """
     problems = [
-        (f"column {number} has no heading", "give it one, or remove the column")
+        (f"column {number} has no heading", "remove the column, as with index=False in pandas")
         for number, name in enumerate(heading, start=1)
         if not name
     ]
     for name, count in Counter(heading).items():
         if name and count > 1:
             problems.append((f"column {name} occurs {count} times", "rename all but one, or remove them"))
-    for separator, word in ((";", "semicolons"), ("\t", "tabs")):
-        if len(heading) == 1 and separator in heading[0]:
-            problems.append((f"cells are separated by {word}", "separate them by commas, with decimal points"))
     for name, written in names.items():
         if written not in heading:
             problems.append((f"no column {written} for {name}", suggest(written, heading)))

@@ -16,7 +16,8 @@ or, since SUMO 1.24, of ``sumo --fcd-output fcd.csv`` and ``fcd.parquet``::
 The reader takes ``time`` of each time step, and ``id``, ``x``, ``y`` and, if it is there, ``speed`` of each element of
 the chosen name; other attributes, columns and elements are ignored.  Columns may also have the names of the attributes
 alone, as with ``--output.column-header plain``.  A row of a table in which the columns of the element are empty is one
-of another element.  A file has time steps (`netfl.network._tracks`), in XML those without elements, too.
+of another element.  A file has time steps (`netfl.network._tracks`), in XML those without elements, too; in a table,
+where these have no row, a gap of more than one and a half usual time steps has at least one.
 
 The speeds that SUMO states are compared with the positions, so that coordinates in degrees and teleports are found.
 https://sumo.dlr.de/docs/Simulation/Output/FCDOutput.html and https://sumo.dlr.de/docs/TabularOutputs.html
@@ -43,7 +44,7 @@ from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.files.cells import as_text, is_empty, parse_numbers
 from netfl.files.schema import NAME, POSITION, SPEED, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
-from netfl.network._tracks import Points, Stretches, find_trips
+from netfl.network._tracks import MAX_DEGREES, Points, Stretches, find_trips
 from netfl.registry import Spec
 from netfl.types import Bools, Floats, Ints, ScenarioFacts
 from netfl.units import Metres, Seconds
@@ -56,8 +57,6 @@ _REMEDY = (
 )
 _CLOCK = r"^([0-9]+:)?[0-9]+:[0-9]{2}:[0-9]{2}"
 _GEO_REMEDY = "let SUMO write it without --fcd-output.geo"
-_MAX_DEGREES = np.array([180.0, 90.0])
-"""Largest longitude and latitude, which x and y are in a file in degrees."""
 _SLOW_M_S = 0.01
 """A speed that is none of a vehicle or person; a hundredth of a degree is about a kilometre."""
 _DRIVING_M_S = 1.0
@@ -91,6 +90,8 @@ def fcd_schema(element: str) -> FileSchema:
 
 VEHICLE_SCHEMA = fcd_schema("vehicle")
 """The columns of vehicles, for the documentation."""
+_MIN_STEPS = 4
+"""Time steps of a table from which on the usual length of one is known: two of three lengths are alike."""
 _NO_USER = -1
 """Number of a vehicle that is no user."""
 
@@ -266,7 +267,7 @@ def _refuse_slow(path: Path, stretches: Stretches, xy_m: Floats) -> None:
         ScenarioError: they are so.
     """
     fastest_m_s = float(stretches.speed_m_s.max(initial=0.0))
-    in_degrees = bool((np.abs(xy_m) <= _MAX_DEGREES).all())
+    in_degrees = bool((np.abs(xy_m) <= MAX_DEGREES).all())
     if in_degrees and 0.0 < fastest_m_s < _SLOW_M_S:
         problem = (
             f"{path.name}: its coordinates look like degrees: all are within ±180 and ±90, and nobody moves faster "
@@ -321,9 +322,27 @@ def _read_columns(path: Path, element: str) -> tuple[UserTable, Floats]:
     for key in ("id", "x", "y"):
         is_other &= is_empty(table.columns[table.heading(schema[f"{element}_{key}"])])
     if is_other.all():
-        raise ScenarioError([Fault("", f"{path.name} has no {element} in its rows", None, _REMEDY)])
+        remedy = f"set elements to what it has: vehicle, person or container; or {_REMEDY}"
+        raise ScenarioError([Fault("", f"{path.name} has no {element} in its rows", None, remedy)])
     times_s = parse_numbers(table.columns[table.heading(schema["timestep_time"])])
-    return table.take(~is_other), np.unique(times_s[np.isfinite(times_s)])
+    return table.take(~is_other), _with_empty_steps(np.unique(times_s[np.isfinite(times_s)]))
+
+
+def _with_empty_steps(steps_s: Floats) -> Floats:
+    """Return the time steps of a table with the first one of each gap, ``[steps]``.
+
+    A table has no row for a time step in which nobody is there.  SUMO's time steps are equally long, so one that is
+    longer than the others by more than a half is a gap.
+
+    Args:
+        steps_s: the time steps that have rows, ascending, each once.
+    """
+    if len(steps_s) < _MIN_STEPS:
+        return steps_s
+    lengths_s = np.diff(steps_s)
+    usual_s = np.median(lengths_s)
+    is_gap = lengths_s > 1.5 * usual_s
+    return np.sort(np.concatenate([steps_s, steps_s[:-1][is_gap] + usual_s]))
 
 
 def _read_elements(path: Path, element: str) -> tuple[UserTable, Floats]:
@@ -336,7 +355,8 @@ def _read_elements(path: Path, element: str) -> tuple[UserTable, Floats]:
         files.raise_unreadable(path, error, _REMEDY)
     if not parser.lines:
         problem = f"{path.name} has no element {element} in a time step"
-        raise ScenarioError([Fault("", problem, None, _REMEDY)])
+        remedy = f"set elements to what it has: vehicle, person or container; or {_REMEDY}"
+        raise ScenarioError([Fault("", problem, None, remedy)])
     for key in ("x", "y"):
         if not any(parser.cells[key]):
             problem = f"{path.name}: no element {element} has the attribute {key}"

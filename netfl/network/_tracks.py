@@ -36,6 +36,8 @@ SpeedLimit = Annotated[Speed, Field(gt=0)]
 """A speed above which the points of a file are taken for an error."""
 MAX_SPEED_M_S = 100.0
 """Speed that no vehicle on roads or rails exceeds, apart from records: 360 km/h."""
+MAX_DEGREES = np.array([180.0, 90.0])
+"""Largest longitude and latitude, which x and y are in a file in degrees."""
 
 
 @dataclass(frozen=True, slots=True)

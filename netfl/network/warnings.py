@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from netfl.network._tracks import MAX_DEGREES
 from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import Measured, repeated_path_loss
@@ -157,6 +158,10 @@ def _near_users(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
         )
 
 
+_CITY_SHARE = 0.05
+"""Extent of users over their distance from the origin, below which their coordinates could be those of a city."""
+
+
 def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
     """Users that are all next to their towers, where their positions are listed or come from a file."""
     if spec.radio is None or not any(channel.has_path_loss for channel in spec.channel):
@@ -172,6 +177,16 @@ def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
         yield (
             f"{keys[-1]}: no user is farther than {farthest_m:.3g} m from its tower, which is unusual for the extent "
             "of a network; check the unit of the positions"
+        )
+        return
+    places_m = layout.user_xy_m
+    extent_m = float(np.ptp(places_m, axis=0).max())
+    is_fine = bool((np.abs(places_m * 100.0 - np.round(places_m * 100.0)) > _ROUNDING).any())  # below a centimetre
+    in_degrees = is_fine and bool((np.abs(places_m) <= MAX_DEGREES).all())
+    if in_degrees and 0.0 < extent_m < min(1.0, _CITY_SHARE * float(np.abs(places_m).max())):
+        yield (
+            f"{keys[0]}: all users are within {extent_m:.3g} m, with coordinates within ±180 and ±90, so that they "
+            "look like degrees; write metres"
         )
 
 

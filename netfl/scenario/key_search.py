@@ -310,7 +310,8 @@ def _remedy(places: Sequence[_Place], own_path: Sequence[str], value: object, be
             path = ".".join((*section.path, key)) + below + _kind_meant(section.model.model_fields[key], value)
             assumed_by_path.setdefault(path, []).append(section.assumed)
     if assumed_by_path:
-        paths = [_with_kinds(path, assumed) for path, assumed in assumed_by_path.items()]
+        is_other = all(place.section.kind_steps == _OTHER_KIND_STEPS for place in places)
+        paths = [_with_kinds(path, assumed, is_other=is_other) for path, assumed in assumed_by_path.items()]
         hints[f"write it as {' or '.join(paths[:_MOST_PATHS])}"] = None
     for key, kinds in kinds_by_own_key.items():
         hints[f"{key} is a key of kind: {' or '.join(kinds)}"] = None
@@ -333,11 +334,11 @@ def _own_key(field: FieldInfo, key: str) -> str:
     return f"did you mean '{key}'?{shown}"
 
 
-def _with_kinds(path: str, assumed: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """Return a path with the kinds that the sections on it need in place of those written, if only a few have the key.
+def _with_kinds(path: str, assumed: Sequence[Sequence[tuple[str, str]]], *, is_other: bool) -> str:
+    """Return a path with the kinds that the sections on it need, if only a few have the key or another is written.
 
     *assumed* has the sections and their kinds for each model that has the key; none where the scenario has such a
-    model.
+    model.  *is_other* is whether the scenario has a model of another kind there, which lacks the key.
     """
     if () in assumed:
         return path
@@ -345,7 +346,14 @@ def _with_kinds(path: str, assumed: Sequence[Sequence[tuple[str, str]]]) -> str:
     for sections in assumed:
         for section, kind in sections:
             kinds.setdefault(section, {})[kind] = None
-    needs = [f"{section}.kind: {' or '.join(names)}" for section, names in kinds.items() if len(names) <= _MOST_KINDS]
+    needs = []
+    for section, names in kinds.items():
+        if len(names) > _MOST_KINDS and not is_other:
+            continue
+        need = f"{section}.kind: {' or '.join([*names][:_MOST_KINDS])}"
+        if len(names) > _MOST_KINDS:
+            need += " …"
+        needs.append(need)
     if not needs:
         return path
     return f"{path} ({', '.join(needs)})"

@@ -17,7 +17,7 @@ from support.error_messages import assert_messages
 from netfl.errors import ScenarioError
 from netfl.files.cells import TimeScale, parse_identifiers
 from netfl.files.json_documents import parse_json
-from netfl.files.schema import NAME, NUMBER, TIME, USER, FileColumn
+from netfl.files.schema import NAME, NUMBER, PATH_GAIN, TIME, USER, FileColumn
 from netfl.files.tables import _plain_column, read_csv, read_table
 from netfl.network.outage.calendar import Calendar
 
@@ -60,6 +60,9 @@ class TestHeading:
             (",a\n0,1\n", "t.csv: column 1 has no heading"),
             ("a;b\n1,5;2\n", "t.csv: cells are separated by semicolons … commas"),
             ("a\tb\n1\t2\n", "t.csv: cells are separated by tabs"),
+            ("a|b\n1|2\n", "t.csv: cells are separated by vertical bars … commas"),
+            ("# a,b\n1,2\n", "t.csv: the first line is a comment, # a … numpy.savetxt"),
+            ("sep=,\na,b\n1,2\n", "t.csv: the first line states a separator … remove it"),
             (b"\xff\xfea,b\n", "t.csv cannot be read: 'utf-8' codec"),
             ('a,b\n"1,2\n', "t.csv cannot be read: unexpected end of data"),
         ],
@@ -71,6 +74,12 @@ class TestHeading:
         names = pa.table([pa.array([1]), pa.array([2])], names=["x", "x"])
         pq.write_table(names, tmp_path / "t.parquet")
         assert_messages(refused(read_table, tmp_path / "t.parquet"), ["t.parquet: column x occurs 2 times"])
+
+    def test_few_of_many_columns_are_listed(self, table):
+        content = ",".join(f"c{number}" for number in range(200)) + "\n"
+        with pytest.raises(ScenarioError) as error:
+            table(content).require("x")
+        assert error.value.faults[0].remedy.endswith("c18, c19, and 180 more; needed: x")
 
     def test_missing_column_is_named_with_the_columns(self, table):
         assert_messages(
@@ -124,7 +133,10 @@ class TestNumbers:
             ("one", "not a number"),
             ("", "an empty cell"),
             ("NA", "not a number"),
-            ("nan", "not a finite number"),
+            ("nan", "not a number: it stands for no value … remove its row"),
+            ("NULL", "not a number: it stands for no value … remove its row"),
+            ("#N/A", "not a number: it stands for no value … remove its row"),
+            ("\u221280", "not a number: its minus is the character U+2212"),
             ("-Infinity", "not a finite number"),
             ("1e400", "not a number"),
             ("true", "a boolean instead"),
@@ -183,7 +195,46 @@ class TestNumbers:
         assert faults(read)
 
 
+class TestMissing:
+    """Numbers that stand for no measurement."""
+
+    @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+    def test_numbers_are_those_of_the_precision_of_the_file(self, table, kind):
+        cells = pa.array(np.array([-80.5, -99.9, -99.9], kind.to_pandas_dtype()))
+        assert table({"x": cells}).is_missing(NUMBERS["x"], [-99.9]).tolist() == [False, True, True]
+
+    @pytest.mark.parametrize(
+        "text", ["-3.4028234663852886e+38", "1e20", "-1e16", "2147483647", "-99.90000152587890625"]
+    )
+    def test_proposed_number_is_that_of_the_file(self, text):
+        """A remedy with 12 digits would not match the number of the file when it is followed."""
+        column = FileColumn("x", PATH_GAIN, missing_key="missing")
+        remedy = column.outside_fault(float(text), text).remedy
+        assert float(remedy.rpartition("[")[2].rstrip("]")) == float(text)
+
+    def test_words_for_an_empty_cell_become_one_where_it_has_a_meaning(self, table):
+        column = FileColumn("x", TIME, empty="it never ends")
+        written = table("x\n5\nNaT\ninf\n")
+        written.times(column, TimeScale(), empty=np.inf)
+        pattern = "not a time … leave the cell empty (it never ends)"
+        assert_messages(faults(written), [f"t.csv:{line}: column x: {pattern}" for line in (3, 4)])
+
+    def test_dates_where_seconds_are_read(self, table):
+        written = table("x\n2024-03-01 00:00:00\n")
+        written.numbers(FileColumn("x", TIME))
+        assert_messages(
+            faults(written), ["t.csv:2: column x: a date instead of a number of seconds … since the time 0"]
+        )
+
+
 class TestUsers:
+    def test_numbers_with_a_decimal_point_and_empty_cells_have_remedies(self, table):
+        written = table("user\n0.0\nnan\n")
+        written.users(FileColumn("user", USER))
+        pattern = "column user: not the number of a user"
+        expected = [f"t.csv:2: {pattern} … 0, not 0.0", f"t.csv:3: {pattern} … remove its row"]
+        assert_messages(faults(written), expected)
+
     @pytest.mark.parametrize("text", ["007", "1.0", "-1", "1e0", "true", "NA", "", "12345678901234567890", "٣"])
     def test_only_canonical_integers_are_numbers_of_users(self, table, text):
         read = table(f'user,a\n"{text}",1\n')

@@ -288,6 +288,14 @@ def test_a_place_in_a_network_needs_the_network(key, value, remedy):
     assert place_remedy(key, Scenario, value, DIRECT) == remedy
 
 
+@pytest.mark.parametrize("key", ["round_length", "access.round.round_length"])
+def test_a_key_of_many_other_kinds_names_some_of_them(key):
+    """A network has no `round_length`: the place alone would be another unknown key."""
+    access = {"kind": "network", "round": {"kind": "first"}}
+    remedy = "write it as access.round_length (access.kind: availability or bernoulli or bursty …)"
+    assert place_remedy(key, Scenario, "1 s", {"access": access}) == remedy
+
+
 @pytest.mark.parametrize(("rate", "is_meant"), [("1 Mbps", False), ("2 Mbps", True)])
 def test_a_key_with_another_value_is_not_the_place_of_this_one(rate, is_meant):
     """The rate of a MAC without a radio is not that of the links behind the tower."""

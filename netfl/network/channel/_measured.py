@@ -368,8 +368,8 @@ def _check_decibels(table: UserTable, column: FileColumn, missing: Sequence[floa
     Raises:
         ScenarioError: they are; the key is empty.
     """
-    gains_db = parse_numbers(table.columns[column.name])
-    gains_db = gains_db[np.isfinite(gains_db) & ~np.isin(gains_db, np.asarray(missing, float))]
+    gains_db = parse_numbers(table.columns[column.name], takes_durations=False)
+    gains_db = gains_db[np.isfinite(gains_db) & ~table.is_missing(column, missing)]
     if len(gains_db) < 2:
         return
     lowest, highest = gains_db.min(), gains_db.max()

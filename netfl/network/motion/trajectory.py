@@ -38,6 +38,8 @@ SCHEMA = FileSchema(
     FileColumn("x_m", POSITION),
     FileColumn("y_m", POSITION),
 )
+_CRAWLING_M_S = 0.05
+"""A speed that none of several users exceeds only if times are in milliseconds, or positions in km or degrees."""
 _MIN_SAMPLED = 3
 """Stretches of one time step for each longer one, from which the lines of a user look like time steps."""
 
@@ -96,6 +98,7 @@ class Trajectory(Motion):
 
     def warnings(self, users: int, end_s: float) -> Iterator[str]:
         points = self._read(users)
+        yield from _slow_warnings(points)
         if self.absent is None:
             yield from self._sample_warnings(points, users)
         if self.has_absences and self.has_times_within(end_s):
@@ -148,6 +151,17 @@ class Trajectory(Motion):
             f"{len(lacking)} of {users} users lack lines at times of the file between others, and move straight there: "
             f"{list_users(lacking, _name_user)}; if the times are time steps at which they are absent, set absent: away"
             " or absent: rest"
+        )
+
+
+def _slow_warnings(points: Points) -> Iterator[str]:
+    """Yield a warning about a file in which users move, but none at the speed of anything that sends."""
+    stretches = Stretches.of(points.users, points.times_s, points.xy_m)
+    fastest_m_s = float(stretches.speed_m_s.max(initial=0.0))
+    if 0.0 < fastest_m_s < _CRAWLING_M_S:
+        yield (
+            f"no user moves faster than {fastest_m_s:.2g} m/s, which is unusual; check that positions are in metres, "
+            "not in km or degrees, and times in seconds, not in milliseconds"
         )
 
 

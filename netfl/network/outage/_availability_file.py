@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,7 +62,7 @@ from netfl.files.tables import UserTable, read_csv, read_table
 from netfl.formats import with_stamp
 from netfl.network.outage import NodeAvailability
 from netfl.network.outage._daily import surrounding_instants
-from netfl.registry import Spec
+from netfl.registry import Spec, invalid
 from netfl.types import Bools, Floats, Ints
 
 _NAMED_USER = FileColumn(
@@ -203,6 +204,13 @@ class ScheduledAvailability(NodeAvailability):
         return low
 
 
+def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise invalid(f"the name '{name}' occurs {count} times", "give each name once")
+    return names
+
+
 class AvailabilityFile(Spec):
     """The keys of a model that reads an availability file."""
 
@@ -212,7 +220,7 @@ class AvailabilityFile(Spec):
     """Headings, or keys of JSON, in place of these names, such as ``{user: device, start: from, end: to}``."""
     origin: Origin | None = None
     """The date of time 0, in ISO 8601, if the file has dates; with a time zone if they have one."""
-    names: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    names: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_check_names)] | None = None
     """Names in the file of users 0, 1, …, such as those of devices; other names are no users.  By default all names in
     ascending order; users that are numbers keep them."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
@@ -66,7 +67,15 @@ class Calendar(Outage):
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         table, names, spans_s = self._read()
         nodes = np.array([_node_number(name, layout) for name in names], np.int64)
-        table.refuse(nodes < 0, lambda row: Fault("", "no such node", names[row], suggest_node(names[row], layout)))
+
+        def describe(row: int) -> Fault:
+            name = names[row]
+            remedy = suggest_node(name, layout)
+            if name.startswith("user") or not name[:1].isalpha():  # meant as a user, written as 0.0 or user:0
+                remedy = f"users are numbered 0 to {layout.users - 1}"
+            return Fault("", "no such node", name, remedy)
+
+        table.refuse(nodes < 0, describe)
         with prefix_faults("file"):
             table.check()
         return schedule_intervals(zip(nodes.tolist(), *spans_s.T.tolist(), strict=True), layout.nodes)
@@ -90,8 +99,9 @@ class Calendar(Outage):
 
 def _node_number(name: str, layout: Layout) -> int:
     """Return the number of a user or of another node; -1 if there is none."""
-    if name.isdecimal() and int(name) < layout.users:
-        return int(name)
+    user = int(parse_users(pa.array([name]))[0])
+    if 0 <= user < layout.users:
+        return user
     number = node_number(name, layout)
     return -1 if number is None else number
 

@@ -19,8 +19,8 @@ from netfl.types import Floats, Ints, Law, ScenarioFacts
 SCHEMA = FileSchema(
     "placement `table`",
     FileColumn("user", USER),
-    FileColumn("x_m", POSITION),
-    FileColumn("y_m", POSITION),
+    FileColumn("x_m", POSITION, fix_empty="fill it in"),
+    FileColumn("y_m", POSITION, fix_empty="fill it in"),
     FileColumn("time_s", TIME, is_needed=False),
 )
 

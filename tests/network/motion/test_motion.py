@@ -193,6 +193,13 @@ class TestAreas:
 class TestTrajectory:
     LAYOUT = Star(placement={"kind": "listed", "positions": [[0, 9], [5, 5], [7, 0]]}).open(3, STREAMS)
 
+    @pytest.mark.parametrize(("step_s", "step_m"), [(1000, 14.0), (1, 1e-4)])
+    def test_milliseconds_and_degrees_are_doubted(self, tmp_path, step_s, step_m):
+        rows = [f"0,{step_s * step},{11.5 + step_m * step},48.1" for step in range(4)]
+        (tmp_path / "x.csv").write_text("\n".join(["user,time_s,x_m,y_m", *rows]))
+        (warning,) = Trajectory(file=tmp_path / "x.csv").warnings(1, 1.0)
+        assert warning.startswith(f"no user moves faster than {step_m / step_s:.2g} m/s, which is unusual; check that")
+
     def test_positions_are_interpolated(self):
         paths = Trajectory(file=DATA / "walks.csv", relative=True).open(self.LAYOUT, STREAMS)
         users = np.array([2, 2, 2, 2, 0, 1])
@@ -216,7 +223,10 @@ class TestTrajectory:
             ("user,time_s,x_m,y_m\n0,0,100,5,0\n1,0,50,0,0\n", "x.csv:2: number of cells: 5 instead of 4"),
             ('user,time_s,x_m,y_m\n0,0,"100,5",0\n', "x.csv:2: column x_m: not a number: it has a decimal comma"),
             ("user,time_s,x_m,y_m\n0,0,1000 m,0\n", "x.csv:2: column x_m: not a number"),
-            ("user,time_s,x_m,y_m\n0,2024-01-01,1,0\n", "x.csv:2: column time_s: not a number"),
+            (
+                "user,time_s,x_m,y_m\n0,2024-01-01,1,0\n",
+                "x.csv:2: column time_s: a date instead of a number of seconds",
+            ),
             ("user,time_s,x_m,y_m\n00,0,1,0\n", "x.csv:2: column user: not the number of a user"),
             ("user,time,x_m,y_m\n0,0,1,0\n", "x.csv has no column time_s"),
         ],

@@ -190,6 +190,19 @@ class TestAbsence:
         assert paths.stays.ends_s.tolist() == [2.0, 5.0]
         assert paths.xy_m(np.array([0]), 2.5).tolist() == [[1.0, 0.0]]
 
+    def test_gap_of_all_vehicles_in_a_table_is_an_absence(self, tmp_path):
+        """SUMO's CSV has no row for an empty time step: a lone vehicle is away from 4 s, and does not drive 8 km."""
+        x_m = {0: 0.0, 1: 10.0, 2: 20.0, 3: 30.0, 9: 8090.0, 10: 8100.0}
+        rows = [f"{time_s}.00;a;{x};0.0;10.00" for time_s, x in x_m.items()]
+        heading = "timestep_time;vehicle_id;vehicle_x;vehicle_y;vehicle_speed"
+        (tmp_path / "f.csv").write_text("\n".join([heading, *rows]))
+        model, paths = open_motion(tmp_path / "f.csv", 1)
+        assert [float(paths.xy_m(np.array([0]), time_s)[0, 0]) for time_s in (2.5, 6.0, 9.5)] == [25.0, 30.0, 8095.0]
+        assert paths.stays.starts_s.tolist() == [0.0, 9.0]
+        assert paths.stays.ends_s.tolist() == [4.0, 11.0]
+        (gap,) = model.warnings(1, 11.0)
+        assert "no point between 3 s and 9 s" in gap
+
     def test_users_that_never_come_are_named(self, tmp_path):
         file = write_steps(tmp_path / "f.xml", [{"a": (0.0, 0.0)}, {"a": (1.0, 0.0), "b": (0.0, 5.0)}, {"b": (1, 5.0)}])
         (never,) = SumoFcd(file=file, begin=2).warnings(2, 1.0)

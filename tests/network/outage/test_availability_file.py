@@ -25,6 +25,7 @@ from netfl.network.outage._availability_file import (
     schedule_faults,
     write_availability,
 )
+from netfl.network.outage.availability import Availability as AvailabilityOutage
 from netfl.results.export.availability import availability, presence_by_rounds
 
 
@@ -458,3 +459,9 @@ class TestExport:
         run.rounds.loc[3, "closed_s"] = run.rounds.loc[3, "opened_s"]
         with pytest.raises(ScenarioError, match="have a duration of 0"):
             availability(run, int(run.rounds.loc[3, "replica"]))
+
+
+def test_names_of_users_are_listed_once(tmp_path):
+    """A repeated name was told as a user without rows."""
+    with pytest.raises(ScenarioError, match="the name 'a' occurs 2 times.*give each name once"):
+        AvailabilityOutage(file=tmp_path / "x.csv", names=("a", "a"))

@@ -102,6 +102,11 @@ class TestValidFiles:
 
 
 class TestInvalidFiles:
+    @pytest.mark.parametrize("name", ["0.0", "00", "\u0660", "user:0"])
+    def test_other_forms_of_a_users_number_have_the_remedy(self, write_calendar, name):
+        with pytest.raises(ScenarioError, match=r"no such node .*users are numbered 0 to"):
+            write_calendar(f"node,start,end\n{name},1,2\n").open(LAYOUT, STREAMS)
+
     @pytest.mark.parametrize(
         ("text", "expected_problems"),
         [

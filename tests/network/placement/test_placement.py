@@ -101,7 +101,7 @@ class TestTable:
         ("text", "problem"),
         [
             ("user,x_m,y_m\n0,1,1\n1,one,1\n", "x.csv:3: column x_m: not a number ('one')"),
-            ("user,x_m,y_m\n0,1,1\n1,nan,1\n", "x.csv:3: column x_m: not a finite number"),
+            ("user,x_m,y_m\n0,1,1\n1,nan,1\n", "x.csv:3: column x_m: not a number: it stands for no value"),
             ("user,x_m,y_m\n0,1,1\n\n1,1\n", "x.csv:4: number of cells: 2 instead of 3"),
             ("user,x,y_m\n0,1,1\n", "x.csv has no column x_m"),
             ("user,x_m,y_m\n0,1,1\n0,2,2\n1,2,2\n", "x.csv:3: user 0 occurs twice, first in x.csv:2"),

@@ -109,7 +109,14 @@ class TestNarrowLayout:
             3, 1, topology={"kind": "star", "placement": placement}, unreachable="keep",
             channel=[{"kind": "log_distance", "exponent": 3, "frequency": "868 MHz"}],
         )  # fmt: skip
-        return [text for text in access.warnings(context) if "unit of the positions" in text]
+        words = ("unit of the positions", "look like degrees")
+        return [text for text in access.warnings(context) if any(word in text for word in words)]
+
+    def test_positions_in_degrees_are_doubted(self):
+        (warning,) = self.texts([[11.575, 48.137], [11.582, 48.139], [11.58, 48.131]])
+        assert warning.startswith("access.topology.placement: all users are within 0.008 m, with coordinates within")
+        assert self.texts([[11.5, 48.1], [11.5, 48.1], [11.5, 48.1]]) == []
+        assert self.texts([[50.25, 0], [50, 0], [50, 0.5]]) == []
 
     def test_positions_in_kilometres_are_doubted(self):
         (warning,) = self.texts([[0.5, 0.1], [1.2, 0], [2, 0.3]])
