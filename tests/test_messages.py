@@ -154,6 +154,8 @@ def test_each_command_says_what_is_at_a_wrong_path(here, command, place):
         (["data", "fech"], "netfl data: no such command ('fech'); did you mean 'fetch'?"),
         (["run", "small.yaml", "--qiet"], "netfl run: no such option: --qiet; did you mean --quiet?"),
         (["list", "rayleig"], "no such family ('rayleig'); did you mean the model 'rayleigh' of channel?"),
+        (["list", "FedAvg"], "no such family ('FedAvg'); did you mean the model 'average' of aggregation?"),
+        (["list", "aloha"], "no such family ('aloha'); did you mean the model 'slotted_aloha' of mac?"),
         (["list", "scenari"], "no such family ('scenari'); did you mean 'scenario'?"),
         (["list", "constant"], "several families have this model ('constant'); write netfl list channel constant or"),
         (["extend", "runs/mine", "--replicas", "1"], "--replicas: the run in runs/mine already has 1 (1); give more"),

@@ -14,6 +14,7 @@ import typer
 
 from netfl.cli.app import echo
 from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error
+from netfl.files import is_present
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -133,4 +134,11 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str
         else:
             console.print(f"report:  {report.write_several(source, out or Path('report.html'), at)}", soft_wrap=True)
     except OSError as error:
-        raise MachineError(f"cannot write the report: {describe_os_error(error, target)}") from error
+        folder = target if out is None and target.is_dir() else target.parent
+        if error.errno == errno.ENAMETOOLONG:
+            remedy = "use a shorter name"
+        elif not is_present(folder):
+            remedy = f"create the folder {folder}, or name another file"
+        else:
+            remedy = f"check the free space and the permissions of {folder}, or name another file with --out"
+        raise MachineError(f"cannot write the report: {describe_os_error(error, target)}; {remedy}") from error

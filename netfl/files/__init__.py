@@ -158,7 +158,7 @@ def unreadable_file(path: Path, error: Exception) -> MachineError:
     if isinstance(error, FileNotFoundError):
         return MachineError(f"{path} is missing; {RESTORE}")
     if isinstance(error, OSError) and error.errno:
-        return MachineError(f"{path} cannot be read: {error.strerror}")
+        return MachineError(f"{path} cannot be read: {error.strerror}; check the path and its permissions")
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     return MachineError(f"{path} cannot be read: it is damaged ({reason}); {RESTORE}")
 

@@ -199,7 +199,7 @@ def _add_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
         is_done = added.status == "done"
         if is_done:
             before = open_run(folder)
-            rounds = max(before.manifest["rounds_done"], added.manifest["rounds_done"])
+            rounds = max(before.fact("rounds_done"), added.fact("rounds_done"))
             extended = scenario.model_copy(update={"replicas": replica + 1})
             facts = {"rounds_done": rounds, **_joined_facts(before, added, replica)}
             if scenario.stop_s is None:  # which leaves the number of rounds open

@@ -69,7 +69,8 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
             raise ScenarioError([Fault(argument("out"), f"{folder} {problem}", None, remedy)])
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error
+        problem = f"cannot write a run into {folder}: {error.strerror or error}"
+        raise MachineError(f"{problem}; name another folder with {argument('out')}") from error
     with locked(folder):
         try:
             yield folder

@@ -33,6 +33,7 @@ from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule, unusual_values
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.scenario.yaml_nodes import MAX_DEPTH
 from netfl.streams import Streams
 from netfl.tracker import Tracker
 from netfl.types import EventKind, Payload
@@ -351,17 +352,39 @@ def _check_arguments(overrides: object, named: object) -> None:
         raise ScenarioError(faults)
 
 
-def copy_containers(value: Any) -> Any:
+def copy_containers(value: Any, path: tuple[str, ...] = (), around: tuple[object, ...] = ()) -> Any:
     """Return a copy of nested mappings and lists, with Python's numbers for NumPy's; other objects are shared.
 
     >>> copy_containers({"a": [np.int64(1), {"b": 2}]})
     {'a': [1, {'b': 2}]}
+
+    Args:
+        value: the mapping or the list.
+        path: keys that lead to *value*.
+        around: mappings and lists around it.
+
+    Raises:
+        ScenarioError: a mapping or a list contains itself, or two keys are the same text.
     """
-    if isinstance(value, Mapping):
-        return {str(key): copy_containers(entry) for key, entry in value.items()}
     if isinstance(value, np.generic):
         return value.item()
-    return [copy_containers(entry) for entry in value] if isinstance(value, list) else value
+    if not isinstance(value, Mapping | list):
+        return value
+    if any(value is outer for outer in around):
+        raise ScenarioError([Fault(".".join(path), "contains itself", None, "write a copy of the values")])
+    if len(around) >= MAX_DEPTH:
+        problem = f"more than {MAX_DEPTH} lists and mappings are inside of one another"
+        raise ScenarioError([Fault(".".join(path[:4]), problem, None, "write fewer levels")])
+    around = (*around, value)
+    if isinstance(value, list):
+        return [copy_containers(entry, (*path, str(index)), around) for index, entry in enumerate(value)]
+    copied: dict[str, Any] = {}
+    for key, entry in value.items():
+        key_path = (*path, str(key))
+        if str(key) in copied:  # such as 2 and "2"
+            raise ScenarioError([Fault(".".join(key_path), "two keys are the same text", key, "leave one of them out")])
+        copied[str(key)] = copy_containers(entry, key_path, around)
+    return copied
 
 
 def validate(document: ScenarioDocument) -> Scenario:

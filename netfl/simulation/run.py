@@ -142,7 +142,7 @@ def resume(
             )
         check_repeatable(stopped, "continued")
         scenario = load(stopped.folder / "scenario.yaml")
-        learning = stopped.manifest["learning"]
+        learning = bool(stopped.fact("learning"))
         replicas = range(stopped.manifest.get("first", 0), scenario.replicas)
         return perform_scenario(
             scenario,

@@ -524,8 +524,11 @@ def test_unwritable_report_exits_with_1():
     assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
     code, output = call("report", "run", "--out", "nowhere/report.html")
     assert (code, output.splitlines()[-1]) == (
-        1, "cannot write the report: nowhere/report.html.part: No such file or directory"
+        1, "cannot write the report: nowhere/report.html.part: No such file or directory; "
+        "create the folder nowhere, or name another file"
     )  # fmt: skip
+    code, output = call("report", "run", "--out", "x" * 300)
+    assert (code, output.splitlines()[-1].rpartition(": ")[2]) == (1, "File name too long; use a shorter name")
 
 
 def test_check_validates_override_blocks():

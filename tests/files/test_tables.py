@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 from support.error_messages import assert_messages
 
 from netfl.errors import ScenarioError
+from netfl.files import unreadable_file
 from netfl.files.cells import TimeScale, parse_identifiers
 from netfl.files.json_documents import parse_json
 from netfl.files.schema import NAME, NUMBER, PATH_GAIN, TIME, USER, FileColumn
@@ -478,3 +480,8 @@ class TestJson:
 
     def test_two_halves_are_a_character(self):
         assert parse_json('{"a": "\\ud83d\\ude00", "b": "\\\\ud800"}') == {"a": "😀", "b": "\\ud800"}
+
+
+def test_a_file_that_may_not_be_read_has_a_remedy():
+    error = unreadable_file(Path("run/rounds.parquet"), PermissionError(13, "Permission denied"))
+    assert str(error) == "run/rounds.parquet cannot be read: Permission denied; check the path and its permissions"

@@ -155,3 +155,24 @@ def test_remedies_give_an_example_or_mention_models_of_the_user(changes, message
     with pytest.raises(ScenarioError) as error:
         netfl.load(scenario(**changes))
     assert str(error.value).endswith(message)
+
+
+def test_a_mapping_that_contains_itself_is_a_located_error():
+    inner = {}
+    inner["selection"] = [inner]
+    nested = 0
+    for _ in range(2000):
+        nested = [nested]
+    with pytest.raises(ScenarioError, match=r"access\.selection\.0: contains itself; write a copy of the values"):
+        netfl.load(scenario(access=inner))
+    with pytest.raises(ScenarioError, match=r"contains itself"):
+        netfl.load(scenario(), {"access": inner})
+    with pytest.raises(ScenarioError, match=r"description\.0\.0\.0: more than 100 lists and mappings"):
+        netfl.load(scenario(description=nested))
+    shared = [0.25] * 4  # one list at two places is no cycle
+    assert netfl.load(scenario(access={"kind": "stationary", "deliveries": 2, "rho": shared}, description=str(shared)))
+
+
+def test_two_keys_that_are_the_same_text_are_an_error():
+    with pytest.raises(ScenarioError, match=r"learners\.1: two keys are the same text \('1'\); leave one of them out"):
+        netfl.load(scenario(learners={1: LEARNERS["FedAvg"], "1": LEARNERS["FedAvg"]}))

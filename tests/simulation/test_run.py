@@ -560,3 +560,12 @@ def test_a_second_run_into_the_same_folder_names_the_argument_of_python(tmp_path
     assert str(raised.value) == f"out: {tmp_path / 'run'} already exists and is not empty; {remedy}"
     with pytest.raises(ScenarioError, match=r"^out: an address"):
         netfl.trace(scenario, "s3://bucket/run")
+
+
+def test_a_manifest_without_a_key_that_resume_needs_is_damaged(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    (folder / "scenario.yaml").write_text("{name: a, users: 2, rounds: 1, access: {kind: bernoulli, probability: 1}}")
+    with pytest.raises(MachineError, match=r"manifest\.json cannot be read: .*it has no 'learning'.*; restore it"):
+        netfl.resume(folder, progress=False)

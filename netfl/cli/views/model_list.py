@@ -6,7 +6,6 @@ import inspect
 import textwrap
 import types
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import ValidationError
@@ -99,9 +98,12 @@ def family_named(word: str) -> str:
         known = [family.rpartition("/")[2] for family in FAMILIES]
         remedy = suggest(word, known)
         if remedy.startswith("known"):
-            kinds = {kind: family for family in FAMILIES for kind in list_kinds(base_of(family))}
-            if near := get_close_matches(word, kinds, n=1):
-                remedy = f"did you mean the model '{near[0]}' of {kinds[near[0]].rpartition('/')[2]}?"
+            kinds: dict[str, str] = {}
+            for family in FAMILIES:  # the first family of a kind is the likeliest: mac before theory
+                for kind in list_kinds(base_of(family)):
+                    kinds.setdefault(kind, family)
+            if meant := find_meant(word, [*kinds]):
+                remedy = f"did you mean the model '{meant}' of {kinds[meant].rpartition('/')[2]}?"
         raise ScenarioError([Fault("", "no such family", word, remedy)])
     return matches[0]
 
