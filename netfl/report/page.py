@@ -23,8 +23,8 @@ from netfl.results.metrics import find_metric
 MARK = '<meta name="generator" content="netfl">'
 """Element by which pages of netfl are recognised."""
 
-_INTERVAL = re.compile(r" (?=± |\[[-+\d][^\]]*\].* \(n = )")
-"""Space before the interval of a value."""
+_INTERVAL = re.compile(r" (?=± |\[[-+\d][^\]]*\].* \(n = |\(n = )")
+"""Space before the interval of a value, and before its number of replicas."""
 
 _COUNT = re.compile(r"\bn = (?=\d)")
 
@@ -149,10 +149,10 @@ def table(
 
 
 def _cell_lines(cell: str) -> list[str]:
-    """Return the lines of a cell: an interval is in a line of its own, below its value.
+    """Return the lines of a cell: an interval and its number of replicas are in lines of their own, below the value.
 
     >>> _cell_lines("81.2 ± 2.1 (n = 3)"), _cell_lines("35.1 [0.0*, 88.3] (n = 3)"), _cell_lines("A [b]")
-    (['81.2', '± 2.1 (n = 3)'], ['35.1', '[0.0*, 88.3] (n = 3)'], ['A [b]'])
+    (['81.2', '± 2.1', '(n = 3)'], ['35.1', '[0.0*, 88.3]', '(n = 3)'], ['A [b]'])
     """
     return _INTERVAL.sub("\n", cell).split("\n")
 
