@@ -131,7 +131,8 @@ def checkout(commit: str, folder: Path) -> Iterator[Path]:
 def simulate_at(tree: Path, networks: Path) -> dict[str, dict[str, Any]]:
     """Return the values of each network of the file *networks*, simulated by the package in *tree*."""
     measured = networks.with_name("measured.json")
-    command = [sys.executable, "-c", "import differential; differential.simulate_all()", str(networks), str(measured)]
+    program = "import differential; differential.simulate_all()"
+    command = [sys.executable, "-P", "-c", program, str(tree), str(networks), str(measured)]
     environment = os.environ | {"PYTHONPATH": f"{tree}{os.pathsep}{Path(__file__).parent}", "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)
     values: dict[str, dict[str, Any]] = json.loads(measured.read_text())
@@ -139,13 +140,14 @@ def simulate_at(tree: Path, networks: Path) -> dict[str, dict[str, Any]]:
 
 
 def simulate_all() -> None:
-    """Simulate the networks of the first file that the command line names, and write their values to the second."""
+    """Simulate networks by the package of a tree: the arguments are the tree, their file, and one for their values."""
     warnings.simplefilter("ignore")
-    networks = json.loads(Path(sys.argv[1]).read_text())
-    measured = {}
-    for name, data in networks.items():
-        measured[name] = simulate(data)
-    Path(sys.argv[2]).write_text(json.dumps(measured))
+    tree, networks, measured = map(Path, sys.argv[1:])
+    package = importlib.import_module("netfl")
+    if not Path(str(package.__file__)).absolute().is_relative_to(tree.absolute()):
+        raise RuntimeError(f"netfl is imported from {package.__file__}, not from {tree}")
+    values = {name: simulate(data) for name, data in json.loads(networks.read_text()).items()}
+    measured.write_text(json.dumps(values))
 
 
 def simulate(data: dict[str, Any]) -> dict[str, Any]:
@@ -157,17 +159,20 @@ def simulate(data: dict[str, Any]) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             run = netfl.trace(data, f"{folder}/run", progress=False)
             return {"values": values_of(run)}
-    except TimeoutError as error:
-        return {"refused": str(error)}
+    except _EndlessError:
+        return {"refused": f"took more than {LIMIT_S} s"}
     except netfl.NetflError as error:
         return {"refused": str(error).splitlines()[0]}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
+class _EndlessError(BaseException):
+    """A simulation takes too long; no part of it catches this as an error of its own."""
+
+
 def _stop(*_: object) -> None:
-    """Stop a simulation that takes too long."""
-    raise TimeoutError(f"took more than {LIMIT_S} s")
+    raise _EndlessError
 
 
 def values_of(run: Any) -> dict[str, list[float]]:

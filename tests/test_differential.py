@@ -1,6 +1,8 @@
 """The comparison of random networks at two commits."""
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,8 +95,7 @@ def test_networks_of_another_tree_are_compared(tmp_path):
     faster = {**data, "access": {**data["access"], "compute": {"speed": 4, "samples": 1}}}
     networks = tmp_path / "networks.json"
     other = tmp_path / "other"
-    other.mkdir()
-    (other / "netfl").symlink_to(differential.ROOT / "netfl")
+    shutil.copytree(differential.ROOT / "netfl", other / "netfl", ignore=shutil.ignore_patterns("__pycache__"))
 
     networks.write_text(json.dumps({"pairs": data}))
     here = differential.simulate_at(differential.ROOT, networks)
@@ -102,3 +103,12 @@ def test_networks_of_another_tree_are_compared(tmp_path):
     networks.write_text(json.dumps({"pairs": faster}))
     changed = differential.simulate_at(other, networks)
     assert differential.report({"pairs": data}, here, changed, "before") == 1
+
+
+def test_only_the_package_of_the_tree_is_simulated(tmp_path):
+    """The working directory has a package, too."""
+    networks = tmp_path / "networks.json"
+    networks.write_text("{}")
+    with pytest.raises(subprocess.CalledProcessError):
+        differential.simulate_at(tmp_path, networks)
+    assert differential.simulate_at(differential.ROOT, networks) == {}
