@@ -319,6 +319,7 @@ class UserPopulation:
             self._outstanding.ignore(self._ids[users], version)
 
         needs_event = self._trains_at_once(users)  # it may send at once
+        needs_event |= self._goes_on(users)  # the round may wait for it no longer
         if self._power is not None:  # a training that cannot be paid ends when it begins
             needs_event[:] = True
         if needs_event.any():

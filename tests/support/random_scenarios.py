@@ -356,7 +356,9 @@ def networks(draw, mac, size, load, edits=3):
     data = row.data
     scenario = row.scenario
     for _ in range(draw(st.integers(0, edits))):
-        key, field = draw(st.sampled_from([place for place in places(scenario) if place[0][0] == "access"]))
+        numbers_of_access = [(key, field) for key, field in places(scenario) if len(key) > 1 and key[0] == "access"]
+        numbers_of_access = [place for place in numbers_of_access if _is_number(place[1].annotation)]
+        key, field = draw(st.sampled_from(numbers_of_access))
         try:
             changed = put(data, key, value(draw, field.annotation, field.metadata, key[-1]))
             scenario = validate(ScenarioDocument(changed, "random"))

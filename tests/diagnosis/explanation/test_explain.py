@@ -35,7 +35,7 @@ PLAIN = {
         "compute": {"speed": 1.0, "samples": 1},
         "broadcast_rate": "1000 Gbps",
         "update_size": 1000.0,
-        "round": {"kind": "first", "deadline": 20.0},
+        "round": {"kind": "first", "deadline": 20.0, "losses": "unknown"},
     },
 }
 """Each user sends for 1 s in a frame of 6 s, so all users are delivered in every round of 20 s."""

@@ -21,7 +21,7 @@ BASE = {
     "compute": {"speed": 1.0, "samples": 1},
     "broadcast_rate": "1000 Gbps",
     "update_size": 1000.0,
-    "round": {"kind": "first", "deadline": 20.3},
+    "round": {"kind": "first", "deadline": 20.3, "losses": "unknown"},
 }
 """Eight users train for 1 s, and each has a turn of 1 s in a frame of 8 s: all are delivered in rounds of 20.3 s."""
 RAYLEIGH = {"kind": "rayleigh", "coherence": "1 s"}
