@@ -347,7 +347,10 @@ def networks(draw, mac, size, load, edits=3):
     """
     known = compositions.axes()
     levels = {"mac": mac, "size": size, **LOADS[load]}
-    for axis in draw(st.lists(st.sampled_from(sorted(known.keys() - {"mac", "size", "round", "traffic"})), max_size=3)):
+    others = known.keys() - {"mac", "size", "round", "traffic"}
+    if load == "updates":
+        others -= {"source", "destination"}  # of packets
+    for axis in draw(st.lists(st.sampled_from(sorted(others)), max_size=3)):
         levels[axis] = draw(st.sampled_from(sorted(known[axis])))
     try:
         row = compositions.checked(levels)
