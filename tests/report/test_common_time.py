@@ -28,7 +28,7 @@ LEARNING = {
 
 def scenario(length_s, **sections):
     access = {"kind": "bernoulli", "probability": 0.6, "round_length": length_s}
-    return {"name": "race", "users": 4, "replicas": 2, "access": access, **LEARNING, **sections}
+    return {"name": "race", "users": 4, "replicas": 3, "access": access, **LEARNING, **sections}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_runs_of_different_lengths_are_compared_at_the_earliest_end(folders):
         "longer at 1 min 00 s and fast at 20 s."
     )
     for row in table.to_dict("records"):
-        expected = np.mean([value_at(folders[row["run"]], row["learner"], replica, 20.0) for replica in range(2)])
+        expected = np.mean([value_at(folders[row["run"]], row["learner"], replica, 20.0) for replica in range(3)])
         assert row["mean"] == pytest.approx(expected, abs=1e-12)
     # the first 20 rounds of the longer run are the fast one
     assert table["mean"][:2].tolist() == pytest.approx(table["mean"][2:].tolist(), abs=1e-3)
@@ -71,7 +71,7 @@ def test_equally_many_rounds_are_compared_as_they_are(folders):
     chosen = netfl.compare([folders["fast"], folders["slow"]], at="20 s")
     assert (chosen["at_s"] == 20.0).all()
     slow = chosen[(chosen["run"] == "slow") & (chosen["learner"] == "A")]["mean"].item()
-    assert slow == pytest.approx(np.mean([value_at(folders["slow"], "A", replica, 20.0) for replica in range(2)]))
+    assert slow == pytest.approx(np.mean([value_at(folders["slow"], "A", replica, 20.0) for replica in range(3)]))
 
 
 def test_values_at_a_time_are_those_of_a_run_that_ends_then(folders, tmp_path):

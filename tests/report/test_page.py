@@ -113,7 +113,10 @@ def test_table_has_means_with_t_intervals(make):
     table = page[page.index("<tbody>") : page.index("</tbody>")]
     assert table.index(">B<") < table.index(">A<")
     half = (interval.high - interval.low) / 2
-    assert f'<td class="best">{ends.mean():.1f}<small>± {half:.1f}</small></td>' in table
+    assert (
+        f'<td class="best">{ends.mean():.1f}<small>±\u00a0{half:.1f}</small><small>(n\u00a0=\u00a03)</small></td>'
+        in table
+    )
 
 
 @pytest.mark.slow
@@ -209,8 +212,9 @@ def test_final_metrics_have_a_t_interval_and_stand_once(make):
     late = metrics[(metrics["metric"] == "accuracy_users_worst10") & (metrics["learner"] == "FedAvg")]
     finals = 100 * late[late["round"] >= 0.9 * late["round"].max()].groupby("replica")["value"].mean()
     low, high = stats.ttest_1samp(finals, 0.0).confidence_interval(0.95)
-    assert text.count(f"{finals.mean():.1f}± {(high - low) / 2:.1f}") == 1, "no second table repeats it"
-    assert "Means over 3 replicas; ± is the half width of the 95\u00a0% t interval." in text
+    value = f"{finals.mean():.1f}±\u00a0{(high - low) / 2:.1f}(n\u00a0=\u00a03)"
+    assert text.count(value) == 1, "no second table repeats it"
+    assert "Means over 3 replicas; ±\u00a0is the half width of the 95\u00a0% t interval" in text
     assert "standard deviation" not in text
 
 

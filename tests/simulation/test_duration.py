@@ -218,7 +218,7 @@ class TestOutput:
         page = report.write(run).read_text().replace("\u00a0", " ")
         assert "4 users · 20 s · 3 replicas" in page
         assert "the first 2 s are warm-up and excluded from the metrics" in page
-        assert "Means over 3 replicas; ± is the half width of the 95 % t interval." in page
+        assert "Means over 3 replicas; ± is the half width of the 95 % t interval" in page
         assert '<th scope="row">throughput</th>' in page
         assert "Participation" not in page
         assert report.picture(run).stat().st_size > 10_000

@@ -438,7 +438,9 @@ def test_state_of_the_comparison_is_in_every_output(whole, tmp_path):
     assert state == whole.manifest["tuning"]["state"]
     assert state in repr(netfl.compare(whole))
     assert f"% {state}" in netfl.compare(whole).to_latex()
-    assert netfl.plots.curves(whole.metrics).axes[0].get_title(loc="left") == state
+    title, remark = netfl.plots.curves(whole.metrics).axes[0].get_title(loc="left").split("\n")
+    assert title == state
+    assert remark == "dots: final values, means of round 8"
     page = tmp_path / "page.html"
     result = CliRunner().invoke(app, ["report", str(whole.folder), "--out", str(page)])
     assert result.exit_code == 0
