@@ -503,6 +503,9 @@ def is_same(stored: object, ours: object, spec: object = None) -> bool:
     """
     if isinstance(stored, str) and isinstance(ours, Mapping):  # a word that has become a model of a family
         stored = {"kind": stored}
+    if isinstance(stored, list) and isinstance(ours, list) and isinstance(spec, list | tuple | None):
+        specs = [None] * len(ours) if spec is None else spec
+        return len(stored) == len(ours) == len(specs) and all(map(is_same, stored, ours, specs))
     if not (isinstance(stored, Mapping) and isinstance(ours, Mapping)):
         return stored == ours
     if spec is not None and not all(_has_default(spec, key) for key in ours if key not in stored):

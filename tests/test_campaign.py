@@ -147,6 +147,21 @@ def test_new_keys_count_unless_they_have_their_defaults(campaign, toy):
     assert not equal.has_settings(settings)
 
 
+def test_new_keys_of_models_in_a_list_count_unless_they_have_their_defaults():
+    part = paper.EXPERIMENTS["cvar_access"].parts["emergent"]
+    settings = json.loads(json.dumps(part.settings))
+    channel = settings["access"]["channel"]
+    del channel[0]["min_distance"]
+    assert part.has_settings(settings)
+    exponent = channel[0].pop("exponent")
+    assert not part.has_settings(settings)
+    channel[0]["exponent"] = exponent + 1.0
+    assert not part.has_settings(settings)
+    channel[0]["exponent"] = exponent
+    channel.pop()
+    assert not part.has_settings(settings)
+
+
 def test_results_of_other_settings_are_not_read(campaign, toy, tmp_path):
     campaign.run(Here(most=1), lambda: False)
     changed = replace(toy, parts={"main": replace(toy.parts["main"], changes={"seed": 9})})
