@@ -56,7 +56,7 @@ def everything(tmp_path_factory):
             "-W",
             "error",
             "-W",
-            "ignore:access.allocation. the towers see the present snr_db:netfl.errors.NetflWarning",  # true of the starter
+            "ignore:access.allocation. the towers see the present snr_db:netfl.errors.NetflWarning",  # it is true
             "-rA",
             "--continue-on-collection-errors",
             ".",
