@@ -7,7 +7,6 @@ wanted.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -45,7 +44,7 @@ _MOST_NAMES = 1_000
 
 
 def is_sweep(folder: Path) -> bool:
-    """Return whether *folder* is that of a sweep; False for names that are too long."""
+    """Return whether *folder* is that of a sweep."""
     return _is_file(folder / SWEEP)
 
 
@@ -53,7 +52,7 @@ def find_place(path: Path) -> Place:
     """Return what *path* leads to.
 
     Raises:
-        MachineError: the system does not tell, as in a folder without permission.
+        MachineError: the system does not tell, as in a folder without permission, or for a name that is too long.
     """
     if _is_file(path / MANIFEST):
         return "run"
@@ -65,8 +64,7 @@ def find_place(path: Path) -> Place:
         if path.exists():
             return _kind_of_file(path)
     except OSError as error:
-        _refuse_unreadable(path, error)
-        return "missing"
+        raise unreadable_file(path, error) from error
     return "example" if path.as_posix() in examples.example_names() else "missing"
 
 
@@ -199,15 +197,8 @@ def _runs_in(folder: Path) -> Iterator[Path]:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether there is a file at *path*; False for names that are too long."""
+    """Return whether there is a file at *path*."""
     try:
         return path.is_file()
     except OSError as error:
-        _refuse_unreadable(path, error)
-        return False
-
-
-def _refuse_unreadable(path: Path, error: OSError) -> None:
-    """Raise a `MachineError`, unless the name is too long for any file."""
-    if error.errno != errno.ENAMETOOLONG:
         raise unreadable_file(path, error) from error

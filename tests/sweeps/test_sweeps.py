@@ -19,7 +19,7 @@ from netfl.formats import FORMAT
 from netfl.results.locking import locked
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.sweeps import LocalEngine
+from netfl.sweeps import LocalEngine, SweepObserver
 from netfl.sweeps.index import SweepIndex
 from netfl.sweeps.plan import points_of, task_folder, tasks_of
 from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
@@ -386,7 +386,7 @@ class TestFolder:
         pd.testing.assert_frame_equal(SweepIndex.read(whole[0].folder).lane_table(), whole[0].lanes)
 
 
-class StoppingObserver:
+class StoppingObserver(SweepObserver):
     """An observer that stops a sweep after *after* rounds of a task."""
 
     def __init__(self, after=None):

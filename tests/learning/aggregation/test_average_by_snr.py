@@ -187,7 +187,7 @@ def test_a_replay_of_links_learns_as_the_network_did(tmp_path):
     for change, message in (
         (links.iloc[1:], "no row for this delivery"),
         (links.assign(user=0), "no such delivery|it occurs twice"),
-        (links.assign(airtime_s=-1.0), "airtime_s is below 0"),
+        (links.assign(airtime_s=-1.0), "column airtime_s: not a duration from 0"),
     ):
         pd.DataFrame(change).to_parquet(path)
         with pytest.raises(ScenarioError, match=message):
