@@ -173,8 +173,8 @@ def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> f
 
 def report_links(runs: Iterable[tuple[str, Path]], folder: Path) -> Iterator[Markup]:
     """Yield links from a page in *folder* to the reports of *runs*, names and run directories, if any has one."""
-    files = [(name, (path / "report.html").resolve()) for name, path in runs]
-    targets = [(name, os.path.relpath(file, folder.resolve())) for name, file in files if file.is_file()]
+    files = [(name, Path(os.path.realpath(path / "report.html"))) for name, path in runs]
+    targets = [(name, os.path.relpath(file, os.path.realpath(folder))) for name, file in files if file.is_file()]
     if targets:
         yield _macro("report_links", targets[:MAX_LINKS])
 

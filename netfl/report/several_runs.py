@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
     """
     out = page.page_path(out)
     for folder in folders:
-        if (folder / "report.html").resolve() == out.resolve():
+        if os.path.realpath(folder / "report.html") == os.path.realpath(out):
             problem = f"{out} is the path of the report of that run"
             raise ScenarioError([Fault(argument("out"), problem, None, "use another file")])
     page.check_target(out)

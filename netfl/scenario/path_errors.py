@@ -7,6 +7,7 @@ wanted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -129,7 +130,7 @@ def _remedy_for_scenario(path: Path, place: Place) -> str:
 def _remedy_for_sweep(path: Path, place: Place) -> str:
     if place in {"scenario", "example"}:
         return f"run it first: {call('sweep', path)}, then give the folder that this writes"
-    above = path.resolve().parent.parent
+    above = Path(os.path.realpath(path)).parent.parent
     if place == "run" and is_sweep(above):
         return f"it is one of the runs of a sweep; give {above}"
     if place == "run" and not is_command_line():

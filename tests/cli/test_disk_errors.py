@@ -38,11 +38,9 @@ SLOW = {
     "latex": "report DIR/done DIR/twin --out DIR/x.html --latex DIR/x.tex",
     "perfetto": "export DIR/done --perfetto",
     "positions": "export DIR/done --positions",
-    "availability": "export DIR/done --availability DIR/a.csv",
     "verify two": "verify DIR/done DIR/twin",
     "ram": "ram DIR/done",
     "explain": "ram DIR/done --explain",
-    "sweep": "sweep DIR/swept.yaml --out DIR/sweep --trace -q",
     "sweep report": "report DIR/finished",
 }
 _REMEDY = re.compile(r"(?:with:|finish it:) (netfl (?:resume|extend|verify) [^;'\n]*?)\.?$", re.MULTILINE)

@@ -199,7 +199,7 @@ class FileErrors:
                 setattr(module, name, original)
 
     def _act(self, name, path, *, writes=False):
-        if isinstance(path, int):  # a file that is open
+        if not isinstance(path, str | bytes | os.PathLike):  # a file that is open
             return
         path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - `Path.absolute` keeps the dots
         writes = writes or name in _ALWAYS_WRITES
