@@ -14,7 +14,6 @@ import typer
 
 from netfl.cli.app import echo
 from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error
-from netfl.files import is_present
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -117,6 +116,7 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str
     By default it is ``report.html`` in the folder of the run or the sweep.  A run also has a plot there.
     """
     from netfl import report
+    from netfl.files import is_present
     from netfl.results.run_reader import Run
     from netfl.screen import open_console
     from netfl.sweeps import Sweep
