@@ -187,7 +187,10 @@ def sweep(
         if display.stop:
             count = len(done.points) if done.search is None else done.search.trials
             exit_interrupted(remedy, f"with {(done.points['status'] == 'done').sum()} of {count} {unit} done")
-        problem = f"not all {unit} are done; {remedy}"
+        problem = f"not all {unit} of {done.folder} are done"
+        if errors := [error for error in done.tasks["error"] if error]:
+            problem += f": {errors[0].splitlines()[0]}"
+        problem += f"; {remedy}"
         has_failed = done.search is not None and done.search.is_over
         echo("no trial is done: see their errors" if has_failed else problem, err=True)
         raise typer.Exit(1)

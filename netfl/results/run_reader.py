@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -379,7 +378,21 @@ class Run:
         return html_card(f"Run {self.folder}", facts, table)
 
     def _has(self, name: str) -> bool:
-        return name not in self.without and is_present(self.path_of(name))
+        """Return whether the run has a file; its folder exists, so that a path through a file is damage.
+
+        Raises:
+            MachineError: the system does not tell.
+        """
+        if name in self.without:
+            return False
+        path = self.path_of(name)
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise unreadable_file(path, error) from error
+        return True
 
     def _json(self, name: str) -> dict[str, Any]:
         """Return the content of a JSON file; empty where there is none."""
@@ -406,10 +419,7 @@ def open_run(folder: str | Path) -> Run:
         is_run = (path / MANIFEST).is_file()
         fault = None if is_run else wrong_path(path, "run")
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:  # a name that no folder has
-            raise unreadable_file(path, error) from error
-        problem = f"{path} is not a run directory: {error.strerror}"
-        fault = Fault("", problem, None, "give a folder that netfl wrote")
+        raise unreadable_file(path, error) from error
     if fault is not None:
         raise ScenarioError([fault])
     refuse_special_files(path)

@@ -181,6 +181,16 @@ class SweepIndex(BaseModel):
             status = "pruned" if states == {"pruned"} else status
         return "failed" if status == "missing" and task in self.errors else status
 
+    def damage(self, task: str) -> str:
+        """Return why the run of a task cannot be read; empty if it can, or does not exist."""
+        try:
+            run = self.run(task)
+            if run is not None:
+                _ = run.status
+        except NetflError as error:
+            return str(error)
+        return ""
+
     def done(self) -> list[str]:
         """Return the keys of complete tasks, in the order of planning."""
         return [task for task in self.tasks if self.status(task) == "done"]

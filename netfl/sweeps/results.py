@@ -149,7 +149,8 @@ class Sweep:
             status = self._index.status(key)
             run = None if status in {"missing", "failed"} else self._index.run(key)
             seconds = np.nan if run is None else run.manifest.get("timings", {}).get("total_s", np.nan)
-            lanes, error = len(entry.lanes) * (entry.stop - entry.first), self._index.errors.get(key, "")
+            lanes = len(entry.lanes) * (entry.stop - entry.first)
+            error = self._index.errors.get(key) or self._index.damage(key)
             rows.append((key, entry.label, entry.trace, status, lanes, entry.first, entry.stop, seconds, error))
         columns = ["task", "label", "trace", "status", "lanes", "first", "stop", "seconds", "error"]
         return pd.DataFrame(rows, columns=columns)

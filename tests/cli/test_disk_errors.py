@@ -37,10 +37,12 @@ SLOW = {
     "page": "report DIR/done DIR/twin --out DIR/x.html",
     "latex": "report DIR/done DIR/twin --out DIR/x.html --latex DIR/x.tex",
     "perfetto": "export DIR/done --perfetto",
+    "availability": "export DIR/done --availability DIR/a.csv",
     "positions": "export DIR/done --positions",
     "verify two": "verify DIR/done DIR/twin",
     "ram": "ram DIR/done",
     "explain": "ram DIR/done --explain",
+    "sweep": "sweep DIR/swept.yaml --out DIR/sweep --trace -q",
     "sweep report": "report DIR/finished",
 }
 _REMEDY = re.compile(r"(?:with:|finish it:) (netfl (?:resume|extend|verify) [^;'\n]*?)\.?$", re.MULTILINE)
