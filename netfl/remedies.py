@@ -21,7 +21,7 @@ _FUNCTIONS = ("extend", "open_run", "open_sweep", "resume", "run", "sweep", "tra
 """Functions of `netfl` that a remedy may name; those that open a folder have no command."""
 
 _SHELL_ONLY = "in a shell, "
-"""What precedes a command that Python has no function for."""
+"""Words before a command that Python has no function for."""
 
 
 @contextmanager

@@ -105,7 +105,7 @@ NOTES: Mapping[str, str] = {
     "optimizer": "users train by SGD (lr, momentum, weight_decay); for one at the server,",
     "optimiser": "users train by SGD (lr, momentum, weight_decay); for one at the server,",
 }
-"""What precedes the remedy for a word that netfl has no key for, where the nearest key alone would mislead."""
+"""Words before the remedy for a word that netfl has no key for, where the nearest key alone would mislead."""
 
 
 def normalised(word: str) -> str:

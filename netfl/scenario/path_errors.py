@@ -29,9 +29,9 @@ SCENARIO = "scenario.yaml"
 """Scenario of a run directory or of a sweep."""
 
 Wanted = Literal["scenario", "run", "sweep", "table"]
-"""What a function or a command reads; a table is one of deliveries, in place of which it also reads a run."""
+"""Input of a function or a command; a table is one of deliveries, in place of which it also reads a run."""
 Place = Literal["missing", "example", "run", "sweep", "file of a run", "scenario", "folder", "file"]
-"""What a path leads to; an example is a scenario of netfl, named without a path."""
+"""Thing at the end of a path; an example is a scenario of netfl, named without a path."""
 
 _WORDS = {
     "scenario": "a scenario",

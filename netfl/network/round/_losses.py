@@ -8,7 +8,7 @@ from typing import Literal
 from netfl.errors import Fault
 
 Losses = Literal["known", "unknown"]
-"""Whether the server learns at once that an update was lost."""
+"""Knowledge of the server that an update was lost: at once, or never."""
 
 
 def endless_wait(losses: Losses, deadline: float | None) -> Iterator[Fault]:

@@ -462,6 +462,6 @@ class TestExport:
 
 
 def test_names_of_users_are_listed_once(tmp_path):
-    """A repeated name was told as a user without rows."""
+    """A repeated name was reported as a user without rows."""
     with pytest.raises(ScenarioError, match=r"the name 'a' occurs 2 times.*give each name once"):
         AvailabilityOutage(file=tmp_path / "x.csv", names=("a", "a"))
