@@ -185,11 +185,18 @@ def test_folder_without_run_gives_one_line(run, tmp_path):
     (tmp_path / "file").write_text("hello")
     shutil.copytree(run.folder, tmp_path / "bare")
     (tmp_path / "bare" / "manifest.json").unlink()
-    for name in ("empty", "file", "bare", "nowhere", "<script>'\" ü", "long" * 100):
+    for name in ("empty", "file", "bare", "nowhere", "<script>'\" ü"):
         result = CliRunner().invoke(app, ["report", str(tmp_path / name)])
         assert result.exit_code == 2, name
         assert len(result.output.strip().splitlines()) == 1, name
         assert "is not a run directory" in result.output, name
+
+
+def test_name_that_is_too_long_gives_one_line(tmp_path):
+    result = CliRunner().invoke(app, ["report", str(tmp_path / ("long" * 100))])
+    assert result.exit_code == 1
+    assert len(result.output.strip().splitlines()) == 1
+    assert "cannot be read: File name too long" in result.output
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
