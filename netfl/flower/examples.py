@@ -54,11 +54,16 @@ def user_data(context: Context) -> Examples:
 def evaluation_data(context: Context) -> Examples:
     """Return the test examples of the scenario's data, for a ServerApp or a ClientApp.
 
-    Arguments, results and errors are those of `user_data`.
+    For a ClientApp they have the labels that its user gives, for a ServerApp those of the data.  Arguments, results and
+    errors are those of `user_data`.
     """
     dataset = _setup_of(context, "evaluation_data").dataset
     assert dataset is not None
-    return Examples(np.asarray(dataset.test_x), dataset.test_y, dataset.test_user)
+    labels = dataset.test_y
+    user = getattr(context, "user", None)
+    if user is not None:
+        labels = dataset.test_labels_by(user)
+    return Examples(np.asarray(dataset.test_x), labels, dataset.test_user)
 
 
 def _setup_of(context: Context, function: str) -> RunSetup:

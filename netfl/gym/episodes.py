@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.learning.blocks import Block
 from netfl.learning.data import Data, Dataset
 from netfl.learning.partition import Partition
 from netfl.scenario.recording import EventFilter
@@ -61,19 +62,24 @@ class KnownPartition(Partition):
 
     source: Partition
     _rows: list[Ints] = PrivateAttr()
+    _blocks: tuple[Block, ...] = PrivateAttr()
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         return self._rows
+
+    def user_blocks(self, users: int, ranking: Ints | None) -> tuple[Block, ...]:
+        return self._blocks
 
     @property
     def rare_labels(self) -> tuple[int, ...]:
         return self.source.rare_labels
 
     @classmethod
-    def of(cls, source: Partition, rows: Sequence[Ints]) -> KnownPartition:
-        """Return the partition in which each user holds its *rows*, as *source* has drawn them."""
+    def of(cls, source: Partition, rows: Sequence[Ints], blocks: Sequence[Block] = ()) -> KnownPartition:
+        """Return the partition in which each user holds its *rows*, as *source* has drawn them, and its *blocks*."""
         partition = cls.model_construct(source=source)
         partition._rows = list(rows)
+        partition._blocks = tuple(blocks)
         return partition
 
 
@@ -184,7 +190,7 @@ class Episodes:
         assert self.scenario.partition is not None
         data = {
             "data": LoadedData.of(self.scenario.data, dataset),
-            "partition": KnownPartition.of(self.scenario.partition, rows),
+            "partition": KnownPartition.of(self.scenario.partition, rows, dataset.blocks),
         }
         return replace(self, scenario=self.scenario.model_copy(update=data))
 

@@ -7,20 +7,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.batch_limits import evaluation_slices
+from netfl.learning.blocks import members_by_block
 from netfl.learning.centralized import relative_distance
-from netfl.learning.data import Examples
 from netfl.learning.evaluation_sets import of_test_set, on_validation
 from netfl.learning.performance import (
     UserPerformance,
     accuracy_spread,
+    block_metrics,
     class_metrics,
     metric_on_set,
     objective_metrics,
@@ -29,10 +31,10 @@ from netfl.learning.performance import (
 from netfl.learning.tensors import read_together, runs_on_gpu, tensor, upload
 from netfl.learning.user_data import labels_on
 from netfl.learning.validation_split import user_weights, users_have_test_data
-from netfl.types import Floats, Ints
+from netfl.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
+    from netfl.learning.architecture import Architecture, BatchedModel
     from netfl.learning.centralized import CentralizedBaseline
     from netfl.learning.cohort import Cohort
     from netfl.learning.data import Dataset
@@ -53,7 +55,7 @@ def user_losses(architecture: Architecture, data: UserDatasets, replica: int, us
     rows, sizes = data.rows_held(replica, users)
     model, count = architecture.open(models, trained=False), len(models)
     parts = []
-    for _, x, y in data.slices(rows, count, architecture.largest_layer):
+    for _, x, y in data.slices(replica, rows, count, architecture.largest_layer):
         model.scores(x.expand(count, *x.shape))
         parts.append(model.losses(y.expand(count, *y.shape)).double())
     losses = torch.cat(parts, dim=1)
@@ -73,7 +75,7 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
     theta, count = models.double(), len(models)
     gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
-    for _, x, y in data.slices(rows, count, architecture.largest_layer):
+    for _, x, y in data.slices(replica, rows, count, architecture.largest_layer):
         model, labels = architecture.open(theta), y.expand(count, *y.shape)
         model.scores(x.double().expand(count, *x.shape))
         model.losses(labels)
@@ -165,20 +167,38 @@ class LearningMetrics:
             yield str(metric), relative_distance(*pair)
 
 
-class EvaluationSet:
-    """Examples on the device, grouped in one or more ways, such as by label and by user.
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """One way to evaluate examples: their labels, and groups of which each has a result, such as by label or by user.
 
     Args:
-        examples: examples ``[examples, *shape]`` and their labels, or targets.
-        groupings: for each way, the group of each example, from 0, and the number of groups.
+        y: labels, ``[examples]``, or targets, ``[examples, outputs]``.
+        groups: group of each example, from 0, ``[examples]``.
+        size: number of groups.
+    """
+
+    y: Ints | NDArray[np.float32]
+    groups: Ints
+    size: int
+
+
+class EvaluationSet:
+    """Examples on the device, evaluated in one or more ways.
+
+    Args:
+        x: examples, ``[examples, *shape]``.
+        groupings: the ways; those with the same labels, as an object, are evaluated together.
         like: a tensor with the type and device of the examples.
     """
 
-    def __init__(self, examples: Examples, groupings: Sequence[tuple[Ints, int]], like: Tensor) -> None:
-        self._x, self._y = tensor(examples.x).to(like), labels_on([examples.y], like)
-        self._groups = [tensor(groups).to(like.device) for groups, _ in groupings]
-        self._names = ("accuracy", "loss") if self._y.ndim == 1 else ("loss", "mse", "mae")
-        self._counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in groupings]
+    def __init__(self, x: NDArray[np.float32], groupings: Sequence[Grouping], like: Tensor) -> None:
+        self._x = tensor(x).to(like)
+        uploaded = {id(grouping.y): labels_on([grouping.y], like) for grouping in groupings}
+        self._labels = list(uploaded.values())
+        self._label_numbers = [list(uploaded).index(id(grouping.y)) for grouping in groupings]
+        self._groups = [tensor(grouping.groups).to(like.device) for grouping in groupings]
+        self._names = ("accuracy", "loss") if self._labels[0].ndim == 1 else ("loss", "mse", "mae")
+        self._counts = [np.bincount(each.groups, minlength=each.size).astype(float) for each in groupings]
 
     def sums(self, architecture: Architecture, theta: Tensor) -> list[Tensor]:
         """Evaluate the models *theta*, ``[models, size]``, on the device.
@@ -190,18 +210,23 @@ class EvaluationSet:
         shapes = [(len(self._names), models, len(counts)) for counts in self._counts]
         sums = [theta.new_zeros(shape, dtype=torch.float64) for shape in shapes]
         layer_bytes = architecture.largest_layer * theta.element_size()
-        for rows in evaluation_slices(len(self._y), models if runs_on_gpu(theta.device) else None, layer_bytes):
-            x, y = self._x[rows], self._y[rows].expand(models, *self._y[rows].shape)
+        for rows in evaluation_slices(len(self._x), models if runs_on_gpu(theta.device) else None, layer_bytes):
+            x = self._x[rows]
             scores = model.scores(x.expand(models, *x.shape))
-            if self._y.ndim == 1:
-                values = [scores.argmax(2) == y, model.losses(y)]
-            else:
-                error = scores - y
-                values = [model.losses(y), error.square().mean(2), error.abs().mean(2)]
-            stacked = torch.stack([value.to(torch.float64) for value in values])
-            for groups, total in zip(self._groups, sums, strict=True):
-                total.scatter_add_(2, groups[rows].expand(len(stacked), models, -1), stacked)
+            stacked = [self._values(model, scores, y[rows]) for y in self._labels]
+            for number, groups, total in zip(self._label_numbers, self._groups, sums, strict=True):
+                total.scatter_add_(2, groups[rows].expand(len(self._names), models, -1), stacked[number])
         return sums
+
+    def _values(self, model: BatchedModel, scores: Tensor, y: Tensor) -> Tensor:
+        """Return the metrics of all examples of a slice with the labels *y*, ``[metrics, models, examples]``."""
+        y = y.expand(len(scores), *y.shape)
+        if y.ndim == 2:
+            values = [scores.argmax(2) == y, model.losses(y)]
+        else:
+            error = scores - y
+            values = [model.losses(y), error.square().mean(2), error.abs().mean(2)]
+        return torch.stack([value.to(torch.float64) for value in values])
 
     def performance(self, sums: Sequence[Floats]) -> list[UserPerformance]:
         """Return the performance that follows from `sums`, one for each way of grouping."""
@@ -218,6 +243,8 @@ class Evaluation:
     If the users are those of the data and have test examples, the metrics of a user are those of its test examples.
     Otherwise they follow from its mix of labels over the whole test set, ``Σ_c mix_kc metric_c``: the exact expectation
     if users differ in their labels only.  Labels without test examples are left out of the mix.
+
+    All examples together have the labels of the data.  For a user they have those that this user gives.
     """
 
     def __init__(
@@ -232,22 +259,24 @@ class Evaluation:
         self.users = len(replicas[0].split)
         self.lane_replicas = np.tile(np.arange(len(replicas)), learners)
         has_own = [users_have_test_data(replica.dataset, replica.split) for replica in replicas]
-        test_keys = [(id(replica.dataset), flag) for replica, flag in zip(replicas, has_own, strict=True)]
+        test_keys = [_test_key(replica.dataset, flag) for replica, flag in zip(replicas, has_own, strict=True)]
         self._tests: list[tuple[Ints, EvaluationSet]] = []
         for number, lanes in self._shared_lanes(test_keys):
             dataset = replicas[number].dataset
-            groupings = [(dataset.test_groups, dataset.groups)]
-            if has_own[number] and dataset.test_user is not None:
-                groupings.append((dataset.test_user, self.users))
-            self._tests.append((lanes, EvaluationSet(Examples(dataset.test_x, dataset.test_y), groupings, data.x)))
+            groupings = _test_groupings(dataset, self.users, has_own=has_own[number])
+            self._tests.append((lanes, EvaluationSet(dataset.test_x, groupings, data.x)))
         validation = [replica.validation for replica in replicas if replica.validation is not None]
         self._validations: list[tuple[Ints, EvaluationSet]] = []
         for number, lanes in self._shared_lanes([id(examples) for examples in validation]):
             examples = validation[number]
-            everybody = (np.zeros(len(examples.y), np.int64), 1)
-            grouping = everybody if examples.user is None else (examples.user, self.users)
-            self._validations.append((lanes, EvaluationSet(examples, [grouping], data.x)))
+            grouping = Grouping(examples.y, np.zeros(len(examples.y), np.int64), 1)
+            if examples.user is not None:
+                grouping = Grouping(examples.y, examples.user, self.users)
+            self._validations.append((lanes, EvaluationSet(examples.x, [grouping], data.x)))
         self._validates_users = all(examples.user is not None for examples in validation)
+        self._has_own = has_own
+        self._concepts = [_concepts_of_users(replica.dataset, self.users) for replica in replicas]
+        self._blocks = _block_lanes(replicas, self.users, self.lane_replicas)
         self._mixes = [_label_mixes(replica.dataset, replica.split) for replica in replicas]
         self._weights = np.stack([user_weights(replica.dataset, replica.split) for replica in replicas])
         self._variances = [_target_variance(replica.dataset) for replica in replicas]
@@ -287,6 +316,7 @@ class Evaluation:
         return {
             **dict(class_metrics(classes, self._rare)),
             **self._explained_variance(classes),
+            **dict(block_metrics(users, self._blocks)),
             **dict(user_metrics(users)),
             **dict(accuracy_spread(users)),
             **dict(objective_metrics(objectives, users, deliveries[self.lane_replicas].astype(float), t, levels)),
@@ -309,6 +339,7 @@ class Evaluation:
             found = {
                 **dict(class_metrics(classes, self._rare)),
                 **evaluation._explained_variance(classes),
+                **dict(block_metrics(users, evaluation._blocks)),
                 **dict(user_metrics(users)),
                 **dict(accuracy_spread(users)),
             }
@@ -318,9 +349,12 @@ class Evaluation:
         """Return the performance on the test examples, by label and by user."""
         by_class, by_user = [], []
         for number, (lanes, examples) in enumerate(self._tests):
-            classes, *users = examples.performance([*select_values(measured, "test", number).values()])
+            classes, *further = examples.performance([*select_values(measured, "test", number).values()])
             by_class.append((lanes, classes))
-            by_user.append((lanes, users[0] if users else self._expected_performance(lanes, classes)))
+            if self._has_own[self.lane_replicas[lanes[0]]]:
+                by_user.append((lanes, further[0]))
+            else:
+                by_user.append((lanes, self._expected_performance(lanes, [classes, *further])))
         return merge_performance(by_class), merge_performance(by_user)
 
     def _explained_variance(self, performance: UserPerformance) -> dict[str, Floats]:
@@ -329,14 +363,17 @@ class Evaluation:
             return {}
         return {"r2": 1 - performance.whole()["mse"] / np.array(self._variances)[self.lane_replicas]}
 
-    def _expected_performance(self, lanes: Ints, classes: UserPerformance) -> UserPerformance:
-        """Return the expected performance for each user's mix of labels."""
+    def _expected_performance(self, lanes: Ints, classes: Sequence[UserPerformance]) -> UserPerformance:
+        """Return the expected performance for each user's mix of labels, from that by label for each concept."""
         replicas = self.lane_replicas[lanes]
-        means = {name: np.empty(self._weights[replicas].shape) for name in classes.means}
+        means = {name: np.zeros(self._weights[replicas].shape) for name in classes[0].means}
         for replica in np.unique(replicas).tolist():
-            rows, mixes = replicas == replica, self._mixes[replica].T
+            rows = replicas == replica
+            mixes = self._mixes[replica].T
             for name, values in means.items():
-                values[rows] = classes.means[name][rows] @ mixes
+                for concept, performance in enumerate(classes):
+                    expected = performance.means[name][rows] @ mixes
+                    values[rows] = np.where(self._concepts[replica] == concept, expected, values[rows])
         return UserPerformance(means, self._weights[replicas])
 
     def _validate(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
@@ -395,8 +432,48 @@ def merge_performance(parts: Sequence[tuple[Ints, UserPerformance]]) -> UserPerf
     return UserPerformance(means, np.concatenate([performance.counts for _, performance in parts])[order])
 
 
+def _test_key(dataset: Dataset, has_own: bool) -> object:
+    """Return what the evaluation of the test examples depends on; replicas with equal keys share it."""
+    concepts = b"" if dataset.concepts is None else dataset.concepts.labels.tobytes()
+    return id(dataset.test_x), id(dataset.test_y), concepts, has_own
+
+
+def _test_groupings(dataset: Dataset, users: int, *, has_own: bool) -> list[Grouping]:
+    """Return the ways to evaluate test examples: by label, and by user or, for each further concept, by label again.
+
+    Args:
+        dataset: the data.
+        users: the number of users.
+        has_own: whether users have their own test examples.
+    """
+    groupings = [Grouping(dataset.test_y, dataset.test_groups, dataset.groups)]
+    concepts = dataset.concepts
+    if has_own and dataset.test_user is not None:
+        y = dataset.test_y if concepts is None else concepts.labels_by(dataset.test_user, dataset.test_groups)
+        return [*groupings, Grouping(y, dataset.test_user, users)]
+    if concepts is not None:
+        given = [labels[dataset.test_groups] for labels in concepts.labels[1:]]
+        groupings += [Grouping(y, dataset.test_groups, dataset.groups) for y in given]
+    return groupings
+
+
+def _concepts_of_users(dataset: Dataset, users: int) -> Ints:
+    """Return the number of each user's concept, ``[users]``; 0 if all give the labels of the data."""
+    return np.zeros(users, np.int64) if dataset.concepts is None else dataset.concepts.of_user
+
+
+def _block_lanes(replicas: Sequence[ReplicaData], users: int, lane_replicas: Ints) -> dict[str, Bools]:
+    """Return which users are in each block, in the replica of each lane, ``[lanes, users]``."""
+    members = [members_by_block(replica.dataset.blocks, users) for replica in replicas]
+    names = dict.fromkeys(name for of_replica in members for name in of_replica)
+    nobody = np.zeros(users, bool)
+    return {
+        name: np.stack([members[replica].get(name, nobody) for replica in lane_replicas.tolist()]) for name in names
+    }
+
+
 def _label_mixes(data: Dataset, split: Sequence[Ints]) -> Floats:
-    """Return the shares of the labels in each user's data, ``[users, classes]``, over labels with test examples."""
+    """Return the shares of the data's labels at each user, ``[users, classes]``, over labels with test examples."""
     groups = data.train_groups
     counts = np.stack([np.bincount(groups[rows], minlength=data.groups) for rows in split])
     counts *= np.bincount(data.test_groups, minlength=data.groups) > 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.learning.performance import NAMES, UserPerformance, accuracy_spread, user_metrics
-from netfl.types import Floats, Ints
+from netfl.learning.performance import NAMES, UserPerformance, accuracy_spread, block_metrics, user_metrics
+from netfl.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.learning.spec import ChoiceSpec
@@ -17,21 +18,36 @@ Lanes = Sequence[tuple[str, int]]
 
 
 class ModelSelection:
-    """Selections, made at every evaluation and in every replica.  *weights* are those of users in a mean over data."""
+    """Selections, made at every evaluation and in every replica.
 
-    def __init__(self, choose: Mapping[str, ChoiceSpec], lanes: Lanes, weights: Sequence[Floats]) -> None:
+    Args:
+        choose: the selections, by name.
+        lanes: learner and replica of each lane.
+        weights: of users in a mean over data, ``[users]`` for each replica.
+        members: which users are in each block, by its name, ``[users]`` for each replica; by default without blocks.
+    """
+
+    def __init__(
+        self,
+        choose: Mapping[str, ChoiceSpec],
+        lanes: Lanes,
+        weights: Sequence[Floats],
+        members: Sequence[Mapping[str, Bools]] | None = None,
+    ) -> None:
         self._lane_count = len(lanes)
+        if members is None:
+            members = [{}] * len(weights)
         replicas = list(dict.fromkeys(replica for _, replica in lanes))
         self.lanes = tuple((name, replica) for name in choose for replica in replicas)
         self._selections = [
-            (choice, np.array([lanes.index((learner, replica)) for learner in choice.learners]), user_weights)
+            _Selection(choice, np.array([lanes.index((learner, replica)) for learner in choice.learners]), *of_users)
             for choice in choose.values()
-            for replica, user_weights in zip(replicas, weights, strict=True)
+            for replica, of_users in zip(replicas, zip(weights, members, strict=True), strict=True)
         ]
 
     def extend_metrics(self, metrics: Mapping[str, Floats]) -> Mapping[str, Floats]:
         """Append the metrics of the selections to *metrics*, each ``[lanes]``."""
-        selected = [dict(_selected_metrics(*selection, metrics)) for selection in self._selections]
+        selected = [dict(_selected_metrics(selection, metrics)) for selection in self._selections]
         names = dict.fromkeys([*metrics, *(name for values in selected for name in values)])
         missing = np.full(self._lane_count, np.nan)
         return {
@@ -40,10 +56,21 @@ class ModelSelection:
         }
 
 
-def _selected_metrics(
-    choice: ChoiceSpec, lanes: Ints, weights: Floats, metrics: Mapping[str, Floats]
-) -> Iterator[tuple[str, float]]:
-    """Yield the metrics of one selection among *lanes*, none if all diverged; ``chosen`` is an index into *lanes*."""
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """One selection in one replica: its lanes, and weights and blocks of the users, as of `ModelSelection`."""
+
+    choice: ChoiceSpec
+    lanes: Ints
+    weights: Floats
+    members: Mapping[str, Bools]
+
+
+def _selected_metrics(selection: _Selection, metrics: Mapping[str, Floats]) -> Iterator[tuple[str, float]]:
+    """Yield the metrics of one selection, none if all its lanes diverged; ``chosen`` is an index into its lanes."""
+    choice = selection.choice
+    lanes = selection.lanes
+    weights = selection.weights
     best = _best(choice, metrics[choice.by][lanes][:, None])[0]  # for users without validation examples
     if best < 0:
         return
@@ -59,7 +86,13 @@ def _selected_metrics(
     )
     for name, whole in test.whole().items():
         yield name, float(whole[0])
-    for name, column in (*user_metrics(test), *accuracy_spread(test), *user_metrics(validation, "validation_")):
+    of_blocks = block_metrics(test, {block: is_member[None] for block, is_member in selection.members.items()})
+    for name, column in (
+        *of_blocks,
+        *user_metrics(test),
+        *accuracy_spread(test),
+        *user_metrics(validation, "validation_"),
+    ):
         yield name, float(column[0])
     yield from ((f"chosen/user:{user}", float(index)) for user, index in enumerate(chosen))
 

@@ -97,6 +97,18 @@ def user_metrics(users: UserPerformance, prefix: str = "") -> Iterator[tuple[str
         yield from ((f"{prefix}{name}/user:{user}", column) for user, column in enumerate(values.T))
 
 
+def block_metrics(users: UserPerformance, members: Mapping[str, Bools]) -> Iterator[tuple[str, Floats]]:
+    """Yield the metrics of each block of users; NaN for a block without examples.
+
+    Args:
+        users: performance of each user.
+        members: which users are in each block, by its name, ``[lanes, users]``.
+    """
+    for block, is_member in members.items():
+        of_block = UserPerformance(users.means, np.where(is_member, users.counts, 0.0))
+        yield from ((f"{name}/block:{block}", values) for name, values in of_block.whole().items())
+
+
 def accuracy_spread(users: UserPerformance) -> Iterator[tuple[str, Floats]]:
     """Yield statistics of the accuracies over the users with examples; none in a regression.
 

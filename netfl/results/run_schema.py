@@ -43,7 +43,7 @@ OTHER_TABLES: Mapping[str, Mapping[str, str]] = {
 """Types of the columns that tables besides `TABLES` always have."""
 _OPTIONAL: Mapping[str, Mapping[str, str]] = {
     "users": {"x_m": "double", "y_m": "double", "distance_m": "double", "tower": "int64", "rank": "int64"}
-    | {"node": "word", "device": "word", "name": "word", "speed": "double", "samples": "int64"}
+    | {"node": "word", "device": "word", "name": "word", "block": "word", "speed": "double", "samples": "int64"}
     | {"power_dBm": "double", "bandwidth_Hz": "double", "noise_figure_dB": "double", "antenna_gain_dB": "double"},
 }
 """Types of the columns that these tables have in some scenarios."""

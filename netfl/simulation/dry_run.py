@@ -578,9 +578,9 @@ def _check_batches(scenario: Scenario, learner: Learner | None) -> None:
 def _fast_learner(setup: RunSetup, steps: int) -> Iterator[Learner | None]:
     """Build the learners, if there are any, with at most so many local *steps* and few test examples."""
     scenario = setup.scenario
-    data = setup.dataset
-    if data is not None:
-        data = thin_tests(data, _test_stride(setup))
+    stride = _test_stride(setup)
+    thinned = {id(dataset): thin_tests(dataset, stride) for dataset in setup.datasets}  # replicas may share one
+    datasets = [thinned[id(dataset)] for dataset in setup.datasets]
     learners = {}
     for (name, spec), needed in zip(scenario.learners.items(), _steps(setup), strict=True):
         learners[name] = spec
@@ -588,7 +588,7 @@ def _fast_learner(setup: RunSetup, steps: int) -> Iterator[Learner | None]:
             learners[name] = spec.model_copy(update={"local_steps": steps, "local_epochs": None})
     evaluation = scenario.evaluation.model_copy(update={"every": scenario.steps + 1})
     scenario = scenario.model_copy(update={"learners": learners, "evaluate": evaluation})
-    with open_learner(replace(setup, scenario=scenario, dataset=data), "auto", learning=bool(learners)) as learner:
+    with open_learner(replace(setup, scenario=scenario, datasets=datasets), "auto", learning=bool(learners)) as learner:
         yield learner
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from netfl.learning.blocks import members_by_block
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.model_selection import ModelSelection
 from netfl.learning.validation_split import user_weights
@@ -72,20 +73,21 @@ def _learning_task(setup: RunSetup, device: str) -> LearningTask:
     from netfl.learning.user_data import ReplicaData
 
     scenario = setup.scenario
-    dataset = setup.dataset
-    if scenario.model is None or scenario.data is None or dataset is None:
+    if scenario.model is None or scenario.data is None or setup.dataset is None:
         raise ValueError("a scenario without a model or data has no learners")
     validation: Sequence[Examples | None] = setup.validation or [None] * len(setup.replicas)
     replicas = [
         ReplicaData(
             replica=context.replica,
-            dataset=dataset,
+            dataset=examples_of_users,
             split=split,
             streams=scenario.streams_of(context.replica).at("learning"),
             validation=examples,
             participation=scenario.access.participation_rates(context.users, context.streams, context.label_mix),
         )
-        for context, split, examples in zip(setup.contexts, setup.splits, validation, strict=True)
+        for context, examples_of_users, split, examples in zip(
+            setup.contexts, setup.datasets, setup.splits, validation, strict=True
+        )
     ]
     products = None
     if scenario.precision in {"tf32", "bf16"}:  # the precision of products alone
@@ -149,8 +151,9 @@ def open_session(
     assert dataset is not None
     choices = None
     if scenario.evaluation.choose:
-        weights = [user_weights(dataset, split) for split in setup.splits]
-        choices = ModelSelection(scenario.evaluation.choose, learner.lanes, weights)
+        weights = [user_weights(*each) for each in zip(setup.datasets, setup.splits, strict=True)]
+        members = [members_by_block(each.blocks, scenario.users) for each in setup.datasets]
+        choices = ModelSelection(scenario.evaluation.choose, learner.lanes, weights, members)
     snapshots = None
     if scenario.versions_kept:
         model = scenario.model.open(dataset.train_x.shape[1:], dataset.classes, scenario.data.tokens)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from netfl.access import OpenAccess
 from netfl.errors import Fault, NetflWarning, ScenarioError, model_errors, suggest
+from netfl.learning.blocks import Block
 from netfl.learning.conformance import check_plugins
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.evaluation_sets import load_test_sets, on_validation
@@ -34,7 +35,8 @@ class RunSetup:
     Args:
         scenario: the scenario to run.
         replicas: the replicas to run.
-        dataset: the examples; ``None`` where nothing needs them.
+        datasets: for each replica, the examples with the labels that its users give; empty where nothing needs them.
+            Replicas whose users agree share one object, and all share the test examples.
         splits: for each replica, the rows of each user; empty without data.
         contexts: for each replica, the context of its access, with a recorder that keeps nothing.
         orders: for each replica, the users by falling participation, where the partition depends on that.
@@ -43,11 +45,16 @@ class RunSetup:
 
     scenario: Scenario
     replicas: range
-    dataset: Dataset | None
+    datasets: Sequence[Dataset]
     splits: Sequence[list[NDArray[np.int64]]]
     contexts: Sequence[AccessContext]
     orders: Sequence[NDArray[np.int64] | None]
     validation: Sequence[Examples]
+
+    @property
+    def dataset(self) -> Dataset | None:
+        """The examples of the first replica; those of others differ at most in labels of the training examples."""
+        return self.datasets[0] if self.datasets else None
 
     def with_recorders(self, recorders: Sequence[Recorder]) -> RunSetup:
         """Return the same setup with a recorder for each replica."""
@@ -75,13 +82,16 @@ class RunSetup:
             columns |= self.scenario.access.user_columns(context)
         if order is not None:
             columns["rank"] = np.argsort(order)
-        if self.dataset is not None:
-            if self.dataset.user_names is not None and self._holds_users_of_data:
-                columns["name"] = np.array(self.dataset.user_names, object)
-            counts = label_counts(self.dataset, self.splits[number])
+        if self.datasets:
+            dataset = self.datasets[number]
+            if dataset.user_names is not None and self._holds_users_of_data:
+                columns["name"] = np.array(dataset.user_names, object)
+            if dataset.blocks:
+                columns["block"] = _block_names(dataset.blocks, context.users)
+            counts = label_counts(dataset, self.splits[number])
             columns["samples"] = counts.sum(axis=1)
-            if not self.dataset.is_regression:
-                for label in range(self.dataset.classes):
+            if not dataset.is_regression:
+                for label in range(dataset.classes):
                     columns[f"class:{label}"] = counts[:, label]
         return columns
 
@@ -151,6 +161,7 @@ def prepare_run(
             preliminary = access_context(scenario, replica, np.full(scenario.users, mean_held), pulse)
             orders.append(_users_by_participation(scenario, preliminary))
 
+    datasets: list[Dataset] = []
     splits: list[list[NDArray[np.int64]]] = []
     contexts: list[AccessContext] = []
     validation: list[Examples] = []
@@ -162,23 +173,24 @@ def prepare_run(
 
         # the examples of each user
         streams = scenario.streams_of(replica)
-        rows = _partition_data(scenario, dataset, order, streams)
+        rows, of_replica = _partition_data(scenario, dataset, order, streams)
         if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
-                rows, examples = split_validation(scenario.evaluation, dataset, rows, streams)
+                rows, examples = split_validation(scenario.evaluation, of_replica, rows, streams)
                 if scenario.evaluation.on == "validation":
-                    _check_rare_examples(scenario, on_validation(dataset, examples))
+                    _check_rare_examples(scenario, on_validation(of_replica, examples))
             validation.append(examples)
+        datasets.append(of_replica)
         splits.append(rows)
 
         # what the access may know of them
-        counts = label_counts(dataset, rows)
+        counts = label_counts(of_replica, rows)
         held = counts.sum(axis=1).astype(float)
         context = replace(access_context(scenario, replica, held, pulse), held=held)
         if access.info.needs_label_mix:
             context = replace(context, label_mix=counts / held[:, None])
         contexts.append(context)
-    return RunSetup(scenario, replicas, dataset, splits, contexts, orders, validation)
+    return RunSetup(scenario, replicas, datasets, splits, contexts, orders, validation)
 
 
 def warnings(scenario: Scenario) -> Iterator[str]:
@@ -234,8 +246,15 @@ def _load_data(scenario: Scenario, data: Data, *, learning: bool) -> Dataset:
 
 def _partition_data(
     scenario: Scenario, dataset: Dataset, order: NDArray[np.int64] | None, streams: Streams
-) -> list[NDArray[np.int64]]:
-    """Return the rows of each user in one replica; *order* has the users by falling participation, if that matters."""
+) -> tuple[list[NDArray[np.int64]], Dataset]:
+    """Return the rows of each user in one replica, and the examples with the labels that users give.
+
+    Args:
+        scenario: the scenario to run.
+        dataset: the examples as loaded.
+        order: the users by falling participation, if that matters.
+        streams: of the replica.
+    """
     partition = scenario.partition
     assert partition is not None
     with locate_faults(scenario, "partition"):
@@ -246,7 +265,9 @@ def _partition_data(
         else:
             remedy = "use other data, or another partition"
             raise ScenarioError([Fault("", "these data have no users", None, remedy)])
-        return partition.split(groups, scenario.users, order, streams.at("partition"))
+        rows = partition.split(groups, scenario.users, order, streams.at("partition"))
+        blocks = partition.user_blocks(scenario.users, order)
+        return rows, dataset.held_by(rows, blocks)
 
 
 @contextmanager
@@ -270,11 +291,19 @@ def access_errors(scenario: Scenario, time_s: float) -> Iterator[None]:
         yield
 
 
+def _block_names(blocks: Sequence[Block], users: int) -> NDArray[Any]:
+    """Return the name of each user's block, ``[users]``; empty for users in none."""
+    names = np.full(users, "", object)
+    for block in blocks:
+        names[block.users] = block.name
+    return names
+
+
 def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Count the examples of each label that each user holds, ``[users, classes]``; see `Dataset.groups`."""
+    """Count the examples of each label that each user gives, ``[users, classes]``; see `Dataset.groups`."""
     users = len(rows)
     owner = np.repeat(np.arange(users), [len(of_user) for of_user in rows])
-    label = dataset.train_groups[np.concatenate(rows)]
+    label = dataset.train_labels[np.concatenate(rows)]
     index = owner * dataset.groups + label  # in the table, row by row
     return np.bincount(index, minlength=users * dataset.groups).reshape(users, dataset.groups)
 

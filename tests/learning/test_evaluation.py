@@ -12,7 +12,7 @@ from torch import nn
 from netfl.learning import batch_limits
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.evaluation import Evaluation, EvaluationSet
+from netfl.learning.evaluation import Evaluation, EvaluationSet, Grouping
 from netfl.learning.model._manual_conv import Convolutional, ConvShape
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.mlp import Mlp
@@ -231,11 +231,11 @@ def test_slices_change_no_metric(monkeypatch):
     architecture = Cnn(channels=(4,), hidden=(5,)).open(shape, CLASSES)
     theta = torch.tensor(np.stack([architecture.start(Streams(seed)) for seed in (1, 2)]), dtype=torch.float32)
     y = rng.integers(CLASSES, size=50)
-    examples = Examples(rng.random((50, *shape)).astype(np.float32), y)
+    x = rng.random((50, *shape)).astype(np.float32)
     found = []
     for limit in (1 << 24, 7 * 4 * architecture.largest_layer):
         monkeypatch.setattr(batch_limits, "_LAYER_BYTES", limit)
-        (sums,) = EvaluationSet(examples, [(y, CLASSES)], theta).sums(architecture, theta)
+        (sums,) = EvaluationSet(x, [Grouping(y, y, CLASSES)], theta).sums(architecture, theta)
         found.append(sums.numpy())
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)

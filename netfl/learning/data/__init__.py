@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.blocks import Block, Concepts
 from netfl.learning.data._augment import Augment
 from netfl.learning.data._in_memory import find_problems, stack, store
 from netfl.registry import Spec, exported_models
@@ -69,11 +70,13 @@ class Examples:
         x: features, ``[examples, *shape]``.
         y: labels, ``[examples]``, int64; or targets of a regression, ``[examples, outputs]``, float32.
         user: the user of each example, ``[examples]``, int64; ``None`` if the data have no users.
+        data_y: labels of the data, ``[examples]``, where users give others; ``None`` if these are the same.
     """
 
     x: NDArray[np.float32]
     y: Ints | NDArray[np.float32]
     user: Ints | None = None
+    data_y: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class Dataset:
 
     Args:
         train_x: features, ``[train, *shape]``.
-        train_y: labels, ``[train]``, int64, or targets, ``[train, outputs]``.
+        train_y: labels, ``[train]``, int64, or targets, ``[train, outputs]``; once `held_by` users, as these give them.
         test_x: features, ``[test, *shape]``.
         test_y: labels, ``[test]``, int64, or targets, ``[test, outputs]``.
         classes: the number of labels, or of outputs.
@@ -97,6 +100,10 @@ class Dataset:
         augment: random shifts and reflections of training images; ``None`` without them.
         test_sets: further test sets, by name; see `netfl.learning.evaluation_sets`.
         user_names: names of the users in a file; ``None`` if they have none.
+        data_y: labels of the training examples in the data, ``[train]``, where users give others; ``None`` if these are
+            the same.
+        blocks: named groups of the users that hold the examples.
+        concepts: labels that these users give; ``None`` if they give those of the data.
     """
 
     train_x: NDArray[np.float32]
@@ -110,6 +117,9 @@ class Dataset:
     augment: Augment | None = None
     test_sets: Mapping[str, Examples] = field(default_factory=dict)
     user_names: Sequence[str] | None = None
+    data_y: Ints | None = None
+    blocks: tuple[Block, ...] = ()
+    concepts: Concepts | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -123,13 +133,38 @@ class Dataset:
 
     @property
     def train_groups(self) -> Ints:
-        """The label of each training example, ``[train]``; 0 in a regression."""
+        """The label of each training example in the data, ``[train]``; 0 in a regression."""
+        return _groups_of(self.train_y if self.data_y is None else self.data_y)
+
+    @property
+    def train_labels(self) -> Ints:
+        """The label that each training example has at its user, ``[train]``; 0 in a regression."""
         return _groups_of(self.train_y)
 
     @property
     def test_groups(self) -> Ints:
         """The label of each test example, ``[test]``; 0 in a regression."""
         return _groups_of(self.test_y)
+
+    def held_by(self, split: Sequence[Ints], blocks: Sequence[Block]) -> Dataset:
+        """Return these examples with the labels that users give who hold the rows of *split*, some of them in *blocks*.
+
+        What `held_by` has returned may be held by others: labels are made of those in the data.
+        """
+        if not any(block.relabel for block in blocks):
+            return replace(self, blocks=tuple(blocks)) if blocks else self
+        concepts = Concepts.of(blocks, len(split), self.classes)
+        data_y = self.train_groups
+        train_y = data_y.copy()
+        for user, rows in enumerate(split):
+            train_y[rows] = concepts.labels_by(user, data_y[rows])
+        return replace(self, train_y=train_y, data_y=data_y, blocks=tuple(blocks), concepts=concepts)
+
+    def test_labels_by(self, user: int) -> Ints | NDArray[np.float32]:
+        """Return the labels that *user* gives to the test examples, ``[test]``; or their targets."""
+        if self.concepts is None:
+            return self.test_y
+        return self.concepts.labels_by(user, self.test_groups)
 
 
 def _groups_of(y: Ints | NDArray[np.float32]) -> Ints:

@@ -3,7 +3,8 @@
 A partition is a class derived from `Partition`.  Its fields are the keys of the scenario, and `Partition.split` returns
 the rows of each user.  It gets the labels of all training examples, or the data's own users where `grouped_by` is
 ``user``.  Where `ranking_source` names a source, it also gets the users in order of their participation, so that data
-and participation can be coupled.  A complete partition::
+and participation can be coupled.  `Partition.user_blocks` names groups of users, which may give other labels than the
+data.  A complete partition::
 
     class FirstTakesHalf(Partition):
         """User 0 holds half of the examples, the others share the rest.
@@ -24,6 +25,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Literal
 
+from netfl.learning.blocks import Block
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Ints, Law
@@ -64,6 +66,13 @@ class Partition(Spec):
     def ranking_source(self) -> RankingSource | None:
         """The source of the ranking of users that `split` needs; ``None`` for no ranking."""
         return None
+
+    def user_blocks(self, users: int, ranking: Ints | None) -> tuple[Block, ...]:
+        """Return the named groups of users, for which accuracies are reported; by default none.
+
+        The arguments are those of `split`.
+        """
+        return ()
 
     @property
     def rare_labels(self) -> tuple[int, ...]:

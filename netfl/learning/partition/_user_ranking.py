@@ -32,9 +32,14 @@ class RankedPartition(Partition):
             if facts.classes is not None and label >= facts.classes:
                 problem = f"the data have labels 0 to {facts.classes - 1}"
                 yield Fault(f"classes.{index}", problem, label, "use one of them")
-        if self.by == "rho" and not (facts.rho_known or facts.ranked):
-            remedy = "use distance or prerun" if facts.placed else "use prerun"
-            yield Fault("by", "this access does not state participation rates", self.by, remedy)
-        if self.by == "distance" and not (facts.placed or facts.ranked):
-            remedy = "use rho or prerun" if facts.rho_known else "use prerun"
-            yield Fault("by", "the users of this access have no positions", self.by, remedy)
+        yield from ranking_faults(self.by, facts)
+
+
+def ranking_faults(by: RankingSource, facts: ScenarioFacts) -> Iterator[Fault]:
+    """Yield the error of a source of the ranking, the key ``by``, that the access does not have."""
+    if by == "rho" and not (facts.rho_known or facts.ranked):
+        remedy = "use distance or prerun" if facts.placed else "use prerun"
+        yield Fault("by", "this access does not state participation rates", by, remedy)
+    if by == "distance" and not (facts.placed or facts.ranked):
+        remedy = "use rho or prerun" if facts.rho_known else "use prerun"
+        yield Fault("by", "the users of this access have no positions", by, remedy)

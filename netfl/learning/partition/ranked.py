@@ -60,12 +60,14 @@ class Ranked(RankedPartition):
         return [parts[part] for part in place[np.argsort(ranking)]]
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        if self.inner.grouped_by == "user" or self.inner.ranking_source is not None:
-            problem = (
-                "the data assign examples to users"
-                if self.inner.grouped_by == "user"
-                else "itself depends on the participation"
-            )
+        problem = ""
+        if self.inner.grouped_by == "user":
+            problem = "the data assign examples to users"
+        elif self.inner.ranking_source is not None:
+            problem = "itself depends on the participation"
+        elif self.inner.user_blocks(facts.users, None):
+            problem = "itself names the users of its blocks"
+        if problem:
             yield Fault("inner", problem, None, "use another partition, or this one alone")
         yield from super().faults(facts)
 
