@@ -37,6 +37,16 @@ def split_set(metric: str) -> tuple[str, str]:
     return metric, name
 
 
+def split_group(metric: str) -> tuple[str, str]:
+    """Return a metric without its group, and the group, empty for a metric of all examples.
+
+    >>> split_group("accuracy@raw/class:9"), split_group("loss")
+    (('accuracy@raw', 'class:9'), ('loss', ''))
+    """
+    metric, _, group = metric.partition("/")
+    return metric, group
+
+
 @dataclass(frozen=True, slots=True)
 class UserPerformance:
     """Performance of models on groups of examples, such as those of a user or of a label.

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from netfl.plots import style
 from netfl.results import aggregates
@@ -35,6 +36,9 @@ MAX_USERS = 2_000
 COMMON, RARE = style.BLUE, style.RED
 """Colours of users without and with rare classes."""
 
+BLOCKS = (style.RED, style.VIOLET, style.GREEN, style.BROWN, style.YELLOW, style.GREY)
+"""Colours of users in blocks, by the order of the blocks' names."""
+
 
 def participation_bars(
     users: pd.DataFrame,
@@ -58,13 +62,13 @@ def participation_bars(
     ax = style.new_axes(ax)
     rows, remark = aggregates.sample_users(users_with_counts(users, deliveries, rare, replica), MAX_USERS, by)
     positions = np.arange(len(rows))
-    hues = np.where(rows["rare"], RARE, COMMON)
+    hues, legend = user_hues(rows)
     heights, rasterized = rows["delivered"].to_numpy(float), len(rows) > 1000
     never = heights == 0
     crosses: dict[str, Any] = {"marker": "x", "s": 18, "lw": 1.2, "clip_on": False, "zorder": 3}
     ax.scatter(positions[never], np.zeros(never.sum()), c=hues[never], **crosses, rasterized=rasterized)
     if len(rows) > 80:
-        for hue in (COMMON, RARE):
+        for hue in np.unique(hues):
             values = np.where(hues == hue, heights, 0.0)
             ax.stairs(values, np.arange(len(rows) + 1) - 0.5, fill=True, color=hue, rasterized=rasterized)
         ax.set_xticks([])
@@ -75,8 +79,8 @@ def participation_bars(
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.01)
     ax.set(xlabel=f"user, {order_label(by)}{f' ({remark})' if remark else ''}", ylabel="deliveries")
-    if rows["rare"].any():
-        style.box_legend(ax, {"other users": COMMON, "hold a rare class": RARE}, loc="upper right")
+    if legend:
+        style.box_legend(ax, legend, loc="upper right")
     return ax
 
 
@@ -106,10 +110,10 @@ def participation(
     known = deliveries if rounds is None else rounds
     last = max(1, int(known["round"].max())) if len(known) else 1
     shares = aggregates.delivery_shares(deliveries, rows["user"], last)
-    is_rare = rows["rare"].to_numpy(bool)[:, None]
-    for hue, marked in ((COMMON, ~is_rare), (RARE, is_rare)):
+    hues, _ = user_hues(rows)
+    for hue in np.unique(hues):
         ax.imshow(
-            np.where(marked, shares, 0.0),
+            np.where((hues == hue)[:, None], shares, 0.0),
             aspect="auto",
             cmap=_transparent_map(hue),
             vmin=0.0,
@@ -183,6 +187,23 @@ def users_with_counts(
     if deliveries is not None and "delivered" not in users:
         users = aggregates.with_delivery_counts(users, deliveries, rare)
     return users[users["replica"] == replica].reset_index(drop=True) if "replica" in users else users
+
+
+def user_hues(users: pd.DataFrame) -> tuple[NDArray[np.str_], dict[str, str]]:
+    """Return the colour of each user, and the legend of the colours, empty if all are alike.
+
+    Users have a colour by their block, or else by whether they hold a rare class.
+
+    Args:
+        users: columns ``rare`` and, with blocks of users, ``block``.
+    """
+    if "block" in users and (users["block"] != "").any():
+        names = sorted({*users["block"]} - {""})
+        colours = {name: BLOCKS[number % len(BLOCKS)] for number, name in enumerate(names)}
+        hues = np.array([colours.get(name, COMMON) for name in users["block"]])
+        return hues, {"other users": COMMON} | {f"block {name}": colour for name, colour in colours.items()}
+    hues = np.where(users["rare"], RARE, COMMON)
+    return hues, {"other users": COMMON, "hold a rare class": RARE} if users["rare"].any() else {}
 
 
 def label_users(ax: Axes, users: pd.DataFrame) -> None:

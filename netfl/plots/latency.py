@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from netfl.plots import style
-from netfl.plots.deliveries import COMMON, RARE, label_users, order_label, users_with_counts
+from netfl.plots.deliveries import COMMON, label_users, order_label, user_hues, users_with_counts
 from netfl.results import aggregates, statistics
 from netfl.results.formatting import time_unit
 
@@ -101,7 +101,7 @@ def user_delays(
     unit, name = time_unit(float(table["delay_s"].median()) if len(table) else 0.0)
     low, first, middle, third, high = (points / unit).to_numpy(float).T if len(points.columns) else np.zeros((5, 0))
     positions = np.arange(len(order))
-    hues = np.where(order["rare"], RARE, COMMON)
+    hues, _ = user_hues(order)
     if len(order) <= MAX_BOXES:
         ax.vlines(positions, low, high, color=hues, linewidth=1.0)
         ax.bar(positions, third - first, bottom=first, width=0.62, color=hues, alpha=0.45)

@@ -14,6 +14,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from netfl.errors import suggest
+from netfl.learning.performance import split_group
 from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
@@ -41,7 +42,8 @@ def curves(
 
     Args:
         metrics: `Run.metrics`.
-        metric: name of the metric; accuracies are drawn in percent.
+        metric: name of the metric; accuracies are drawn in percent.  Its group may follow, as in
+            ``accuracy/block:remote``.
         group: group of the metric, such as ``class:9``.
         over: rounds, simulated ``time``, ``bits`` sent on the uplink, or ``energy`` spent by the users.
         rounds: `Run.rounds`, for bits and energy, and for replicas that do not end in the same round.
@@ -51,6 +53,8 @@ def curves(
     Raises:
         ValueError: bits or energy without *rounds*, or no learner has the metric.
     """
+    if not group and metric not in {*metrics["metric"].astype(str).unique()}:
+        metric, group = split_group(metric)
     known = metrics.loc[metrics["group"] == group, "metric"].drop_duplicates().astype(str).tolist()
     if len(metrics) and metric not in known:
         raise ValueError(f"no learner has the metric '{metric}'; {suggest(metric, known)}")

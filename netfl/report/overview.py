@@ -15,7 +15,7 @@ from netfl.report.page import caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.summary_text import run_facts, verdict_metrics
 from netfl.results import aggregates, formatting, statistics
-from netfl.results.formatting import capitalized, class_names, learning_label
+from netfl.results.formatting import accuracy_of_block, capitalized, class_names, learning_label
 from netfl.results.metrics import metrics_in
 from netfl.results.run_reader import Run
 
@@ -49,10 +49,20 @@ def picture(run: Run) -> Path:
 
 
 def _draw_learning(data: RunData, *cells: Axes) -> None:
-    """Draw accuracy and rare-class accuracy, or that of the worst users if no class is rare; R² of a regression."""
+    """Draw accuracy and rare-class accuracy, or that of the worst users if no class is rare; R² of a regression.
+
+    With two blocks of users or more, the accuracies of the first two are drawn, as each has its own trouble; with one,
+    that of all and that of the block.
+    """
     titles = {metric: title for metric, title in metrics_in("headline", is_learned=True).items() if data.has(metric)}
     if data.rare_classes and "rare_accuracy" in titles:
         titles["rare_accuracy"] = f"Rare-class accuracy ({class_names(data.rare_classes)})"
+    in_trouble = [name for name in map(accuracy_of_block, data.run.blocks[:-1]) if data.has(name)]  # the last: others
+    of_blocks = {name: capitalized(learning_label(name)) for name in in_trouble[:2]}
+    if len(of_blocks) == 1:
+        titles = {"accuracy": titles["accuracy"]} | of_blocks
+    elif of_blocks:
+        titles = of_blocks
     for (metric, title), ax in zip(titles.items(), cells, strict=False):
         learning_plots.curves(data.metrics, metric, rounds=data.ends, learners=data.learners, ax=ax)
         style.without_legend(ax).set_title(title or capitalized(learning_label(metric)))

@@ -14,6 +14,7 @@ import pandas as pd
 from netfl import diagnosis
 from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import ScenarioError
+from netfl.learning.performance import split_group
 from netfl.network.periods import after_rounding
 from netfl.report.salvage import salvage_run
 from netfl.results import aggregates, formatting, statistics
@@ -134,6 +135,8 @@ class RunData:
         rare = evaluate.get("rare_classes")
         if rare is None and partition.get("kind") == "rare_classes":
             rare = partition.get("classes")
+        elif rare is None and partition.get("kind") == "blocks":
+            rare = [label for block in partition["blocks"].values() for label in block.get("classes") or ()]
         return tuple(int(label) for label in rare or ())
 
     @property
@@ -255,10 +258,22 @@ class RunData:
         shares = table["value"].groupby(towers).mean()
         return {str(tower): float(share) for tower, share in shares.items()}
 
+    @property
+    def learner_metrics(self) -> list[str]:
+        """The metrics that a table of final values may have."""
+        return formatting.learner_metrics(self.run.test_sets, self.run.blocks, in_report=True)
+
     def has(self, metric: str) -> bool:
-        """Return whether *metric* was evaluated over all data."""
-        rows = self.metrics["metric"] == metric
-        return bool(rows.any() and (self.metrics["group"][rows] == "").any())
+        """Return whether *metric* was evaluated, over all data or of its group, as in ``accuracy/block:remote``."""
+        name, group = self._split(metric)
+        rows = self.metrics["metric"] == name
+        return bool(rows.any() and (self.metrics["group"][rows] == group).any())
+
+    def _split(self, metric: str) -> tuple[str, str]:
+        """Return a metric and its group; a name with a slash in the table, as an app may give, has none."""
+        if (self.metrics["metric"] == metric).any():
+            return metric, ""
+        return split_group(metric)
 
     @cached_property
     def app_metrics(self) -> list[str]:
@@ -311,7 +326,8 @@ class RunData:
         """Return the final value of each learner by replica; of a choice that of its last evaluation."""
         if metric not in self._finals:
             metrics = self._until(self.metrics, "time_s")
-            values = aggregates.final(metrics, metric, choices=self.run.choices, rounds=self.ends)
+            name, group = self._split(metric)
+            values = aggregates.final(metrics, name, group, choices=self.run.choices, rounds=self.ends)
             by_learner = values.groupby("learner", sort=False)
             self._finals[metric] = {str(name): rows.droplevel("learner") for name, rows in by_learner}
         return self._finals[metric]

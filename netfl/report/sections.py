@@ -13,7 +13,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from netfl.diagnosis.text import format_p_value
-from netfl.learning.performance import metric_on_set
+from netfl.learning.performance import metric_on_set, split_group
 from netfl.plots import deliveries as delivery_plots
 from netfl.plots import latency as latency_plots
 from netfl.plots import learning as learning_plots
@@ -24,7 +24,16 @@ from netfl.report import animation, page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results import aggregates, formatting
-from netfl.results.formatting import clock, format_count, format_setting, learning_label, left_out_sentence, percent
+from netfl.results.formatting import (
+    accuracy_of_block,
+    clock,
+    format_count,
+    format_setting,
+    learning_label,
+    left_out_sentence,
+    metric_title,
+    percent,
+)
 from netfl.results.metrics import metrics_in
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
@@ -83,7 +92,7 @@ def learning_sections(data: RunData) -> list[Section]:
     if not data.learners:
         return []
     tables = [final_table(data), *learner_table(data), *target_table(data), *choice_table(data)]
-    shares = [*class_accuracy(data), *user_accuracy(data), *user_heat(data)]
+    shares = [*block_accuracy(data), *class_accuracy(data), *user_accuracy(data), *user_heat(data)]
     return [
         Section("final_metrics", "Final values", tables),
         Section(
@@ -124,7 +133,7 @@ def access_sections(data: RunData) -> list[Section]:
 
 def final_table(data: RunData) -> Markup:
     """Return learners × final values, with 95 % t-intervals over replicas."""
-    metrics = [metric for metric in formatting.learner_metrics(data.run.test_sets, in_report=True) if data.has(metric)]
+    metrics = [metric for metric in data.learner_metrics if data.has(metric)]
     means = {
         (y, x): value.mean
         for x, metric in enumerate(metrics, 1)
@@ -265,6 +274,24 @@ def _smoothed(data: RunData, metrics: Sequence[tuple[str, str]]) -> list[str]:
     """Return the metrics, with their groups, whose curves are smoothed, and over how many evaluations."""
     windows = {metric: aggregates.smoothing_window(data.metrics, metric, group) for metric, group in metrics}
     return [f"{learning_label(metric)} of {window} evaluations" for metric, window in windows.items() if window > 1]
+
+
+def block_accuracy(data: RunData) -> Iterator[Markup]:
+    """Yield the accuracy of each block of users over the rounds."""
+    metrics = [metric for metric in map(accuracy_of_block, data.run.blocks) if data.has(metric)]
+    if not metrics:
+        return
+    columns = min(3, len(metrics))
+    figure = page.new_figure(9.6, 0.5 + 2.7 * math.ceil(len(metrics) / columns))
+    cells = style.grid_axes(figure, len(metrics), columns, sharey=True)
+    for metric, ax in zip(metrics, cells, strict=True):
+        learning_plots.curves(data.metrics, metric, rounds=data.ends, learners=data.learners, ax=ax)
+        style.without_legend(ax).set_title(metric_title(metric))
+        ax.set_ylabel("accuracy (%)")
+        ax.label_outer(remove_inner_ticks=False)
+    learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
+    smoothed = _smoothed(data, [split_group(metric) for metric in metrics])
+    yield page.plot(figure, "blocks", caption("blocks", data, smoothed[:1]))
 
 
 def class_accuracy(data: RunData) -> Iterator[Markup]:

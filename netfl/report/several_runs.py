@@ -150,7 +150,8 @@ def difference_of_keys(runs: RunSet, keys: dict[str, list[str]]) -> Iterator[Mar
 def final_table(runs: RunSet) -> Markup:
     """Return run and learner × final values."""
     sets = dict.fromkeys(name for run in runs.members for name in run.data.run.test_sets)
-    metrics = [metric for metric in formatting.learner_metrics(sets, in_report=True) if runs.having(metric)]
+    blocks = dict.fromkeys(name for run in runs.members for name in run.data.run.blocks)
+    metrics = [metric for metric in formatting.learner_metrics(sets, blocks, in_report=True) if runs.having(metric)]
     rows: list[list[str]] = []
     means = {}
     for run in runs.members:

@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 
+from netfl.learning.blocks import OTHERS
 from netfl.plots.sweeps import is_numeric, sorted_values
 from netfl.report.page import caption, sentences
 from netfl.report.run_data import RunData
@@ -135,14 +136,17 @@ def verdict_metrics() -> dict[str, str]:
 
 
 def verdicts(data: RunData) -> list[str]:
-    """Return the best learner on rare classes and over all, its lead, and whether replicas support it.
+    """Return the best learner in each block, on rare classes and over all, its lead, and whether replicas support it.
 
     Without a delivery there is nothing to compare: that is said instead.
     """
     if delivers_nothing(data):
         return sentences("nothing_delivered", data)
     lines = []
-    for metric, context in verdict_metrics().items():
+    blocks = {formatting.accuracy_of_block(block): f"In block {block}" for block in data.run.blocks[:-1]}
+    if blocks:  # the last are the users in none
+        blocks[formatting.accuracy_of_block(OTHERS)] = "For users in no block"
+    for metric, context in (blocks | verdict_metrics()).items():
         if data.has(metric):
             classes = data.rare_classes if metric == "rare_accuracy" else ()
             start = qualified(context, class_names(classes) if classes else "", data.run.comparison)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.learning.performance import metric_on_set, split_set
+from netfl.learning.performance import metric_on_set, split_group, split_set
 from netfl.results.metrics import CATALOGUE, UNITS, find_metric
 from netfl.results.statistics import HALF, ConfidenceInterval
 from netfl.types import RoundProgress
@@ -179,25 +179,35 @@ def metric_label(name: str) -> str:
 def learning_label(metric: str) -> str:
     """Return the label of a metric of learners.
 
-    >>> learning_label("rare_accuracy"), learning_label("accuracy@raw")
-    ('rare-class accuracy', 'accuracy on raw')
+    >>> learning_label("rare_accuracy"), learning_label("accuracy@raw"), learning_label("loss/block:remote")
+    ('rare-class accuracy', 'accuracy on raw', 'loss, block remote')
     """
-    name, test_set = split_set(metric)
+    name, test_set, group = _parts(metric)
     found = find_metric(name)
     label = found.label if found.is_learned else name.replace("_", " ")
-    return label + _on_set(test_set)
+    return label + _on_set(test_set) + (f", {group}" if group else "")
 
 
-def learner_metrics(sets: Iterable[str] = (), *, in_report: bool = False) -> list[str]:
+def learner_metrics(sets: Iterable[str] = (), blocks: Iterable[str] = (), *, in_report: bool = False) -> list[str]:
     """Return the metrics that tables of learners show, in their order, with those on further test *sets*.
+
+    The accuracies of blocks follow that on the rare classes.
 
     Args:
         sets: further test sets.
+        blocks: names of blocks of users.
         in_report: include those that only reports have room for.
     """
     views = {"final", "report"} if in_report else {"final"}
     final = [metric.name for metric in CATALOGUE if not views.isdisjoint(metric.views)]
+    first = final.index("rare_accuracy") + 1
+    final[first:first] = [accuracy_of_block(block) for block in blocks]
     return [*final, *(metric_on_set(metric, name) for name in sets for metric in final if find_metric(metric).has_sets)]
+
+
+def accuracy_of_block(block: str) -> str:
+    """Return the name of the accuracy of a block of users."""
+    return f"accuracy/block:{block}"
 
 
 def metric_title(metric: str) -> str:
@@ -213,11 +223,32 @@ def metric_title(metric: str) -> str:
 def metric_head(metric: str) -> str:
     """Return the head of a metric's column on the terminal: its title without a capital, except for names.
 
+    The accuracy of a group has the name of the group alone.
+
     >>> metric_head("rare_accuracy"), metric_head("accuracy_users_jain"), metric_head("accuracy@MNIST")
     ('rare classes', 'Jain index of accuracies', 'accuracy on MNIST')
+    >>> metric_head("accuracy/block:remote"), metric_head("loss/block:remote")
+    ('block remote', 'loss, block remote')
     """
-    name, test_set = split_set(metric)
-    return find_metric(name).head + _on_set(test_set)
+    name, test_set, group = _parts(metric)
+    head = find_metric(name).head
+    if group and name == "accuracy":
+        head = group
+    elif group:
+        head = f"{head}, {group}"
+    return head + _on_set(test_set)
+
+
+def _parts(metric: str) -> tuple[str, str, str]:
+    """Return the name of *metric*, its test set, and its group in words, both empty for all examples of the data.
+
+    A name with a slash that is no metric of learners, such as one of an app, has no group.
+    """
+    of_all, group = split_group(metric)
+    name, test_set = split_set(of_all)
+    if not group or not find_metric(name).is_learned:
+        return *split_set(metric), ""
+    return name, test_set, group.replace(":", " ", 1)
 
 
 def _on_set(test_set: str) -> str:
@@ -225,19 +256,19 @@ def _on_set(test_set: str) -> str:
 
 
 def is_learned(metric: str) -> bool:
-    """Return whether *metric* is declared as a metric of learners; the test set does not matter."""
-    return find_metric(split_set(metric)[0]).is_learned
+    """Return whether *metric* is declared as a metric of learners; the test set and the group do not matter."""
+    return find_metric(metric).is_learned
 
 
 def is_share(metric: str) -> bool:
-    """Return whether a metric of learners is a share of one, displayed in percent; the test set does not matter."""
-    found = find_metric(split_set(metric)[0])
+    """Return whether a metric of learners is a share of one, displayed in percent, whatever its test set and group."""
+    found = find_metric(metric)
     return found.is_learned and found.is_share
 
 
 def is_variance(metric: str) -> bool:
     """Return whether a metric is a variance of shares, displayed in squared percentage points."""
-    return find_metric(split_set(metric)[0]).unit == "%²"
+    return find_metric(metric).unit == "%²"
 
 
 def capitalized(label: str) -> str:

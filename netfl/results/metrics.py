@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from netfl.learning.performance import split_set
+from netfl.learning.performance import split_group, split_set
 
 UNITS: Mapping[str, tuple[tuple[float, str], ...]] = {
     "s": ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
@@ -365,10 +365,12 @@ _PATTERNS: tuple[Metric, ...] = tuple(metric for metric in CATALOGUE if metric.i
 def find_metric(name: str) -> Metric:
     """Return the metric of a *name*, whatever its test set: declared itself, by a pattern, or by its name alone.
 
+    A metric of a group, such as ``accuracy/block:remote``, is declared with the metric.
+
     >>> find_metric("delay_mean_s").label, find_metric("utilisation.tower:0").unit, find_metric("own_rate_bps").label
     ('delay, mean', '%', 'own rate')
     """
-    declared = _METRICS.get(split_set(name)[0])
+    declared = _METRICS.get(split_set(split_group(name)[0])[0])
     if declared is None:
         declared = next((pattern for pattern in _PATTERNS if pattern.matches(name)), Metric(name=name))
     return declared.named(name)

@@ -17,6 +17,7 @@ from netfl.columns import REPLICA, USER
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import is_file_name, is_present, local_path, unreadable_file
 from netfl.formats import check_folder_format
+from netfl.learning.blocks import OTHERS
 from netfl.remedies import argument, call
 from netfl.results.comparison import comparison_state
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
@@ -168,6 +169,14 @@ class Run:
     def test_sets(self) -> tuple[str, ...]:
         """Names of the test sets besides that of the data."""
         return (*((self.scenario.get("evaluate") or {}).get("sets") or {}),)
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Names of the blocks that the partition names, and that of the users in none; empty without blocks."""
+        partition = self.scenario.get("partition") or {}
+        if partition.get("kind") != "blocks":
+            return ()
+        return (*partition["blocks"], OTHERS)
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -351,7 +360,7 @@ class Run:
         values = {name: interval(rows) for name, rows in self.final_metrics.groupby("metric", observed=True)["value"]}
         replicas = self.summary.get("replicas", 1)
         cells = {}
-        for metric in learner_metrics(self.test_sets):
+        for metric in learner_metrics(self.test_sets, self.blocks):
             names = [f"{name}.{final_name(metric, is_choice=name in self.choices)}" for name in self.learners]
             finals = [values.get(name, interval([])) for name in names]
             if metric == "t":  # always 0 for learners without a threshold

@@ -23,6 +23,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from netfl.columns import REPLICA, ROUND, USER, missing_defaults
@@ -158,15 +159,31 @@ class _Model(_Entries):
 
 class _Partition(_Model):
     classes: Any = None
+    blocks: Any = None
 
     @field_validator("classes")
     @classmethod
     def _check_rare_classes(cls, classes: Any, info: ValidationInfo) -> Any:
         """Refuse anything but numbers of labels in `rare_classes`; other partitions have other keys of this name."""
-        is_list = isinstance(classes, list) and all(isinstance(label, int) for label in classes)
-        if info.data.get("kind") == "rare_classes" and not is_list:
+        if info.data.get("kind") == "rare_classes" and not _is_list_of_labels(classes):
             raise ValueError("should be a list of whole numbers")
         return classes
+
+    @model_validator(mode="after")
+    def _check_blocks(self) -> _Partition:
+        """Refuse anything but blocks with their labels in `blocks`; other partitions have other keys of this name."""
+        if self.kind != "blocks":
+            return self
+        if not isinstance(self.blocks, dict) or not all(isinstance(block, dict) for block in self.blocks.values()):
+            raise ValueError("blocks should be a mapping of blocks")
+        for block in self.blocks.values():
+            if block.get("classes") is not None and not _is_list_of_labels(block["classes"]):
+                raise ValueError("the classes of a block should be a list of whole numbers")
+        return self
+
+
+def _is_list_of_labels(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(label, int) for label in value)
 
 
 class _Recording(_Entries):

@@ -82,12 +82,14 @@ class RunSetup:
             columns |= self.scenario.access.user_columns(context)
         if order is not None:
             columns["rank"] = np.argsort(order)
+        if self.scenario.partition is not None:
+            blocks = self.scenario.partition.user_blocks(context.users, order)
+            if blocks:
+                columns["block"] = _block_names(blocks, context.users)
         if self.datasets:
             dataset = self.datasets[number]
             if dataset.user_names is not None and self._holds_users_of_data:
                 columns["name"] = np.array(dataset.user_names, object)
-            if dataset.blocks:
-                columns["block"] = _block_names(dataset.blocks, context.users)
             counts = label_counts(dataset, self.splits[number])
             columns["samples"] = counts.sum(axis=1)
             if not dataset.is_regression:
