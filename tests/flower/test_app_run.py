@@ -275,6 +275,33 @@ def test_apps_get_the_data_of_the_scenario(tmp_path):
     assert {user: row.tolist() for user, row in held.items()} == {user: [*row] for user, row in counts.T.items()}
 
 
+def test_apps_of_users_have_the_labels_that_these_give(tmp_path):
+    server, client, held, tested = ServerApp(), ClientApp(), {}, {}
+
+    @client.query()
+    def query(message, context):
+        user = context.node_config["partition-id"]
+        held[user] = np.bincount(netfl.flower.user_data(context).y, minlength=10).tolist()
+        tested[user] = netfl.flower.evaluation_data(context).y
+        return Message(RecordDict(), reply_to=message)
+
+    @server.main()
+    def main(grid, context):
+        tested["server"] = netfl.flower.evaluation_data(context).y
+        grid.send_and_receive([Message(RecordDict(), node, "query") for node in grid.get_node_ids()])
+
+    blocks = {"dialect": {"users": [4], "relabel": {3: 5, 5: 3}}, "remote": {"users": [7], "classes": [9]}}
+    scenario = rural(partition={"kind": "blocks", "blocks": blocks})
+    run = netfl.flower.run(scenario, server, client, tmp_path / "run", progress=False)
+    counts = run.users.set_index("user")[[f"class:{label}" for label in range(10)]]
+    assert held == {user: [*row] for user, row in counts.T.items()}
+    labels = tested["server"]
+    swapped = np.where(labels == 3, 5, np.where(labels == 5, 3, labels))
+    assert tested[4].tolist() == swapped.tolist() != labels.tolist()
+    assert all(tested[user].tolist() == labels.tolist() for user in range(30) if user != 4)
+    assert run.users.set_index("user")["block"][[4, 7, 0]].tolist() == ["dialect", "remote", ""]
+
+
 def test_missing_data_and_foreign_contexts_are_explained(tmp_path):
     from flwr.app import Context, RecordDict
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import a_round, draw_batches, examples, learner, mixture, network, spec
+from support.learner_factory import DATA, SPLIT, a_round, draw_batches, examples, learner, mixture, network, spec
 from support.stand_in_device import StandInDevice
 
 from netfl.learning import learner as learner_module
@@ -22,6 +22,7 @@ from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.blocks import Block
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._augment import Augment
@@ -77,6 +78,27 @@ def test_a_round_on_a_gpu_never_waits_and_equals_that_of_the_cpu(name):
     assert waits == [[]] * 6
     assert device.launches > 100
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fair"])
+def test_labels_of_users_are_read_without_waiting(name):
+    """The labels of the second replica have other places than its examples, which both replicas share."""
+    swapped = [DATA.held_by(SPLIT, [Block("b", np.array([user]), {0: 1, 1: 0})]) for user in (0, 3)]
+    options = {"specs": LEARNERS[name], "replicas": (0, 1), "datasets": swapped, "rounds": 10**9}
+    expected, _ = run_rounds(learner(**options, evaluate=NEVER), (0, 1))
+    with StandInDevice() as device:
+        found, waits = run_rounds(learner(**options, evaluate=NEVER, device="meta"), (0, 1), device)
+    assert waits == [[]] * 6
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)
+    plain, _ = run_rounds(learner(**options | {"datasets": [DATA, DATA]}, evaluate=NEVER), (0, 1))
+    assert not np.allclose(plain[0], expected[0])
+    assert not np.allclose(plain[1], expected[1])
+    metrics = learner(**options, evaluate=EvaluateSpec(every=1)).start().metrics
+    with StandInDevice():
+        on_device = learner(**options, evaluate=EvaluateSpec(every=1), device="meta").start().metrics
+    assert "accuracy/block:b" in metrics
+    for metric, values in metrics.items():
+        assert on_device[metric] == pytest.approx(values, abs=1e-12, nan_ok=True), metric
 
 
 WAITS = {
