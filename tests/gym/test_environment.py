@@ -364,3 +364,19 @@ def test_an_episode_keeps_its_tables_on_request():
     play(environment, seed=5)
     with pytest.raises(ScenarioError, match="create the simulation, or environment, with record=True"):
         environment.simulation.snapshot()
+
+
+def test_users_keep_the_labels_that_they_give():
+    """An episode holds data that carry these labels already, and must not swap them back."""
+    blocks = {"dialect": {"users": [1], "relabel": {0: 1, 1: 0}}, "remote": {"users": [2], "classes": [9]}}
+    scenario = netfl.load(LEARNING, {"partition": {"kind": "blocks", "blocks": blocks}})
+    columns = ["block", *(f"class:{label}" for label in range(10))]
+    expected = netfl.Simulation(scenario).users[columns]
+    environment = make(scenario=scenario)
+    for seed in (1, 2):
+        environment.reset(seed=seed)
+        assert environment.simulation.users[columns].equals(expected)
+    plain = {"kind": "blocks", "blocks": {"dialect": {"users": [1]}, "remote": blocks["remote"]}}
+    of_data = netfl.Simulation(netfl.load(scenario, {"partition": plain})).users[columns]
+    swapped = of_data.loc[1, ["class:1", "class:0"]].tolist()
+    assert expected.loc[1, ["class:0", "class:1"]].tolist() == swapped != swapped[::-1]
