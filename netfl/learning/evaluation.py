@@ -434,8 +434,13 @@ def merge_performance(parts: Sequence[tuple[Ints, UserPerformance]]) -> UserPerf
 
 def _test_key(dataset: Dataset, has_own: bool) -> object:
     """Return what the evaluation of the test examples depends on; replicas with equal keys share it."""
-    concepts = b"" if dataset.concepts is None else dataset.concepts.labels.tobytes()
-    return id(dataset.test_x), id(dataset.test_y), concepts, has_own
+    key = (id(dataset.test_x), id(dataset.test_y), has_own)
+    if dataset.concepts is None:
+        return key
+    labels = dataset.concepts.labels.tobytes()
+    if has_own:  # the labels of test examples are those of their users
+        return *key, labels, dataset.concepts.of_user.tobytes()
+    return *key, labels
 
 
 def _test_groupings(dataset: Dataset, users: int, *, has_own: bool) -> list[Grouping]:

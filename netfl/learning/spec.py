@@ -215,7 +215,8 @@ class EvaluateSpec(Spec):
     every: Annotated[int, Field(ge=1)] = 10
     """Rounds between two evaluations; round 0 and the last round are always evaluated."""
     rare_classes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """Labels whose accuracy is reported as ``rare_accuracy``; by default those of a ``rare_classes`` partition."""
+    """Labels whose accuracy is reported as ``rare_accuracy``; by default those that the partition gives to few users
+    (``rare_classes``, ``blocks``)."""
     metrics: tuple[Literal["validation", "staleness", "weight", "gradient_norm", "weight_divergence"], ...] = ()
     """Optional metrics: ``validation``, accuracy and loss on the validation examples; ``staleness`` of the delivered
     updates; ``weight`` of each user in the aggregation; ``gradient_norm``, which needs a pass over all training

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.learning.performance import split_group
 from netfl.network.periods import after_rounding
 from netfl.remedies import call
 from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
@@ -198,7 +199,8 @@ def compare(
 
     Args:
         runs: a run or a sweep, or several of them; or their folders.
-        metric: metrics of learners, such as ``accuracy``, or of the network, such as ``delay_mean_s`` or ``jain``.
+        metric: metrics of learners, such as ``accuracy``, or of a group, such as ``accuracy/block:remote`` or
+            ``accuracy/class:9``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
             ``access.mac.kind``.  A key of a learner that was tuned has its chosen value.  Values that are equal in
             these are pooled, but never those of several learners: ``learner`` is then added.  Pooled values with the
@@ -432,9 +434,10 @@ def _values_at(sweep: Sweep, metric: str, at_s: float) -> pd.DataFrame:
     rounds = sweep.rounds[sweep.rounds["closed_s"] <= until_s]
     metrics = sweep.metrics[sweep.metrics["time_s"] <= until_s]
     parts = []
+    name, group = split_group(metric)
     for point, trace in sweep.points[["point", "trace"]].itertuples(index=False):
         of_point = metrics[metrics["point"] == point]
-        values = aggregates.final(of_point, metric, rounds=rounds[rounds["trace"] == trace])
+        values = aggregates.final(of_point, name, group, rounds=rounds[rounds["trace"] == trace])
         parts.append(values.rename("value").reset_index().assign(point=point))
     return pd.concat(parts)
 

@@ -122,3 +122,16 @@ def test_a_damaged_partition_is_named(run, tmp_path, blocks, problem):
     (folder / "scenario.yaml").write_text(f"{text[:start]}  blocks: {blocks}{text[end:]}")
     with pytest.raises(MachineError, match=problem):
         _ = netfl.open_run(folder).blocks
+
+
+def test_final_values_of_groups_in_sweeps(tmp_path):
+    changes = {"sweep": {"learners.A.lr": [0.1, 0.3]}, "rounds": 6, "replicas": 1}
+    sweep = netfl.sweep(SCENARIO | changes, out=tmp_path / "sweep", progress=False)
+    end_s = float(sweep.rounds["closed_s"].max())
+    for group in ("block:dialect", "class:1"):
+        last = netfl.compare(sweep, f"accuracy/{group}")
+        at_end = netfl.compare(sweep, f"accuracy/{group}", at=end_s)
+        metrics = sweep.metrics.astype({"metric": str, "group": str, "learner": str})
+        rows = metrics[(metrics["metric"] == "accuracy") & (metrics["group"] == group) & (metrics["round"] == 6)]
+        assert sorted(last["mean"]) == pytest.approx(sorted(rows["value"]))
+        assert sorted(at_end["mean"]) == pytest.approx(sorted(rows["value"]))
