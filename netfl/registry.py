@@ -924,7 +924,7 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     elif kind == "missing":
         remedy = _missing_remedy(model, loc)
     elif kind == "literal_error":
-        known = re.findall("'(.*?)'", ctx["expected"])
+        known = [word or number for word, number in re.findall(r"'(.*?)'|(-?\d+)", ctx["expected"])]
         kind, message, remedy = "word", "unknown value", _word_remedy(str(error["input"]), known)
     elif kind == "too_short":
         kind, message = "few", "has too few entries"

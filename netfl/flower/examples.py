@@ -54,16 +54,15 @@ def user_data(context: Context) -> Examples:
 def evaluation_data(context: Context) -> Examples:
     """Return the test examples of the scenario's data, for a ServerApp or a ClientApp.
 
-    For a ClientApp they have the labels that its user gives, for a ServerApp those of the data.  Arguments, results and
+    For a ClientApp they are as its user sees and labels them, for a ServerApp as in the data.  Arguments, results and
     errors are those of `user_data`.
     """
     dataset = _setup_of(context, "evaluation_data").dataset
     assert dataset is not None
-    labels = dataset.test_y
     user = getattr(context, "user", None)
     if user is not None:
-        labels = dataset.test_labels_by(user)
-    return Examples(np.asarray(dataset.test_x), labels, dataset.test_user)
+        return dataset.test_for(user)
+    return Examples(np.asarray(dataset.test_x), dataset.test_y, dataset.test_user)
 
 
 def _setup_of(context: Context, function: str) -> RunSetup:

@@ -1,9 +1,10 @@
-"""Blocks: named groups of users, and the labels that their users give to examples.
+"""Blocks: named groups of users, how their users see examples, and the labels that they give to them.
 
-The users of a block may give other labels than the data: the same example has one label at a user of the block and
-another one elsewhere (concept shift).  `Dataset.held_by` applies this once, to the training examples of a replica.
-Whatever reads labels of users afterwards reads theirs: training, validation, counts of labels, apps of other programs.
-Test examples belong to all users, so whoever evaluates for a user takes the labels that its `Concepts` give to them.
+The users of a block may see the images of the data turned (feature shift), or give other labels than the data (concept
+shift): the same example has one label at a user of the block and another one elsewhere.  `Dataset.held_by` applies this
+once, to the training examples of a replica.  Whatever reads examples of users afterwards reads theirs: training,
+validation, counts of labels, apps of other programs.  Test examples belong to all users, so whoever evaluates for a
+user takes them as its `Concepts` give them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netfl.types import Bools, Ints
 
@@ -27,24 +29,28 @@ class Block:
         name: its name.
         users: their numbers.
         relabel: the labels that they give in place of labels of the data.
+        quarter_turns: quarter turns, against the clock, by which they see the images of the data turned: 0 to 3.
     """
 
     name: str
     users: Ints
     relabel: Mapping[int, int] = field(default_factory=dict)
+    quarter_turns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Concepts:
-    """The labels that users give to examples; a concept is one way to do so.
+    """How users see examples, and the labels that they give to them; a concept is one way to do so.
 
     Args:
         labels: the label that is given in place of each label of the data, ``[concepts, classes]``; the first concept
-            gives those of the data.
+            is that of the data.
+        quarter_turns: quarter turns of images, against the clock, ``[concepts]``.
         of_user: number of each user's concept, ``[users]``.
     """
 
     labels: Ints
+    quarter_turns: Ints
     of_user: Ints
 
     @classmethod
@@ -55,18 +61,34 @@ class Concepts:
         >>> concepts.labels.tolist(), concepts.of_user.tolist()
         ([[0, 1, 2, 3, 4, 5], [0, 1, 2, 5, 4, 3]], [0, 0, 1, 0])
         """
-        known = [tuple(range(classes))]
+        known = [(0, *range(classes))]  # quarter turns, and the labels
         of_user = np.zeros(users, np.int64)
         for block in blocks:
-            labels = tuple(block.relabel.get(label, label) for label in range(classes))
-            if labels not in known:
-                known.append(labels)
-            of_user[block.users] = known.index(labels)
-        return cls(np.array(known, np.int64), of_user)
+            concept = (block.quarter_turns, *(block.relabel.get(label, label) for label in range(classes)))
+            if concept not in known:
+                known.append(concept)
+            of_user[block.users] = known.index(concept)
+        table = np.array(known, np.int64)
+        return cls(table[:, 1:], table[:, 0], of_user)
 
     def labels_by(self, users: Ints | int, y: Ints) -> Ints:
         """Return the labels that *users*, one or one of each example, give to examples of the labels *y*."""
         return np.asarray(self.labels[self.of_user[users], y], np.int64)
+
+    def seen_by(self, user: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the examples *x* as *user* sees them, perhaps as a view."""
+        return turned(x, int(self.quarter_turns[self.of_user[user]]))
+
+
+def turned(images: NDArray[np.float32], quarter_turns: int) -> NDArray[np.float32]:
+    """Return *images*, ``[images, channels, height, width]``, after so many quarter turns against the clock.
+
+    >>> turned(np.array([[[[1, 2], [3, 4]]]]), 1).tolist()
+    [[[[2, 4], [1, 3]]]]
+    """
+    if not quarter_turns:
+        return images
+    return np.rot90(images, quarter_turns, axes=(2, 3))
 
 
 def members_by_block(blocks: Iterable[Block], users: int) -> dict[str, Bools]:

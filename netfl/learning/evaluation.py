@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.batch_limits import evaluation_slices
-from netfl.learning.blocks import members_by_block
+from netfl.learning.blocks import Concepts, members_by_block, turned
 from netfl.learning.centralized import relative_distance
 from netfl.learning.evaluation_sets import of_test_set, on_validation
 from netfl.learning.performance import (
@@ -169,14 +169,16 @@ class LearningMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """One way to evaluate examples: their labels, and groups of which each has a result, such as by label or by user.
+    """One way to evaluate examples, in groups of which each has a result, such as by label or by user.
 
     Args:
+        x: examples, ``[examples, *shape]``.
         y: labels, ``[examples]``, or targets, ``[examples, outputs]``.
         groups: group of each example, from 0, ``[examples]``.
         size: number of groups.
     """
 
+    x: NDArray[np.float32]
     y: Ints | NDArray[np.float32]
     groups: Ints
     size: int
@@ -186,13 +188,14 @@ class EvaluationSet:
     """Examples on the device, evaluated in one or more ways.
 
     Args:
-        x: examples, ``[examples, *shape]``.
-        groupings: the ways; those with the same labels, as an object, are evaluated together.
+        groupings: the ways; those with the same examples, or the same labels, as an object, share them.
         like: a tensor with the type and device of the examples.
     """
 
-    def __init__(self, x: NDArray[np.float32], groupings: Sequence[Grouping], like: Tensor) -> None:
-        self._x = tensor(x).to(like)
+    def __init__(self, groupings: Sequence[Grouping], like: Tensor) -> None:
+        examples = {id(grouping.x): grouping.x for grouping in groupings}
+        self._x = [tensor(np.ascontiguousarray(x)).to(like) for x in examples.values()]
+        self._example_numbers = [list(examples).index(id(grouping.x)) for grouping in groupings]
         uploaded = {id(grouping.y): labels_on([grouping.y], like) for grouping in groupings}
         self._labels = list(uploaded.values())
         self._label_numbers = [list(uploaded).index(id(grouping.y)) for grouping in groupings]
@@ -210,12 +213,19 @@ class EvaluationSet:
         shapes = [(len(self._names), models, len(counts)) for counts in self._counts]
         sums = [theta.new_zeros(shape, dtype=torch.float64) for shape in shapes]
         layer_bytes = architecture.largest_layer * theta.element_size()
-        for rows in evaluation_slices(len(self._x), models if runs_on_gpu(theta.device) else None, layer_bytes):
-            x = self._x[rows]
-            scores = model.scores(x.expand(models, *x.shape))
-            stacked = [self._values(model, scores, y[rows]) for y in self._labels]
-            for number, groups, total in zip(self._label_numbers, self._groups, sums, strict=True):
-                total.scatter_add_(2, groups[rows].expand(len(self._names), models, -1), stacked[number])
+        for rows in evaluation_slices(len(self._x[0]), models if runs_on_gpu(theta.device) else None, layer_bytes):
+            for example_number, examples in enumerate(self._x):
+                x = examples[rows]
+                scores = model.scores(x.expand(models, *x.shape))
+                values: dict[int, Tensor] = {}  # by the number of the labels
+                for number, total in enumerate(sums):
+                    if self._example_numbers[number] != example_number:
+                        continue
+                    label_number = self._label_numbers[number]
+                    if label_number not in values:
+                        values[label_number] = self._values(model, scores, self._labels[label_number][rows])
+                    groups = self._groups[number][rows].expand(len(self._names), models, -1)
+                    total.scatter_add_(2, groups, values[label_number])
         return sums
 
     def _values(self, model: BatchedModel, scores: Tensor, y: Tensor) -> Tensor:
@@ -244,7 +254,7 @@ class Evaluation:
     Otherwise they follow from its mix of labels over the whole test set, ``Σ_c mix_kc metric_c``: the exact expectation
     if users differ in their labels only.  Labels without test examples are left out of the mix.
 
-    All examples together have the labels of the data.  For a user they have those that this user gives.
+    All examples together are evaluated as in the data, for a user as this user sees and labels them.
     """
 
     def __init__(
@@ -264,15 +274,15 @@ class Evaluation:
         for number, lanes in self._shared_lanes(test_keys):
             dataset = replicas[number].dataset
             groupings = _test_groupings(dataset, self.users, has_own=has_own[number])
-            self._tests.append((lanes, EvaluationSet(dataset.test_x, groupings, data.x)))
+            self._tests.append((lanes, EvaluationSet(groupings, data.x)))
         validation = [replica.validation for replica in replicas if replica.validation is not None]
         self._validations: list[tuple[Ints, EvaluationSet]] = []
         for number, lanes in self._shared_lanes([id(examples) for examples in validation]):
             examples = validation[number]
-            grouping = Grouping(examples.y, np.zeros(len(examples.y), np.int64), 1)
+            grouping = Grouping(examples.x, examples.y, np.zeros(len(examples.y), np.int64), 1)
             if examples.user is not None:
-                grouping = Grouping(examples.y, examples.user, self.users)
-            self._validations.append((lanes, EvaluationSet(examples.x, [grouping], data.x)))
+                grouping = Grouping(examples.x, examples.y, examples.user, self.users)
+            self._validations.append((lanes, EvaluationSet([grouping], data.x)))
         self._validates_users = all(examples.user is not None for examples in validation)
         self._has_own = has_own
         self._concepts = [_concepts_of_users(replica.dataset, self.users) for replica in replicas]
@@ -437,10 +447,10 @@ def _test_key(dataset: Dataset, has_own: bool) -> object:
     key = (id(dataset.test_x), id(dataset.test_y), has_own)
     if dataset.concepts is None:
         return key
-    labels = dataset.concepts.labels.tobytes()
-    if has_own:  # the labels of test examples are those of their users
-        return *key, labels, dataset.concepts.of_user.tobytes()
-    return *key, labels
+    concepts = dataset.concepts.labels.tobytes(), dataset.concepts.quarter_turns.tobytes()
+    if has_own:  # test examples are as their users see and label them
+        return *key, concepts, dataset.concepts.of_user.tobytes()
+    return *key, concepts
 
 
 def _test_groupings(dataset: Dataset, users: int, *, has_own: bool) -> list[Grouping]:
@@ -451,15 +461,29 @@ def _test_groupings(dataset: Dataset, users: int, *, has_own: bool) -> list[Grou
         users: the number of users.
         has_own: whether users have their own test examples.
     """
-    groupings = [Grouping(dataset.test_y, dataset.test_groups, dataset.groups)]
+    x, y, groups = dataset.test_x, dataset.test_y, dataset.test_groups
     concepts = dataset.concepts
+    groupings = [Grouping(x, y, groups, dataset.groups)]
     if has_own and dataset.test_user is not None:
-        y = dataset.test_y if concepts is None else concepts.labels_by(dataset.test_user, dataset.test_groups)
-        return [*groupings, Grouping(y, dataset.test_user, users)]
+        if concepts is not None:
+            x, y = _as_users_see(dataset, concepts, dataset.test_user)
+        return [*groupings, Grouping(x, y, dataset.test_user, users)]
     if concepts is not None:
-        given = [labels[dataset.test_groups] for labels in concepts.labels[1:]]
-        groupings += [Grouping(y, dataset.test_groups, dataset.groups) for y in given]
+        views = {turns: turned(x, turns) for turns in np.unique(concepts.quarter_turns).tolist()}
+        for turns, labels in zip(concepts.quarter_turns[1:].tolist(), concepts.labels[1:], strict=True):
+            groupings.append(Grouping(views[turns], labels[groups], groups, dataset.groups))
     return groupings
+
+
+def _as_users_see(dataset: Dataset, concepts: Concepts, owners: Ints) -> tuple[NDArray[np.float32], Ints]:
+    """Return the test examples and their labels, each as the user that owns it sees and labels it."""
+    x = dataset.test_x
+    if concepts.quarter_turns.any():
+        x = x.copy()
+        for user in np.unique(owners).tolist():
+            rows = np.flatnonzero(owners == user)
+            x[rows] = concepts.seen_by(user, x[rows])
+    return x, concepts.labels_by(owners, dataset.test_groups)
 
 
 def _concepts_of_users(dataset: Dataset, users: int) -> Ints:

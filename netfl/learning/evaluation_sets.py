@@ -75,9 +75,10 @@ def of_test_set(dataset: Dataset, name: str) -> Dataset:
 
 
 def on_validation(dataset: Dataset, validation: Examples) -> Dataset:
-    """Return *dataset* with *validation* examples, and their labels in the data, in place of its test examples."""
-    labels = validation.y if validation.data_y is None else validation.data_y
-    return replace(dataset, test_x=validation.x, test_y=labels, test_user=validation.user, test_sets={})
+    """Return *dataset* with *validation* examples, as they are in the data, in place of its test examples."""
+    x = validation.x if validation.data_x is None else validation.data_x
+    y = validation.y if validation.data_y is None else validation.data_y
+    return replace(dataset, test_x=x, test_y=y, test_user=validation.user, test_sets={})
 
 
 def thin_tests(dataset: Dataset, stride: int) -> Dataset:

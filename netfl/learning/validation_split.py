@@ -46,8 +46,9 @@ def split_validation(
     rows = np.concatenate(validation)
     user = np.repeat(np.arange(len(split)), counts)
     trained = [np.sort(rows[count:]) for rows, count in zip(shuffled, counts.tolist(), strict=True)]
+    data_x = None if dataset.data_x is None else dataset.data_x[rows]
     data_y = None if dataset.data_y is None else dataset.data_y[rows]
-    return trained, Examples(dataset.train_x[rows], dataset.train_y[rows], user, data_y)
+    return trained, Examples(dataset.train_x[rows], dataset.train_y[rows], user, data_x, data_y)
 
 
 def users_hold_own_data(dataset: Dataset, split: Sequence[Ints]) -> bool:

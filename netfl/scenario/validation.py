@@ -109,6 +109,7 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         users=parts["users"],
         rounds=rounds,
         classes=None if data is None else data.classes,
+        example_shape=None if data is None else tuple(data.shape),
         max_deliveries=access.max_deliveries(parts["users"], rounds),
         rho_known=rho is not None,
         participation_known=participation is not None,

@@ -16,6 +16,7 @@ class ScenarioFacts:
         users: the number of users.
         rounds: the number of rounds, or where only `stop_s` ends the run, a bound that no run reaches.
         classes: number of labels in the data; ``None`` without data.
+        example_shape: shape of an example, such as channels, height and width of an image; ``None`` without data.
         max_deliveries: the largest number of deliveries in a round.
         rho_known: whether the access states each user's participation rate, up to a factor; not without learning.
         participation_known: whether it states each user's participation rate exactly; not without learning.
@@ -35,6 +36,7 @@ class ScenarioFacts:
     users: int
     rounds: int
     classes: int | None = None
+    example_shape: tuple[int, ...] | None = None
     max_deliveries: int = 1
     rho_known: bool = False
     participation_known: bool = False

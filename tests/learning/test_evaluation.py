@@ -235,7 +235,7 @@ def test_slices_change_no_metric(monkeypatch):
     found = []
     for limit in (1 << 24, 7 * 4 * architecture.largest_layer):
         monkeypatch.setattr(batch_limits, "_LAYER_BYTES", limit)
-        (sums,) = EvaluationSet(x, [Grouping(y, y, CLASSES)], theta).sums(architecture, theta)
+        (sums,) = EvaluationSet([Grouping(x, y, y, CLASSES)], theta).sums(architecture, theta)
         found.append(sums.numpy())
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)

@@ -70,12 +70,14 @@ class Examples:
         x: features, ``[examples, *shape]``.
         y: labels, ``[examples]``, int64; or targets of a regression, ``[examples, outputs]``, float32.
         user: the user of each example, ``[examples]``, int64; ``None`` if the data have no users.
+        data_x: features in the data, ``[examples, *shape]``, where users see others; ``None`` if these are the same.
         data_y: labels of the data, ``[examples]``, where users give others; ``None`` if these are the same.
     """
 
     x: NDArray[np.float32]
     y: Ints | NDArray[np.float32]
     user: Ints | None = None
+    data_x: NDArray[np.float32] | None = None
     data_y: Ints | None = None
 
 
@@ -89,7 +91,7 @@ class Dataset:
     0, and each of them has training examples.
 
     Args:
-        train_x: features, ``[train, *shape]``.
+        train_x: features, ``[train, *shape]``; once `held_by` users, as these see them.
         train_y: labels, ``[train]``, int64, or targets, ``[train, outputs]``; once `held_by` users, as these give them.
         test_x: features, ``[test, *shape]``.
         test_y: labels, ``[test]``, int64, or targets, ``[test, outputs]``.
@@ -100,10 +102,12 @@ class Dataset:
         augment: random shifts and reflections of training images; ``None`` without them.
         test_sets: further test sets, by name; see `netfl.learning.evaluation_sets`.
         user_names: names of the users in a file; ``None`` if they have none.
+        data_x: features of the training examples in the data, ``[train, *shape]``, where users see others; ``None`` if
+            these are the same.
         data_y: labels of the training examples in the data, ``[train]``, where users give others; ``None`` if these are
             the same.
         blocks: named groups of the users that hold the examples.
-        concepts: labels that these users give; ``None`` if they give those of the data.
+        concepts: how these users see and label examples; ``None`` if all do as the data.
     """
 
     train_x: NDArray[np.float32]
@@ -117,6 +121,7 @@ class Dataset:
     augment: Augment | None = None
     test_sets: Mapping[str, Examples] = field(default_factory=dict)
     user_names: Sequence[str] | None = None
+    data_x: NDArray[np.float32] | None = None
     data_y: Ints | None = None
     blocks: tuple[Block, ...] = ()
     concepts: Concepts | None = None
@@ -147,24 +152,34 @@ class Dataset:
         return _groups_of(self.test_y)
 
     def held_by(self, split: Sequence[Ints], blocks: Sequence[Block]) -> Dataset:
-        """Return these examples with the labels that users give who hold the rows of *split*, some of them in *blocks*.
+        """Return these examples as users see and label them who hold the rows of *split*, some of them in *blocks*.
 
-        What `held_by` has returned may be held by others: labels are made of those in the data.
+        What `held_by` has returned may be held by others: all is made of the examples in the data.
         """
-        if not any(block.relabel for block in blocks):
+        if not any(block.relabel or block.quarter_turns for block in blocks):
             return replace(self, blocks=tuple(blocks)) if blocks else self
         concepts = Concepts.of(blocks, len(split), self.classes)
-        data_y = self.train_groups
-        train_y = data_y.copy()
-        for user, rows in enumerate(split):
-            train_y[rows] = concepts.labels_by(user, data_y[rows])
-        return replace(self, train_y=train_y, data_y=data_y, blocks=tuple(blocks), concepts=concepts)
+        held = replace(self, blocks=tuple(blocks), concepts=concepts)
+        if any(block.quarter_turns for block in blocks):
+            data_x = self.train_x if self.data_x is None else self.data_x
+            train_x = data_x.copy()
+            for user, rows in enumerate(split):
+                train_x[rows] = concepts.seen_by(user, data_x[rows])
+            held = replace(held, train_x=train_x, data_x=data_x)
+        if any(block.relabel for block in blocks):
+            data_y = self.train_groups
+            train_y = data_y.copy()
+            for user, rows in enumerate(split):
+                train_y[rows] = concepts.labels_by(user, data_y[rows])
+            held = replace(held, train_y=train_y, data_y=data_y)
+        return held
 
-    def test_labels_by(self, user: int) -> Ints | NDArray[np.float32]:
-        """Return the labels that *user* gives to the test examples, ``[test]``; or their targets."""
+    def test_for(self, user: int) -> Examples:
+        """Return the test examples as *user* sees and labels them."""
         if self.concepts is None:
-            return self.test_y
-        return self.concepts.labels_by(user, self.test_groups)
+            return Examples(np.asarray(self.test_x), self.test_y, self.test_user)
+        x = self.concepts.seen_by(user, np.asarray(self.test_x))
+        return Examples(x, self.concepts.labels_by(user, self.test_groups), self.test_user)
 
 
 def _groups_of(y: Ints | NDArray[np.float32]) -> Ints:

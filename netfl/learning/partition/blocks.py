@@ -1,9 +1,9 @@
-"""Blocks of users in trouble of a named kind: labels that only they hold (absence), or that others contradict."""
+"""Blocks of users in trouble of a named kind: labels that only they hold, or examples that contradict others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,8 +26,8 @@ _UserList = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=
 class BlockOfUsers(Spec):
     """The users of one block, the labels that only they hold, and the labels that they give in place of others.
 
-    A block with neither ``classes`` nor ``relabel`` holds what all others hold: its accuracy shows what few deliveries
-    alone do.
+    A block without ``classes``, ``relabel`` and ``rotate`` holds what all others hold: its accuracy shows what few
+    deliveries alone do.
     """
 
     users: Annotated[Annotated[int, Field(ge=1)] | _UserList, ByForm()]
@@ -38,6 +38,9 @@ class BlockOfUsers(Spec):
     """The users also hold shares of the labels that no block holds alone; always so without ``classes``."""
     relabel: Annotated[dict[_Label, _Label], Field(min_length=1)] | None = None
     """The label that the users give in place of a label of the data, such as ``{3: 5, 5: 3}`` (conflict)."""
+    rotate: Literal[90, 180, 270] | None = None
+    """The angle in degrees, against the clock, by which the users see the images of the data turned (conflict for a
+    small model)."""
 
     @property
     def holds_common(self) -> bool:
@@ -51,16 +54,18 @@ class Blocks(Partition):
     - ``classes``: a class that is absent elsewhere (*absence*).  Between two visits of such users the model may forget
       it; larger weights do not help, memory does.
     - ``relabel``: the same inputs have other labels (*conflict*, concept shift; Kairouz et al., "Advances and open
-      problems in federated learning", 2021; with swapped labels, as the clusters of Ghosh et al., "An efficient
-      framework for clustered federated learning", NeurIPS 2020).  No model fits all users.
+      problems in federated learning", 2021; with swapped labels).  No model fits all users.
+    - ``rotate``: the same labels belong to other inputs (feature shift; with rotated images, as the clusters of Ghosh
+      et al., "An efficient framework for clustered federated learning", NeurIPS 2020).  A large model fits all users; a
+      small one, such as `logistic`, must choose (*conflict*).
 
     Blocks take the users from the lowest participation on, in the order in which they stand here.  The examples of all
     labels without a block of their own are shuffled, and distributed in equal shares to the other users and to the
     blocks that hold common labels.
 
-    Training examples, validation examples and the metrics of a user have the labels that this user gives.  The metrics
-    of a block are those of the test examples, in the mix that its users hold, with their labels.  ``accuracy`` and
-    ``loss`` of all examples have the labels of the data, which the majority gives.
+    Training examples, validation examples and the metrics of a user are as this user sees and labels them.  The metrics
+    of a block are those of the test examples, in the mix that its users hold, as they see and label them.  ``accuracy``
+    and ``loss`` of all examples are those of the data, which the majority sees.
 
     Example::
 
@@ -99,7 +104,8 @@ class Blocks(Partition):
                 waiting = waiting[block.users :]
             else:
                 members = [*block.users]
-            blocks.append(Block(name, np.sort(np.array(members, np.int64)), dict(block.relabel or {})))
+            quarter_turns = (block.rotate or 0) // 90
+            blocks.append(Block(name, np.sort(np.array(members, np.int64)), dict(block.relabel or {}), quarter_turns))
         return tuple(blocks)
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
@@ -128,6 +134,8 @@ class Blocks(Partition):
                 yield Fault(f"blocks.{name}", "is the name of the users in no block", None, "use another name")
             for fault in self._relabel_faults(block, facts):
                 yield fault.under(f"blocks.{name}.relabel")
+            for fault in _rotation_faults(block, facts):
+                yield fault.under(f"blocks.{name}.rotate")
 
     def _user_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield the errors of users: unknown ones, users of two blocks, and too many."""
@@ -199,6 +207,18 @@ class Blocks(Partition):
             elif given in alone:
                 problem = f"block '{alone[given]}' holds label {given} alone"
                 yield Fault(key, problem, _arrow(label, given), "give a label that others hold, too")
+
+
+def _rotation_faults(block: BlockOfUsers, facts: ScenarioFacts) -> Iterator[Fault]:
+    """Yield the error of examples that cannot be turned by the angle of *block*."""
+    if block.rotate is None or facts.example_shape is None:
+        return
+    shape = facts.example_shape
+    stated = " x ".join(map(str, shape))
+    if len(shape) != 3:
+        yield Fault("", f"turns images, and the examples have the shape {stated}", block.rotate, "leave it out")
+    elif block.rotate != 180 and shape[1] != shape[2]:
+        yield Fault("", f"changes the shape of the images, {stated}", block.rotate, "use 180")
 
 
 def _count_users(block: BlockOfUsers) -> int:
