@@ -94,9 +94,13 @@ class _Tuning(_Entries):
     state: str = ""
     is_tuned: bool = False
     by: str = ""
-    candidates: int = 0
+    per: Literal["run", "replica"] = "run"
+    trials: int = 0
+    candidates: int | list[int] = 0
+    problems: str | list[str] = ""
+    evaluations: int = 0
     replicas: int = 0
-    passes: int = 0
+    passes: int | list[int] = 0
     chosen: dict[str, dict[str, Any]] = {}
 
 
@@ -118,7 +122,8 @@ class _Manifest(_Entries):
     warnings: list[str] = []
     training: str = ""
     tuning: _Tuning | None = None
-    steps: dict[str, FiniteFloat | None] = {}
+    validation_examples: list[int] = []
+    steps: dict[str, FiniteFloat | list[FiniteFloat | None] | None] = {}
     error: str = ""
     payload: _Words = {}
     flower: dict[str, Any] = {}
