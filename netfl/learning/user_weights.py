@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import integrate
 
 from netfl.errors import Fault, ScenarioError
 from netfl.remedies import argument
@@ -155,6 +154,8 @@ def independent_merge_shares(probability: Floats, weights: Floats) -> Floats:
     Returns:
         Shares ρ_k with sum 1, ``[users]``.
     """
+    from scipy import integrate  # not for the scenarios that read this module only for a level
+
     if not (probability * weights).any():
         return np.zeros(len(weights))
     size = weights / (probability @ weights)  # the mean total is 1, so that x is about 1

@@ -123,6 +123,16 @@ class Run:
             raise unreadable_file(path, error) from error
         return check_document(path, content)
 
+    @property
+    def rare_classes(self) -> tuple[int, ...]:
+        """Labels of the rare classes: those that the evaluation names, or those of a partition of rare classes."""
+        evaluate = self.scenario.get("evaluate")
+        partition = self.scenario.get("partition")
+        rare = evaluate.get("rare_classes") if isinstance(evaluate, dict) else None
+        if rare is None and isinstance(partition, dict) and partition.get("kind") == "rare_classes":
+            rare = partition.get("classes")
+        return tuple(int(label) for label in rare or ())
+
     def required_section(self, section: str) -> Any:
         """Return a required section of the scenario.
 
