@@ -63,6 +63,7 @@ def check(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Check scenario files and report all errors."""
+    from netfl.diagnosis.cvar_lift import stated_lifts
     from netfl.registry import find_plugins, kind_of
     from netfl.results.formatting import clock
     from netfl.results.payload import cost_notes
@@ -95,6 +96,7 @@ def check(
                 echo(f"  tuning: {dry_run.tuning}")
             texts = [*dry_run.warnings()]
             sentences = cost_notes(scenario)
+            sentences += [lift.sentence for lift in stated_lifts(scenario)]
             if dry_run.is_set_up:  # the notes and the warnings need the network
                 sentences += notes(scenario)
                 texts += warnings(scenario)

@@ -71,6 +71,15 @@ def ram(
     alpha: Annotated[
         list[float] | None, number_option(kind=float, minimum=0, help="A level α of CVaR to examine. May be repeated.")
     ] = None,
+    cvar: Annotated[
+        str | None,
+        typer.Option(
+            "--cvar",
+            metavar="α,γ",
+            help="Which users FED-CVaR-AVG at this level can weigh more than importance weighting. Default: the levels "
+            "of the run's learners.",
+        ),
+    ] = None,
     rare: Annotated[
         int | None,
         number_option(minimum=1, help="Number of rarest users to show (default 5) and to explain (default 3)."),
@@ -95,11 +104,13 @@ def ram(
     """Classify the selection process of a run: stationary, Markovian, cyclic, drifting or dependent."""
     from netfl.cli.views import diagnosis, explanation
     from netfl.diagnosis import diagnose
+    from netfl.diagnosis.cvar_lift import cvar_lift, cvar_lifts, parse_level
     from netfl.diagnosis.reading import delivers_nothing, pooled_deliveries, read_participation
     from netfl.results.run_reader import open_run
 
     if named and not explain:
         raise ScenarioError([Fault("--user", "has no effect without --explain", named, "add --explain")])
+    cvar_level = None if cvar is None else parse_level(cvar)
     if explain and delivers_nothing(source):  # nothing to classify, and all the more to explain
         causes = explanation.explain_with_progress(open_run(source), named or None, rare or 3, replica)
         if as_json:
@@ -111,13 +122,23 @@ def ram(
     participation, run = read_participation(source, replica=replica, users=users, rounds=rounds)
     expected = None if run is None else diagnosis.expected_process(run, replica)
     result = diagnose(participation, level=level, alphas=alpha or (), expected=expected, seed=seed)
+    lifts = []
+    if run is not None:
+        lifts = [*cvar_lifts(run, participation, replica, cvar_level)]
+    elif cvar_level is not None:
+        lifts = [cvar_lift(participation, cvar_level)]
     explained = explanation.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
     if as_json:
-        diagnosis.show_json(result.to_json() | ({} if explained is None else explained.to_json()))
+        entries = result.to_json()
+        for lift in lifts:
+            entries |= lift.to_json()
+        diagnosis.show_json(entries | ({} if explained is None else explained.to_json()))
         return
     pooled = None
     if run is not None and replica is None:
         pooled = pooled_deliveries(run, participation)
     diagnosis.print_diagnosis(result, rare or 5, pooled=pooled)
+    for lift in lifts:
+        diagnosis.print_cvar_lift(lift, rare or 5)
     if explained is not None:
         explanation.print_explanation(explained)

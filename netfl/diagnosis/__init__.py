@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from netfl.diagnosis.cvar_lift import CvarLift, GroupLift, cvar_lift, cvar_lifts
 from netfl.diagnosis.diagnose import diagnose
 from netfl.diagnosis.multiple_testing import HypothesisTest, Kind
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
@@ -16,12 +17,16 @@ from netfl.diagnosis.result import Diagnosis, ExpectedProcess
 from netfl.diagnosis.slow_cycle import SlowCycle
 
 __all__ = [
+    "CvarLift",
     "Diagnosis",
     "ExpectedProcess",
+    "GroupLift",
     "HypothesisTest",
     "Kind",
     "Participation",
     "SlowCycle",
+    "cvar_lift",
+    "cvar_lifts",
     "diagnose",
     "from_matrix",
     "from_table",

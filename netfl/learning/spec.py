@@ -83,7 +83,9 @@ class LearnerSpec(Spec):
     """Name of another learner, in place of ``lr``: the step size is that with which both have the same effective step,
     which is ``lr`` times the largest factor with which one gradient can enter the new model."""
     schedule: Annotated[Schedule, FamilyMember()] = Constant()
-    """Change of the step sizes, ``lr`` and the objective's on t, with the version."""
+    """Change of the step sizes, ``lr`` and, without a ``t_schedule``, the objective's on t, with the version."""
+    t_schedule: Annotated[Schedule, FamilyMember()] | None = None
+    """Change of the objective's step size on t with the version; by default as ``schedule``."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Momentum of local SGD: the factor of the previous step; every update starts at rest."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
@@ -154,7 +156,15 @@ class LearnerSpec(Spec):
 
     def rates(self, versions: Ints) -> Floats:
         """Return the step sizes on θ and t of users that start from *versions*, ``[n, 2]``; 0 for a constant t."""
-        return np.outer(self.schedule.factors(versions), (self.step_size, self.objective.t_rate))
+        of_t = self.t_schedule or self.schedule
+        on_theta = self.step_size * self.schedule.factors(versions)
+        on_t = self.objective.t_rate * of_t.factors(versions)
+        return np.stack([on_theta, on_t], axis=1)
+
+    @property
+    def has_constant_rates(self) -> bool:
+        """True if `rates` do not depend on the versions."""
+        return type(self.schedule) is Constant and (self.t_schedule is None or type(self.t_schedule) is Constant)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from (fault.under("aggregation") for fault in self.aggregation.learner_faults(self))
@@ -166,6 +176,11 @@ class LearnerSpec(Spec):
             problem = "its proximal term has no effect: an update has one step, which starts at its base"
             remedy = "use the objective 'erm', or more steps"
             yield Fault("objective", problem, kind_of(type(self.objective)), remedy)
+        if self.objective.t_rate == 0:
+            reason = f"because the objective '{kind_of(type(self.objective))}' has no t"
+            yield from no_effect(
+                self, ["t_schedule"], reason, "leave it out, or use an objective with t, such as 'cvar'"
+            )
 
 
 class CheckpointSpec(Spec):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from netfl.learning.schedule.constant import Constant
 from netfl.learning.tensors import upload
 from netfl.types import Ints
 
@@ -26,7 +25,7 @@ class StepSizes:
 
     def __init__(self, specs: Sequence[LearnerSpec], like: Tensor) -> None:
         self._specs, self._device, self._dtype = specs, like.device, like.dtype
-        is_constant = all(type(spec.schedule) is Constant for spec in specs)
+        is_constant = all(spec.has_constant_rates for spec in specs)
         self._constant = self._upload(np.zeros(1, np.int64)) if is_constant else None
         self._newest: tuple[int, Sequence[Tensor]] = (0, self._upload(np.zeros(1, np.int64))[0].unbind())
 

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -128,16 +127,10 @@ class RunData:
         """End of the last round of the replica `first`, in seconds."""
         return float(self.ends_s.get(self.first, 0.0))
 
-    @cached_property
+    @property
     def rare_classes(self) -> tuple[int, ...]:
         """Labels of the rare classes."""
-        evaluate, partition = (_mapping(self.run.scenario.get(key)) for key in ("evaluate", "partition"))
-        rare = evaluate.get("rare_classes")
-        if rare is None and partition.get("kind") == "rare_classes":
-            rare = partition.get("classes")
-        elif rare is None and partition.get("kind") == "blocks":
-            rare = [label for block in partition["blocks"].values() for label in block.get("classes") or ()]
-        return tuple(int(label) for label in rare or ())
+        return self.run.rare_classes
 
     @property
     def has_delays(self) -> bool:
@@ -380,7 +373,3 @@ def read_scenario_text(folder: Path) -> str:
 def interval_cell(metric: str, value: statistics.ConfidenceInterval, replicas: int) -> str:
     """Return a learner's value as a table cell; *replicas* is the number of all replicas."""
     return formatting.metric_cell(metric, value.mean, value.half, value.replicas, replicas)
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -12,7 +12,10 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from netfl.diagnosis.cvar_lift import cvar_lifts
+from netfl.diagnosis.reading import participation_of_run
 from netfl.diagnosis.text import format_p_value
+from netfl.errors import ScenarioError
 from netfl.learning.performance import metric_on_set, split_group
 from netfl.plots import deliveries as delivery_plots
 from netfl.plots import latency as latency_plots
@@ -46,6 +49,9 @@ MAX_QUEUES = 6
 """Maximum number of queues in a plot; a table has more."""
 
 MAX_TABLE_ROWS = 24
+
+_RAREST = 5
+"""Number of users with the smallest shares in a table."""
 
 _DELAY_PARTS = {
     "delay_s": "from opening to arrival",
@@ -102,7 +108,7 @@ def learning_sections(data: RunData) -> list[Section]:
         ),
         Section("tuning", "Tuning by validation", [*candidate_curves(data)]),
         Section("shares", "Accuracy by class and user", shares),
-        Section("threshold", "CVaR: t and the objective", [*cvar_plots(data)]),
+        Section("threshold", "CVaR: t and the objective", [*cvar_plots(data), *cvar_weights(data)]),
         Section("besides", "Other metrics", [*other_metrics(data), *user_weights(data)]),
         Section("regions", "Decision regions", [*regions(data)]),
     ]
@@ -369,6 +375,19 @@ def cvar_plots(data: RunData) -> Iterator[Markup]:
     with_t = metrics.loc[metrics["metric"] == "t", "learner"].unique()
     without = [name for name in data.learners if name not in with_t]
     yield page.plot(figure, "threshold", caption("threshold", data, _smoothed(data, shown), without))
+
+
+def cvar_weights(data: RunData) -> Iterator[Markup]:
+    """Yield which users each CVaR can weigh more than importance weighting, by the deliveries of a replica."""
+    if data.lacks("deliveries", "rounds", "scenario"):
+        return
+    try:
+        participation = participation_of_run(data.run, data.first)
+    except ScenarioError:  # no delivery, or a single user or round: there is no selection
+        return
+    for lift in cvar_lifts(data.run, participation, data.first):
+        head = ["User", "Share ρ", "N ρ", "Largest weight", "Critical α", "Above 1/N"]
+        yield page.table(head, lift.rows(_RAREST), caption("cvar_weights", data, lift.sentence))
 
 
 def other_metrics(data: RunData) -> Iterator[Markup]:

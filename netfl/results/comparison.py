@@ -11,7 +11,7 @@ from typing import Any
 
 from netfl.learning.tuning import CRITERIA
 
-_SETTINGS = ("lr", "schedule", "momentum", "weight_decay", "batch_size", "local_epochs", "local_steps")
+_SETTINGS = ("lr", "schedule", "t_schedule", "momentum", "weight_decay", "batch_size", "local_epochs", "local_steps")
 """Keys of learners that are equal where a comparison has equal settings."""
 NOT_TUNED = "settings as given, not tuned"
 """State of a comparison whose learners differ in their settings."""

@@ -126,6 +126,19 @@ class Run:
             raise unreadable_file(path, error) from error
         return check_document(path, content)
 
+    @property
+    def rare_classes(self) -> tuple[int, ...]:
+        """Labels of the rare classes: those that the evaluation names, or that few users hold by the partition."""
+        evaluate = self.scenario.get("evaluate")
+        partition = self.scenario.get("partition")
+        rare = evaluate.get("rare_classes") if isinstance(evaluate, dict) else None
+        kind = partition.get("kind") if isinstance(partition, dict) else None
+        if rare is None and kind == "rare_classes":
+            rare = partition["classes"]
+        elif rare is None and kind == "blocks":
+            rare = [label for block in partition["blocks"].values() for label in block.get("classes") or ()]
+        return tuple(int(label) for label in rare or ())
+
     def required_section(self, section: str) -> Any:
         """Return a required section of the scenario.
 

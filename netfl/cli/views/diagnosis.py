@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netfl.cli.views import new_table
-from netfl.diagnosis import Diagnosis, ExpectedProcess
+from netfl.diagnosis import CvarLift, Diagnosis, ExpectedProcess
 from netfl.diagnosis.multiple_testing import DECIDES
 from netfl.diagnosis.rates import DELIVERY_COUNTS
 from netfl.diagnosis.text import format_p_value
@@ -77,6 +77,25 @@ def print_diagnosis(
     console.print(_rarest(result, rare, console.width, pooled))
     for line in explain_meaning(result, rare):
         console.print(line)
+
+
+def print_cvar_lift(lift: CvarLift, rare: int, console: Console | None = None) -> None:
+    """Print the weights that CVaR can give the groups and the *rare* users with the smallest shares."""
+    console = console or open_console()
+    head = ["users", "share ρ", "N ρ", "at most", "α below", "above 1/N"]
+    title = f"weights under CVaR with α = {lift.level.alpha:g}, γ = {lift.level.gamma:g}"
+    if lift.learner:
+        title += f": {lift.learner}"
+    table = new_table(*head, pad_edge=False, title=title, title_justify="left", caption_justify="left")
+    table.caption = (
+        "ρ: mean weight in a merge; at most: the largest weight at the optimum; α below: the level from which on it "
+        "exceeds 1/N (m/N for m users)"
+    )
+    for row in lift.rows(rare):
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+    console.print(lift.sentence)
 
 
 def show_json(entries: Mapping[str, Any], console: Console | None = None) -> None:

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Self
 
 from netfl.errors import Fault
 from netfl.registry import Spec, exported_models
-from netfl.types import Floats, Law
+from netfl.types import Floats, Ints, Law
 
 if TYPE_CHECKING:
     from torch import Tensor as Tensor
@@ -174,6 +174,17 @@ class Aggregation(Spec):
         Args:
             users: number of users.
             deliveries: largest number of deliveries in a round.
+        """
+        return None
+
+    def merge_weights(self, examples: Ints) -> Floats | None:
+        """Return weights n_k, ``[users]``, if the version moves along the mean of the delivered changes by n_k.
+
+        The delivered users S of a round then have the parts ``n_k / Σ_{j in S} n_j``, up to a factor for all.  ``None``
+        for another rule.
+
+        Args:
+            examples: number of examples that each user holds, ``[users]``.
         """
         return None
 

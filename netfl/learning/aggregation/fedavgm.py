@@ -8,6 +8,7 @@ from pydantic import Field
 
 from netfl.learning.aggregation import State, Tensor
 from netfl.learning.aggregation._server_optimizer import ServerOptimiser
+from netfl.types import Floats, Ints
 
 
 class Fedavgm(ServerOptimiser):
@@ -38,6 +39,10 @@ class Fedavgm(ServerOptimiser):
         """Return ``η / (1-β)`` times that of the inner aggregation: the limit of many equal steps Δ."""
         inner = self.inner.largest_weight(users, deliveries)
         return None if inner is None else self.server_lr / (1 - self.momentum) * inner
+
+    def merge_weights(self, examples: Ints) -> Floats | None:
+        """Return those of the inner aggregation: momentum is a weighted sum of its steps."""
+        return self.inner.merge_weights(examples)
 
     def open_optimiser(self, current: Tensor) -> State:
         return {"velocity": current.new_zeros(len(current))}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
-from netfl.types import ScenarioFacts
+from netfl.types import Floats, Ints, ScenarioFacts
 
 
 class Relay(Aggregation):
@@ -27,6 +29,10 @@ class Relay(Aggregation):
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         return 1.0
+
+    def merge_weights(self, examples: Ints) -> Floats | None:
+        """Return equal weights: a round has one delivery."""
+        return np.ones(len(examples))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if facts.max_deliveries > 1:

@@ -35,6 +35,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from netfl.learning.user_weights import CvarLevel
 from netfl.registry import Spec, exported_models
 from netfl.types import Floats, Law
 
@@ -105,6 +106,14 @@ class Objective(Spec):
     def levels(self) -> tuple[float, ...]:
         """Levels α at which the CVaR of all learners is reported, to compare them with this one."""
         return ()
+
+    @property
+    def cvar_level(self) -> CvarLevel | None:
+        """Level of the CVaR that the objective minimises over users; ``None`` for another objective.
+
+        It bounds the weights of users at the optimum; see `netfl.learning.user_weights`.
+        """
+        return None
 
     def hyper(self) -> Mapping[str, float | bool]:
         """Return the numeric fields for `gradient_weights`, with the same names for all objectives of a kind.

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netfl.learning.objective import Objective, Tensor
+from netfl.learning.user_weights import CvarLevel
 from netfl.types import Floats
 
 
@@ -92,6 +93,13 @@ class Cvar(Objective):
         if self.neutral() is None:
             return None
         return (1 - self.gamma) / self.alpha + self.gamma
+
+    @property
+    def cvar_level(self) -> CvarLevel | None:
+        """α and γ, unless a derived class has other weights."""
+        if self.neutral() is None:
+            return None
+        return CvarLevel(self.alpha, self.gamma)
 
     @property
     def has_zero_weights(self) -> bool:

@@ -4,12 +4,12 @@ To add one, derive a class from `Schedule` in a file of this package, or in a mo
 complete::
 
     class Fading(Schedule):
-        \"\"\"The step sizes fall as ``1 / (1 + version / half)``.\"\"\"
+        \"\"\"The step sizes fall as ``1 / sqrt(1 + version / half)``.\"\"\"
 
         half: float = 500
 
         def factors(self, versions):
-            return 1 / (1 + versions / self.half)
+            return (1 + versions / self.half) ** -0.5
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Schedule(Spec):
 
     @abstractmethod
     def factors(self, versions: Ints) -> Floats:
-        """Return the positive factors of `lr` and the objective's step size on t, ``[n]``.
+        """Return the positive factors of the step sizes, ``[n]``: of those on θ and t, or on one of them.
 
         Args:
             versions: the base version of each user, ``[n]``; 0 before the first round.  A late update has the step size

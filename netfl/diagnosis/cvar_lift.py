@@ -1,0 +1,322 @@
+"""Users that FED-CVaR-AVG can weigh more than importance weighting does, by their deliveries.
+
+docs/background/cvar.md explains the bounds, which `netfl.learning.user_weights` computes.
+
+>>> from netfl.diagnosis import participation_from_sequence
+>>> participation = participation_from_sequence([0, 1, 2, 0, 1, 0, 0, 1, 0, 1, 0, 1])
+>>> lift = cvar_lift(participation, CvarLevel(alpha=0.2, gamma=0.1))
+>>> lift.highest.round(3).tolist(), lift.can_lift.tolist()
+([0.95, 0.942, 0.383], [True, True, True])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+
+from netfl.diagnosis.participation import Participation
+from netfl.errors import Fault, ScenarioError
+from netfl.learning.spec import LearnerSpec
+from netfl.learning.user_weights import CvarLevel, critical_alpha, merge_shares
+from netfl.remedies import argument
+from netfl.results import aggregates
+from netfl.results.formatting import join_words
+from netfl.results.run_reader import Run
+from netfl.scenario.scenario import Scenario
+from netfl.types import Bools, Floats, Ints
+
+_SHOWN = 6
+"""The largest number of users in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLift:
+    """Weights of a group of users together; see `CvarLift`.
+
+    Args:
+        name: the group in words.
+        members: user numbers, in order.
+        share: total share ρ of the group.
+        highest: the largest weight of the group.
+        critical_alpha: the α below which this weight exceeds ``members / users``.
+        can_lift: whether it does.
+    """
+
+    name: str
+    members: tuple[int, ...]
+    share: float
+    highest: float
+    critical_alpha: float
+    can_lift: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CvarLift:
+    """Weights that an objective of FED-CVaR-AVG can give users, all ``[users]``.
+
+    Args:
+        learner: the learner whose objective it is; empty for a level that was given.
+        level: α and γ.
+        names: names of the users.
+        share: ρ, the mean weight of each user in a merge.
+        highest: the largest weight of each user.
+        critical_alpha: the α below which CVaR can weigh the user more than importance weighting, 1/N.
+        can_lift: whether CVaR can do so at this level.
+        groups: groups of users that share their loss.
+    """
+
+    learner: str
+    level: CvarLevel
+    names: tuple[str, ...]
+    share: Floats
+    highest: Floats
+    critical_alpha: Floats
+    can_lift: Bools
+    groups: tuple[GroupLift, ...]
+
+    @property
+    def relative(self) -> Floats:
+        """N ρ, which is 1 for a user with its fair share, ``[users]``."""
+        return len(self.names) * self.share
+
+    @property
+    def rarest(self) -> Ints:
+        """The users with deliveries whose share is below 1/N, the smallest share first."""
+        order = np.argsort(self.share, kind="stable")
+        return order[(self.share[order] > 0) & (self.relative[order] < 1)]
+
+    @property
+    def sentence(self) -> str:
+        """The users that CVaR can weigh more than importance weighting, in words."""
+        name = self.learner or "FED-CVaR-AVG"
+        setting = f"{name} (α = {self.level.alpha:g}, γ = {self.level.gamma:g})"
+        rare = self.rarest
+        if not len(rare):
+            return f"{setting}: no user with deliveries has a share below 1/N, so there is none to lift."
+        lifted = rare[self.can_lift[rare]]
+        rest = rare[~self.can_lift[rare]]
+        users = "1 user" if len(rare) == 1 else f"{len(rare)} users"
+        sentence = f"{setting}: of {users} with deliveries and a share below 1/N, "
+        if not len(lifted):
+            sentence += f"it can weigh none more than importance weighting (1/N) does: that needs α < {self._needed()}"
+        elif not len(rest):
+            sentence += "it can weigh all more than importance weighting (1/N) does"
+        else:
+            sentence += (
+                f"it can weigh {len(lifted)} more than importance weighting (1/N) does, but not {self._listed(rest)}"
+            )
+        return f"{sentence}."
+
+    def rows(self, rare: int) -> list[list[str]]:
+        """Return the cells of a table: the groups, then the *rare* users with the smallest shares.
+
+        The columns are the users, ρ, N ρ, the largest weight, the critical α, and whether the weight can exceed 1/N.
+        """
+        users = len(self.names)
+        rows = []
+        for group in self.groups:
+            relative = users * group.share / len(group.members)
+            cells = _cells(group.share, relative, group.highest, group.critical_alpha, can_lift=group.can_lift)
+            rows.append([f"{len(group.members)} {group.name}", *cells])
+        for user in np.argsort(self.share, kind="stable")[:rare].tolist():
+            values = (self.share[user], self.relative[user], self.highest[user], self.critical_alpha[user])
+            rows.append([self.names[user], *_cells(*values, can_lift=bool(self.can_lift[user]))])
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a flat object with dotted names; lists over users follow ``users``."""
+        prefix = f"cvar.{self.learner}." if self.learner else "cvar."
+        flat: dict[str, Any] = {"alpha": self.level.alpha, "gamma": self.level.gamma, "sentence": self.sentence}
+        for name in ("share", "relative", "highest", "critical_alpha", "can_lift"):
+            flat[name] = getattr(self, name).tolist()
+        for name in ("name", "members", "share", "highest", "critical_alpha", "can_lift"):
+            flat[f"groups.{name}"] = [getattr(group, name) for group in self.groups]
+        return {prefix + name: value for name, value in flat.items()}
+
+    def _needed(self) -> str:
+        return f"{float(self.critical_alpha[self.rarest].max()):.3g}"
+
+    def _listed(self, users: Ints) -> str:
+        names = [self.names[user] for user in users[:_SHOWN]]
+        more = f" and {len(users) - _SHOWN} others" if len(users) > _SHOWN else ""
+        return f"user{'s' * (len(users) > 1)} {', '.join(names) if more else join_words(names)}{more}"
+
+
+def _cells(share: float, relative: float, highest: float, critical: float, *, can_lift: bool) -> list[str]:
+    if share == 0:
+        return ["0", "0", "0", "–", "never delivered"]
+    if relative >= 1:
+        standing = "yes, by its share"
+    else:
+        standing = "yes" if can_lift else "no"
+    return [f"{share:.4f}", f"{relative:.2f}", f"{highest:.4f}", f"{critical:.3g}", standing]
+
+
+def parse_level(text: str) -> CvarLevel:
+    """Return the level that *text* states as ``α,γ``.
+
+    >>> parse_level("0.05,0.1")
+    CvarLevel(alpha=0.05, gamma=0.1)
+
+    Raises:
+        ScenarioError: it is not two numbers, or one is out of its range.
+    """
+    try:
+        alpha, gamma = (float(part) for part in text.split(","))
+    except ValueError:
+        remedy = "write two numbers with a comma, such as 0.1,0.1"
+        raise ScenarioError([Fault(argument("cvar"), "not a level α and a weight γ", text, remedy)]) from None
+    return CvarLevel(alpha, gamma)
+
+
+def cvar_lift(
+    participation: Participation,
+    level: CvarLevel,
+    *,
+    learner: str = "",
+    merge_weights: Floats | None = None,
+    local_steps: Ints | None = None,
+    groups: Mapping[str, Sequence[int]] | None = None,
+) -> CvarLift:
+    """Return the weights that CVaR can give users, from their deliveries.
+
+    ρ_k is the mean weight of user k in a merge of delivered models, times its number of local steps: to first order,
+    the share of its gradient in the change of the model.  A user counts once in a round.
+
+    Args:
+        participation: the deliveries.
+        level: α and γ.
+        learner: name of the learner, for the sentence.
+        merge_weights: weights of users in a merge, ``[users]``, up to a factor; by default they are equal.
+        local_steps: number of local steps of each user, ``[users]``; by default they are equal.
+        groups: users that share their loss, such as the only ones with a rare class, by name.
+    """
+    users = participation.users
+    weights = np.ones(users) if merge_weights is None else merge_weights
+    share = merge_shares(participation.delivered, weights)
+    if local_steps is not None:
+        share = share * local_steps / (share @ local_steps)
+    of_groups = [_lift_group(name, members, share, level) for name, members in (groups or {}).items()]
+    return _lift_users(learner, level, participation.names, share, tuple(of_groups))
+
+
+def _lift_users(
+    learner: str, level: CvarLevel, names: tuple[str, ...], share: Floats, groups: tuple[GroupLift, ...] = ()
+) -> CvarLift:
+    critical = critical_alpha(share, len(share), level.gamma)
+    can_lift = level.can_lift(share, len(share))
+    return CvarLift(learner, level, names, share, level.highest(share), critical, can_lift, groups)
+
+
+def _lift_group(name: str, members: Sequence[int], share: Floats, level: CvarLevel) -> GroupLift:
+    total = share[[*members]].sum(keepdims=True)
+    critical = critical_alpha(total, len(share), level.gamma, len(members))
+    can_lift = level.can_lift(total, len(share), len(members))
+    highest = level.highest(total)
+    return GroupLift(name, tuple(members), float(total[0]), float(highest[0]), float(critical[0]), bool(can_lift[0]))
+
+
+def cvar_lifts(
+    run: Run, participation: Participation, replica: int | None = None, level: CvarLevel | None = None
+) -> Iterator[CvarLift]:
+    """Yield the lifts of a run: for each learner that minimises a CVaR over its deliveries, or for a given *level*.
+
+    Rules that weigh users otherwise, such as `fedau` and `mifa`, are left out: over equal weights, CVaR with α < 1 can
+    lift every user.  A given level uses the merges of the first learner that averages models.
+
+    Args:
+        run: the run.
+        participation: deliveries of *replica*, of all users.
+        replica: number of the replica; by default the first.
+        level: the level, in place of those of the learners.
+
+    Raises:
+        ScenarioError: a level is given, but *participation* lacks users.
+    """
+    users = run.users
+    if len(users):
+        number = users["replica"].min() if replica is None else replica
+        users = users[users["replica"] == number].sort_values("user")
+        if len(users) != participation.users:  # a part of a large population: N and all shares are others
+            if level is not None:
+                problem = f"needs all {len(users)} users, of which only {participation.users} are analysed"
+                raise ScenarioError([Fault(argument("cvar"), problem, None, "analyse a run of fewer rounds")])
+            return
+    has_counts = "samples" in users
+    examples = users["samples"].to_numpy() if has_counts else np.ones(participation.users, np.int64)
+    groups = _rare_groups(run, users) if len(users) else {}
+    for name, learner in _learners(run).items():
+        weights = learner.aggregation.merge_weights(examples)
+        of_learner = learner.objective.cvar_level if level is None else level
+        if weights is None or of_learner is None:
+            continue
+        yield cvar_lift(
+            participation,
+            of_learner,
+            learner=name if level is None else "",
+            merge_weights=weights,
+            local_steps=learner.local_work.count(examples).steps if has_counts else None,
+            groups=groups,
+        )
+        if level is not None:
+            return
+    if level is not None:
+        yield cvar_lift(participation, level, groups=groups)
+
+
+def stated_lifts(scenario: Scenario) -> Iterator[CvarLift]:
+    """Yield the lifts of learners that minimise a CVaR over shares that the access states, before any round.
+
+    The shares are the rates of participation if a round delivers one user, and all users make the same number of local
+    steps.  Otherwise they follow from the deliveries of a run.
+    """
+    access = scenario.access
+    if not scenario.learners or access.max_deliveries(scenario.users, scenario.steps) != 1:
+        return
+    rates = access.participation_rates(scenario.users, scenario.streams_of(0).at("access"))
+    if rates is None or not rates.any():
+        return
+    names = tuple(map(str, range(scenario.users)))
+    for name, learner in scenario.learners.items():
+        level = learner.objective.cvar_level
+        work = learner.local_work
+        has_equal_steps = work.steps is not None or work.batch_size is None
+        if level is None or not has_equal_steps:
+            continue
+        if learner.aggregation.merge_weights(np.ones(scenario.users, np.int64)) is not None:
+            yield _lift_users(name, level, names, rates / rates.sum())
+
+
+def _learners(run: Run) -> dict[str, LearnerSpec]:
+    """Return the learners of *run* with the settings that its tuning chose; without those that cannot be read here."""
+    chosen = (run.manifest.get("tuning") or {}).get("chosen") or {}
+    learners = {}
+    for name, plain in (run.scenario.get("learners") or {}).items():
+        settings = deepcopy(plain)
+        for key, value in chosen.get(name, {}).items():
+            *sections, last = key.split(".")
+            section = settings
+            for part in sections:
+                section = section[part]
+            section[last] = value
+        try:
+            learners[name] = LearnerSpec.model_validate(settings)
+        except (ValidationError, ScenarioError):  # a model of another installation
+            continue
+    return learners
+
+
+def _rare_groups(run: Run, users: pd.DataFrame) -> dict[str, list[int]]:
+    """Return those of the *users* of a replica that hold a rare class, as one group, if some do and some do not."""
+    table = aggregates.with_delivery_counts(users, run.deliveries, run.rare_classes)
+    members = table[table["rare"]]["user"].tolist()
+    if not members:
+        return {}
+    labels = join_words([str(label) for label in run.rare_classes])
+    return {f"with class {labels}": members}
