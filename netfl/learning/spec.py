@@ -124,22 +124,6 @@ class LearnerSpec(Spec):
             raise ValueError(f"the step size follows from that of '{self.step_of}', which a scenario knows")
         return self.lr
 
-    def largest_weight(self, users: int, deliveries: int) -> float | None:
-        """Return the largest weight of a gradient in a version, in units of `lr`; ``None`` if it has no bound.
-
-        It is the product of those of the objective and of the aggregation, by ``1 - momentum``: the limit of many equal
-        steps of an update with local momentum.
-
-        Args:
-            users: number of users.
-            deliveries: largest number of deliveries in a round.
-        """
-        of_objective = self.objective.largest_weight
-        of_aggregation = self.aggregation.largest_weight(users, deliveries)
-        if of_objective is None or of_aggregation is None:
-            return None
-        return of_objective * of_aggregation / (1 - self.momentum)
-
     @property
     def local_work(self) -> LocalWork:
         """The training of a user for one update."""

@@ -85,7 +85,8 @@ def test_a_largest_weight_that_is_no_positive_number_is_refused(part, problem, m
 
 
 def test_a_stated_weight_gives_the_effective_step():
-    half = PLAIN | {"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "half"}, "step_of": "A"}
+    halving = {"kind": "support.plugin_learning:Weighing", "gives": "half", "server_lr": 0.5}
+    half = PLAIN | {"aggregation": halving, "step_of": "A"}
     del half["lr"]
     loaded = netfl.load(scenario() | {"learners": {"A": PLAIN, "B": half}})
     assert loaded.learners["B"].step_size == pytest.approx(0.2)

@@ -168,8 +168,9 @@ class Aggregation(Spec):
         """Return the largest factor by which a round moves the version, where all changes are equal.
 
         All users have delivered a change Δ at some time, and all changes are Δ: then the version moves by at most
-        this factor times Δ.  The mean of the delivered changes has the factor 1.  ``None`` if there is no such factor:
-        it follows losses or past deliveries, or the rule does not state it.
+        this factor times Δ.  The mean of the delivered changes has the factor 1.  ``None`` if there is no such factor,
+        because it follows losses or past deliveries, or if the rule does not state it.  A rule from outside netfl is
+        then tried on changes of 1 and 2; if its answers are proportional, its factor is theirs.
 
         Args:
             users: number of users.

@@ -93,7 +93,8 @@ class Objective(Spec):
         """Largest sum of the weights of a mini-batch, in units of the mean loss, whose weights have the sum 1.
 
         It is the factor by which a step may be longer than that of `erm`; ``None`` if it has no bound, or if the
-        objective does not state it.
+        objective does not state it.  An objective from outside netfl is then tried on some losses; if the sum is the
+        same for all, it is the weight.
         """
         return None
 
