@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 import typer
 
 from netfl.cli.app import echo
-from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error
+from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error, os_error_remedy
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -42,7 +42,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of the output has ended
                 raise
-            message = f"cannot use {describe_os_error(error, Path.cwd())}"
+            message = f"cannot use {describe_os_error(error, Path.cwd())}; {os_error_remedy(error)}"
             code = MachineError.exit_code
         except MemoryError as error:
             message = f"not enough memory: {error}"

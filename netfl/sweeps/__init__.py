@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError, cannot_write
 from netfl.files import local_path
 from netfl.remedies import argument
 from netfl.results.atomic_write import write_text
@@ -127,7 +127,7 @@ def _make_folder(folder: Path) -> Path:
     except FileExistsError:
         raise ScenarioError([Fault(argument("out"), f"{folder} is a file", None, "give a folder")]) from None
     except OSError as error:
-        raise MachineError(f"cannot write a sweep into {folder}: {error.strerror or error}") from error
+        raise cannot_write(error, folder) from error
     if names and SWEEP not in names:
         problem = f"{folder} already exists and is not the folder of a sweep"
         raise ScenarioError([Fault(argument("out"), problem, None, "use another folder, or remove it")])
