@@ -95,7 +95,7 @@ def extend(
                     tuned = replace(finished_tuning(scenario, folder), candidates=None, seconds=0.0)
                 setup = prepare_run(tuned.scenario, learning=learning, replicas=added, pulse=display.on_progress)
                 with open_learner(setup, device, learning=learning) as learner, locked(part):
-                    added_run = perform_run(setup, learner, part, display, command, tuned)
+                    added_run = perform_run(setup, learner, part, display, command, tuned, finished.warnings)
                     is_done = added_run.fact("status") == "done"
             if is_done:  # and not stopped by the observer
                 merge_replicas(finished, scenario, first, command)

@@ -34,7 +34,8 @@ from netfl.simulation.learners import decision_regions, open_learner, open_sessi
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
-from netfl.simulation.setup import RunSetup, access_errors, give_warnings, locate_faults, prepare_run, warnings
+from netfl.simulation.setup import RunSetup, access_errors, give_warnings, locate_faults, prepare_run
+from netfl.simulation.setup import warnings as scenario_warnings
 from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
@@ -75,7 +76,7 @@ def run(
     """
     scenario = as_scenario(scenario)
     check_device(device)
-    give_warnings(scenario)
+    warnings = give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -83,7 +84,7 @@ def run(
         python_display(observer, progress=progress) as display,
     ):
         check_disk(scenario, folder)
-        return perform_scenario(scenario, folder, display, device=device, workers=workers)
+        return perform_scenario(scenario, folder, display, device=device, workers=workers, warnings=warnings)
 
 
 def trace(
@@ -99,7 +100,7 @@ def trace(
     are those of `run`.
     """
     scenario = as_scenario(scenario)
-    give_warnings(scenario)
+    warnings = give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -108,7 +109,7 @@ def trace(
     ):
         check_disk(scenario, folder)
         setup = prepare_run(scenario, learning=False, pulse=display.on_progress)
-        return perform_run(setup, None, folder, display)
+        return perform_run(setup, None, folder, display, warnings=warnings)
 
 
 def resume(
@@ -152,6 +153,7 @@ def resume(
             workers=workers,
             learning=learning,
             replicas=replicas,
+            warnings=stopped.warnings,
         )
 
 
@@ -165,6 +167,7 @@ def perform_scenario(
     learning: bool = True,
     replicas: range | None = None,
     command: str = "",
+    warnings: Sequence[str] | None = None,
 ) -> Run:
     """Tune the learners of *scenario* if it states that, and run all rounds into *folder*, from its start or on.
 
@@ -177,23 +180,32 @@ def perform_scenario(
         learning: whether learners run, if there are any.
         replicas: the replicas to run; by default all.
         command: the command that continues the run; by default ``netfl resume``.
+        warnings: the warnings about the scenario; by default they are determined.
     """
     if not command:
         command = call("resume", folder)
+    if warnings is None:
+        warnings = [*scenario_warnings(scenario)]
     tuned = TunedRun(scenario, scenario)
     if learning and scenario.tuning is not None:
-        found = _tune(scenario, folder, observer, device, workers, command)
+        found = _tune(scenario, folder, observer, device, workers, command, warnings)
         if found is None:
             return open_run(folder)
         tuned = found
     setup = prepare_run(tuned.scenario, learning=learning, replicas=replicas, pulse=observer.on_progress)
     has_learners = learning and bool(scenario.learners)
     with open_learner(setup, device, workers, learning=has_learners) as learner:
-        return perform_run(setup, learner, folder, observer, command, tuned)
+        return perform_run(setup, learner, folder, observer, command, tuned, warnings)
 
 
 def _tune(
-    scenario: Scenario, folder: Path, observer: RunObserver, device: str, workers: int | Cluster, command: str
+    scenario: Scenario,
+    folder: Path,
+    observer: RunObserver,
+    device: str,
+    workers: int | Cluster,
+    command: str,
+    warnings: Sequence[str],
 ) -> TunedRun | None:
     """Tune the learners of *scenario* in the folder of its run; ``None`` if the observer stopped it."""
 
@@ -204,9 +216,11 @@ def _tune(
         with ExitStack() as resources:
             resources.enter_context(locked(place) if has_begun else create_run_directory(place))
             of_pass = observer.pass_observer()
-            return perform_scenario(candidates, place, of_pass, device=device, workers=workers, command=command)
+            return perform_scenario(
+                candidates, place, of_pass, device=device, workers=workers, command=command, warnings=warnings
+            )
 
-    manifest = Manifest(folder, scenario, learning=True)
+    manifest = Manifest(folder, scenario, learning=True, warnings=warnings)
     try:
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
@@ -247,6 +261,7 @@ def perform_run(
     observer: RunObserver,
     command: str = "",
     tuned: TunedRun | None = None,
+    warnings: Sequence[str] = (),
 ) -> Run:
     """Run all rounds into *folder*, and return the run.
 
@@ -257,6 +272,7 @@ def perform_run(
         observer: an observer of the run, which may stop it.
         command: the command that continues the run after a failure of the machine; by default ``netfl resume``.
         tuned: the tuning before the run, from which its scenario came; ``None`` without tuning.
+        warnings: the warnings about the scenario, for the manifest.
     """
     scenario = setup.scenario
     if not command:
@@ -273,7 +289,7 @@ def perform_run(
         scenario,
         learning=learner is not None,
         first=setup.replicas.start,
-        warnings=[*warnings(scenario)],
+        warnings=warnings,
         training=training,
         gpu=gpu,
         facts=_learning_facts(scenario, tuned) if learner is not None else None,
