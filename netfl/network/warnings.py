@@ -472,6 +472,7 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
         return  # rates follow the SNR
     frame_bits = largest_frame_bits(spec, context)
     slowest_s = frame_bits / slowest_bps
+    yield from _equal_schedules(spec, layout, slowest_s)
     yield from spec.mac.warnings(frame_bits / max(spec.air_rates_bps), slowest_s)
     if spec.radio is not None:
         budget = open_budget(spec, context, layout)
@@ -481,6 +482,22 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
     if any(traffic.size.distribution == "exponential" for traffic in spec.user_traffic):
         longest_s = math.inf  # the largest frame is that of the mean size only
     yield from spec.mac.late_frame_warnings(slowest_s, longest_s, _max_delay_s(spec, context, layout))
+
+
+def _equal_schedules(spec: NetworkSpec, layout: Layout, slowest_s: float) -> Iterator[str]:
+    """Cells that share the air, and whose users have their turns at the same times."""
+    if spec.mac is None or not spec.shared_air:
+        return
+    sizes = np.bincount(layout.tower_of, minlength=len(layout.towers))
+    equal = [np.flatnonzero(sizes == size) for size in np.unique(sizes[sizes > 0])]
+    cells = max(equal, key=len)
+    if len(cells) > 1 and spec.mac.turn_s(int(sizes[cells[0]]), slowest_s) > 0.0:
+        yield (
+            f"access.shared_air: {len(cells)} cells, such as {layout.towers[cells[0]]} and {layout.towers[cells[1]]}, "
+            f"have the same schedule (access.mac: {kind_of(type(spec.mac))}), so that users with the same slot "
+            "interfere, and again at each repeat, as nothing is drawn between: where they are near, one may never be "
+            "received; take a MAC without a schedule, or leave shared_air out"
+        )
 
 
 def _fragile_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
@@ -512,6 +529,9 @@ def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iter
         mean_s = traffic.size.mean / max(spec.air_rates_bps)
         longest_s = largest_frame_bits(spec, context) / slowest_bps
         capacity_hz = spec.mac.max_frames_hz(mean_s, longest_s, _max_delay_s(spec, context, layout))
+        if spec.mac.takes_whole_slots and traffic.size.distribution == "exponential" and capacity_hz < math.inf:
+            # a frame of an exponential airtime takes 1 / (1 - e^-s) slots of s times its mean
+            capacity_hz *= -math.expm1(-1.0 / (capacity_hz * mean_s))
         load += users_in_cell * arrivals_hz / capacity_hz
     if load.max() > 1.0:
         yield (
