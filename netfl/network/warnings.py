@@ -61,6 +61,7 @@ def network_warnings(
     yield from _amplified_links(spec, context, layout)
     yield from _near_users(spec, layout)
     yield from _narrow_layout(spec, layout)
+    yield from _marked_positions(spec, layout)
     yield from _beyond_capacity(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
@@ -187,6 +188,31 @@ def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
         yield (
             f"{keys[0]}: all users are within {extent_m:.3g} m, with coordinates within ±180 and ±90, so that they "
             "look like degrees; write metres"
+        )
+
+
+_MARKS = (-99.0, -128.0, -255.0, -999.0, -9999.0, -32768.0)
+"""Numbers that programs write for both coordinates of a position that they do not have."""
+
+
+def _marked_positions(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
+    """Users at a place that stands for none, where their positions are listed or come from a file."""
+    placement = getattr(spec.topology, "placement", None)
+    if spec.radio is None or placement is None or not _has_positions(placement):
+        return
+    places_m = layout.user_xy_m
+    is_mark = (places_m[:, 0] == places_m[:, 1]) & np.isin(places_m[:, 0], _MARKS)
+    if not is_mark.any() or is_mark.all():
+        return
+    others_m = places_m[~is_mark]
+    extent_m = float(np.ptp(others_m, axis=0).max())
+    apart_m = others_m.min(axis=0).min() - places_m[is_mark, 0].max()  # all marks are below zero
+    if apart_m > extent_m:
+        users = np.flatnonzero(is_mark)
+        mark = f"{places_m[users[0], 0]:g}"
+        yield (
+            f"access.topology.placement: user {users[0]} is at ({mark}, {mark}), far from all others, which usually "
+            f"stands for no position ({users.size} of {layout.users} users); give each user a position"
         )
 
 
