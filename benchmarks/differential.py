@@ -90,13 +90,16 @@ def draw_networks(each: int, seed: int, only: list[str] | None) -> dict[str, dic
 
 
 def examples_of(strategy: Any, count: int, seed: int) -> list[dict[str, Any]]:
-    """Return *count* examples of a Hypothesis strategy, the same ones for the same seed."""
+    """Return *count* examples of a Hypothesis strategy, the same ones for the same seed.
+
+    The first one that Hypothesis draws is the simplest, whatever the seed, and is left out.
+    """
     hypothesis = importlib.import_module("hypothesis")
     examples: list[dict[str, Any]] = []
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=count,
+        max_examples=count + 1,
         deadline=None,
         database=None,
         suppress_health_check=[*hypothesis.HealthCheck],
@@ -107,7 +110,7 @@ def examples_of(strategy: Any, count: int, seed: int) -> list[dict[str, Any]]:
         examples.append(data)
 
     collect()
-    return examples
+    return examples[1:]
 
 
 def lengthened(data: dict[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,14 @@ error: Python gives it as a warning.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 
 from netfl.synonyms import meanings
 
@@ -124,10 +127,37 @@ class MachineError(NetflError):
 def describe_os_error(error: OSError, path: object) -> str:
     """Return the file that an *error* of the system names, or else *path*, and the reason.
 
+    A folder that refuses access to a file is named in its place.
+
     >>> describe_os_error(PermissionError(13, "Permission denied", "a.csv"), "folder")
     'a.csv: Permission denied'
     """
-    return f"{error.filename or path}: {error.strerror or str(error) or type(error).__name__}"
+    return f"{refusing_path(error, error.filename or path)}: {error.strerror or str(error) or type(error).__name__}"
+
+
+def refusing_path(error: Exception, path: object) -> object:
+    """Return the outermost folder of *path* that refuses the access whose *error* is given, or *path* itself."""
+    if isinstance(error, PermissionError) and isinstance(path, str | os.PathLike):
+        for folder in reversed(Path(path).parents):
+            if folder.is_dir() and not os.access(folder, os.X_OK):
+                return folder
+    return path
+
+
+def cannot_write(error: OSError, path: object) -> MachineError:
+    """Return the error that a file or a folder at *path* cannot be written: *error* is the reason."""
+    return MachineError(f"cannot write {describe_os_error(error, path)}; {os_error_remedy(error)}")
+
+
+def os_error_remedy(error: OSError) -> str:
+    """Return what helps against an *error* of the system at a file that netfl writes or reads."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "free some space on this disk, or choose a folder on another one"
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return "check its permissions, or choose another folder"
+    if error.errno == errno.ENAMETOOLONG:
+        return "choose a shorter name"
+    return "check the path, or choose another one"
 
 
 def suggest(word: str, known: Sequence[str]) -> str:

@@ -1,6 +1,8 @@
 """Errors of netfl: their names, their texts, and their copies."""
 
 import copy
+import errno
+import os
 import pickle
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 import torch
 
 import netfl
-from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError, model_errors
+from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError, cannot_write, model_errors
 
 ERRORS = [
     NetflError("no"),
@@ -46,3 +48,19 @@ def test_a_lack_of_memory_is_no_error_of_a_model(allocate):
 def test_other_errors_name_the_model():
     with pytest.raises(ModelError, match="mine, at 3 s of simulated time: RuntimeError: no"), model_errors("mine", 3.0):
         raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "free some space on this disk, or choose a folder on another one"),
+        (errno.EACCES, "check its permissions, or choose another folder"),
+        (errno.EROFS, "check its permissions, or choose another folder"),
+        (errno.ENAMETOOLONG, "choose a shorter name"),
+        (errno.ENOTDIR, "check the path, or choose another one"),
+    ],
+)
+def test_an_error_of_the_system_says_what_helps(code, remedy):
+    reason = os.strerror(code)
+    assert str(cannot_write(OSError(code, reason, "a.csv"), "folder")) == f"cannot write a.csv: {reason}; {remedy}"
+    assert str(cannot_write(OSError(code, reason), "folder")) == f"cannot write folder: {reason}; {remedy}"

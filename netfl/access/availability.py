@@ -139,8 +139,8 @@ class Availability(AvailabilityFile, DirectAccess):
 
     def _read(self, users: int) -> tuple[list[UserSchedule], list[Fault]]:
         """Return the rows of the file, and the errors of a scenario with that many *users*."""
-        rows, faults, _ = self.content
-        faults = faults or limit_faults([*schedule_faults(rows, users, self.period)])
+        rows, faults, names = self.content
+        faults = faults or limit_faults([*schedule_faults(rows, users, self.period, names)])
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:
             problem = f"{self.file.name} has no rows for some users"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from traceback import format_exception
-from typing import TYPE_CHECKING, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 from warnings import catch_warnings, simplefilter
 
 import typer
 
 from netfl.cli.app import echo
-from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error
+from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error, os_error_remedy
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -32,7 +34,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             with catch_warnings():
-                simplefilter("ignore", NetflWarning)  # `print_warnings` prints them
+                simplefilter("ignore", NetflWarning)  # `printed_warnings` prints them
                 command(*args, **kwargs)
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
@@ -42,7 +44,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of the output has ended
                 raise
-            message = f"cannot use {describe_os_error(error, Path.cwd())}"
+            message = f"cannot use {describe_os_error(error, Path.cwd())}; {os_error_remedy(error)}"
             code = MachineError.exit_code
         except MemoryError as error:
             message = f"not enough memory: {error}"
@@ -58,16 +60,27 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
     return guarded
 
 
-def print_warnings(scenario: Scenario, quiet: bool) -> None:
-    """Print warnings about one run of a scenario: its sweep is ignored, or a value is probably not intended."""
-    from netfl.simulation.setup import warnings
+@contextmanager
+def printed_warnings(quiet: bool) -> Iterator[None]:
+    """Print each `NetflWarning` that is given inside as a line, unless *quiet*."""
+    with catch_warnings():
+        simplefilter("ignore" if quiet else "always", NetflWarning)
+        show_other = warnings.showwarning
 
-    if quiet:
-        return
-    if scenario.sweep is not None:
+        def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+            if issubclass(category, NetflWarning):
+                echo(str(message), err=True)
+            else:
+                show_other(message, category, *place, **options)
+
+        warnings.showwarning = show
+        yield
+
+
+def warn_of_sweep(scenario: Scenario, quiet: bool) -> None:
+    """Print that the sweep of a scenario is ignored, where one run is asked for."""
+    if scenario.sweep is not None and not quiet:
         echo("this is one run; the sweep is ignored. To run it: netfl sweep", err=True)
-    for warning in warnings(scenario):
-        echo(warning, err=True)
 
 
 def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:

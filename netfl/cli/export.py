@@ -11,7 +11,7 @@ import typer
 
 from netfl.cli.app import Folder, NoPlugins, app, echo, number_option, path_option
 from netfl.cli.common import handle_errors
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, ScenarioError, cannot_write
 
 
 @app.command()
@@ -82,7 +82,7 @@ def export(
             changes = sum(len(row.times) for row in rows)
             echo(f"{availability}: {len(rows)} users, {changes} changes{unit if rounds else ''}")
     except OSError as error:
-        raise MachineError(f"cannot write {error.filename or folder}: {error.strerror or error}") from error
+        raise cannot_write(error, folder) from error
 
 
 def _check(forms: Mapping[str, bool], out: Path | None, options: Mapping[str, object]) -> None:

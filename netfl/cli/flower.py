@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo, number_option
-from netfl.cli.common import exit_interrupted, handle_errors, print_warnings, report_outcome
+from netfl.cli.common import exit_interrupted, handle_errors, printed_warnings, report_outcome, warn_of_sweep
 from netfl.cli.options import ScenarioOptions, with_options
 from netfl.cli.usage_errors import Commands
 
@@ -85,8 +85,8 @@ def run(
 
     loaded = changes.load(scenario)
     flower_app = load_app(app_name, run_config or [])
-    print_warnings(loaded, quiet)
-    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+    warn_of_sweep(loaded, quiet)
+    with printed_warnings(quiet), ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = run_app(
             loaded,
             flower_app.server,

@@ -23,8 +23,9 @@ from netfl.cli.app import (
 from netfl.cli.common import (
     exit_interrupted,
     handle_errors,
-    print_warnings,
+    printed_warnings,
     report_outcome,
+    warn_of_sweep,
     write_report,
 )
 from netfl.cli.options import EngineOptions, ScenarioOptions, SweepEngineOptions, with_options
@@ -50,10 +51,10 @@ def run(
     from netfl.simulation.progress import ProgressDisplay
 
     loaded = changes.load(scenario)
-    print_warnings(loaded, quiet)
+    warn_of_sweep(loaded, quiet)
     check_device(device)
     workers = processes.open()
-    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+    with printed_warnings(quiet), ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = simulation.run(loaded, out, device=device, workers=workers, observer=observer)
     report_outcome(done, quiet, report=report)
 
@@ -74,8 +75,8 @@ def trace(
     from netfl.simulation.progress import ProgressDisplay
 
     loaded = changes.load(scenario)
-    print_warnings(loaded, quiet)
-    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+    warn_of_sweep(loaded, quiet)
+    with printed_warnings(quiet), ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = simulation.trace(loaded, out, observer=observer)
     report_outcome(done, quiet)
 
@@ -174,7 +175,7 @@ def sweep(
         executor = RayEngine(resources, device, **options)
     else:
         executor = SlurmEngine(resources, device, **options)
-    with SweepDisplay(open_console(), quiet=quiet) as display:
+    with printed_warnings(quiet), SweepDisplay(open_console(), quiet=quiet) as display:
         done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
     with note_continuation():
         if not quiet:

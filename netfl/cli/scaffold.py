@@ -9,7 +9,7 @@ from keyword import iskeyword
 from pathlib import Path
 from string import Template
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, ScenarioError, cannot_write
 
 _NETWORK = {
     "topology": "{kind: star, radius: 200 m}",
@@ -70,7 +70,7 @@ def write_starter(family: str, name: str, folder: Path) -> str:
         for path, text in zip(paths, texts, strict=True):
             path.write_text(text, "utf-8")
     except OSError as error:
-        raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
+        raise cannot_write(error, folder) from error
     environment = "" if folder == Path() else f"PYTHONPATH={folder} "
     return (
         f"{paths[0]}: a small working model to change; its kind in a scenario is {kind}\n"

@@ -22,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError, refusing_path
 from netfl.formats import check_stamp
 
 MAX_BYTES = 64_000_000
@@ -158,7 +158,8 @@ def unreadable_file(path: Path, error: Exception) -> MachineError:
     if isinstance(error, FileNotFoundError):
         return MachineError(f"{path} is missing; {RESTORE}")
     if isinstance(error, OSError) and error.errno:
-        return MachineError(f"{path} cannot be read: {error.strerror}; check the path and its permissions")
+        refusing = refusing_path(error, path)
+        return MachineError(f"{refusing} cannot be read: {error.strerror}; check the path and its permissions")
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     return MachineError(f"{path} cannot be read: it is damaged ({reason}); {RESTORE}")
 

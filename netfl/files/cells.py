@@ -194,13 +194,20 @@ def _type_name(values: NDArray[Any]) -> str:
     return ", ".join(sorted({type(value).__name__ for value in values.flat}))
 
 
+_RECENT_S = range(1 << 28, 1 << 32)
+"""Seconds since 1970 that a number without a unit probably counts: 1978 to 2106."""
+
+
 def parse_origin(value: object) -> object:
     """Return *value* as the date of time 0: eight digits are a date, as in files; no number is a time since 1970."""
     text = str(value) if isinstance(value, int | float) else value
     if isinstance(text, str):
         moment = _parse_date(text.strip())
         if moment is None or isinstance(value, bool):
-            raise invalid("not a date in ISO 8601", "write a date such as 2024-03-30T00:00, with a time zone if needed")
+            date = "a date such as 2024-03-30T00:00, with a time zone if needed"
+            if isinstance(value, int) and value in _RECENT_S:
+                date = f"the date {datetime.fromtimestamp(value, UTC).isoformat()}, if it counts seconds since 1970"
+            raise invalid("not a date in ISO 8601", f"write {date}")
         return moment
     return value
 

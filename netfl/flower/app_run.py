@@ -6,7 +6,7 @@ import gc
 import logging
 import math
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.extend import merge_replicas
 from netfl.simulation.progress import python_display
 from netfl.simulation.run import OutageTracker, RunRecord, next_run_folder, recording
-from netfl.simulation.setup import RunSetup, prepare_run, warnings
+from netfl.simulation.setup import RunSetup, give_warnings, prepare_run
 from netfl.types import Divergence, Event, LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
 
 LOG_FILE = "flower.log"
@@ -68,7 +68,8 @@ def run(
     reproducibly from the global generators of Python, NumPy and torch: they are seeded for each replica by the seed of
     the scenario, and restored at the end.
 
-    The manifest states what the app did that the network did not carry, or that led to no result: ``app_notes``.
+    Each of the `Run.warnings` is given once as a `netfl.NetflWarning`.  The manifest states what the app did that the
+    network did not carry, or that led to no result: ``app_notes``.
 
     Args:
         scenario: a scenario, or any other input of `netfl.load`; its learners do not run.
@@ -111,7 +112,7 @@ def run(
         "evaluation": evaluation,
         **({"run_config": dict(run_config)} if run_config else {}),
     }
-    app = _App(server_app, client_app, name, options, facts)
+    app = _App(server_app, client_app, name, options, facts, give_warnings(scenario))
     with (
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
@@ -135,6 +136,7 @@ class _App:
         name: the name that the user gave.
         options: arguments of the grid.
         facts: facts for the manifest.
+        warnings: warnings about the scenario.
     """
 
     server: ServerApp
@@ -142,6 +144,7 @@ class _App:
     name: str
     options: Mapping[str, Any]
     facts: Mapping[str, object]
+    warnings: Sequence[str]
 
 
 def _run_replica(scenario: Scenario, replica: int, app: _App, folder: Path, display: RunObserver) -> None:
@@ -153,7 +156,7 @@ def _run_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
         title = scenario.name
         if scenario.replicas > 1:
             title = f"{scenario.name}, replica {replica + 1} of {scenario.replicas}"
-        driver = _Driver(setup, folder, title, display, app.facts, resources, events)
+        driver = _Driver(setup, folder, title, display, app, resources, events)
         grid = driver.grid = resources.enter_context(
             NetworkGrid(alone, app.client, setup=setup.with_recorders([events]), observer=driver, **app.options)
         )
@@ -290,7 +293,7 @@ class _Driver(GridObserver, StrategyObserver):
         folder: Path,
         title: str,
         display: RunObserver,
-        facts: Mapping[str, object],
+        app: _App,
         resources: ExitStack,
         events: _LateRecorder,
     ) -> None:
@@ -298,7 +301,8 @@ class _Driver(GridObserver, StrategyObserver):
         self._folder = folder
         self._title = title
         self._display = display
-        self._facts = facts
+        self._facts = app.facts
+        self._warnings = app.warnings
         self._resources = resources
         self._events = events
         self._record: RunRecord | None = None
@@ -414,7 +418,7 @@ class _Driver(GridObserver, StrategyObserver):
             scenario,
             learning=True,
             first=replica,
-            warnings=[*warnings(scenario)],
+            warnings=self._warnings,
             facts={"flower": dict(self._facts), "learners": [name]},
         )
         start = RunStart(self._folder, self._title, self._planned, stop_s=scenario.stop_s, lanes=self._lanes)

@@ -96,6 +96,7 @@ class Server:
         on_selected: called with the users selected for each round; returns those that take part.
         left_out: number of rounds for which each user was selected without taking part, ``[users]``.
         took_part: number of rounds in which each user took part, ``[users]``.
+        delivered: number of updates of each user that were delivered, ``[users]``.
     """
 
     admission: Admission
@@ -135,6 +136,7 @@ class Server:
 
         self.left_out = np.zeros(users, np.int64)
         self.took_part = np.zeros(users, np.int64)
+        self.delivered = np.zeros(users, np.int64)
 
         # of the round that is open
         self._selected: Users = np.empty(0, np.int64)
@@ -208,7 +210,10 @@ class Server:
         deliveries: tuple[Delivery, ...] = ()
         if is_valid:
             deliveries = tuple(delivery for _, delivery in self._received)
-        self.admission.record_deliveries(self._log.round, [delivery.user for delivery in deliveries])
+        users = [delivery.user for delivery in deliveries]
+        for user in users:  # a user may deliver several updates in a round
+            self.delivered[user] += 1
+        self.admission.record_deliveries(self._log.round, users)
 
         newest = self._log.round
         if self._max_age == 0:

@@ -53,6 +53,8 @@ from netfl.units import clock_problem
 
 _SIMPY = Path(simpy.__file__).parent
 _NETFL = Path(__file__).parents[1]
+_SURE_DELIVERIES = 10.0
+"""Expected number of deliveries of a user from which on none is no chance: 1 in 20,000 for a Poisson number."""
 
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
@@ -308,6 +310,33 @@ class NetworkSimulator:
         if self._server is None:
             return np.empty(0, np.int64)
         return np.flatnonzero((self._server.left_out > 0) & (self._server.took_part == 0))
+
+    @property
+    def never_first(self) -> Users:
+        """Users without a delivery so far, as a MAC of fixed order has no turn for them before rounds close.
+
+        If a user had delivered in as large a share of its rounds as a user of its cell that trains no faster, it would
+        have `_SURE_DELIVERIES` by now.  It has none, although most of its frames are received, or none is ever sent.
+        """
+        server, service, mac = self._server, self._config.service, self._config.mac
+        if server is None or service is None or mac is None:
+            return np.empty(0, np.int64)
+        if not mac.has_fixed_order or service.rule.is_continuous:
+            return np.empty(0, np.int64)
+        attempts = self._attempts_by_user()
+        is_silent = 2 * attempts["attempts_received"] < attempts["attempts"]
+        if not self._config.node_state.is_always_up:
+            is_silent |= attempts["attempts"] == 0  # such a user may have been down all the time
+
+        expected = np.zeros(self._config.layout.users)
+        share = server.delivered / np.maximum(server.took_part, 1)
+        for cell in self._cells:
+            train_s = service.compute_s[cell.ids]
+            slowest_last = np.argsort(train_s)
+            best_share = np.maximum.accumulate(share[cell.ids][slowest_last][::-1])[::-1]  # of it and of slower ones
+            place = np.searchsorted(train_s[slowest_last], train_s)
+            expected[cell.ids] = best_share[place] * server.took_part[cell.ids]
+        return np.flatnonzero((server.delivered == 0) & ~is_silent & (expected >= _SURE_DELIVERIES))
 
     def state(self) -> NetworkState:
         """Return the state of the network now."""

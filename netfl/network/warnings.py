@@ -61,6 +61,7 @@ def network_warnings(
     yield from _amplified_links(spec, context, layout)
     yield from _near_users(spec, layout)
     yield from _narrow_layout(spec, layout)
+    yield from _marked_positions(spec, layout)
     yield from _beyond_capacity(spec, context, layout)
     yield from _fast_fading(spec, context, layout)
     yield from _held_rates(spec, context, layout)
@@ -187,6 +188,31 @@ def _narrow_layout(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
         yield (
             f"{keys[0]}: all users are within {extent_m:.3g} m, with coordinates within ±180 and ±90, so that they "
             "look like degrees; write metres"
+        )
+
+
+_MARKS = (-99.0, -128.0, -255.0, -999.0, -9999.0, -32768.0)
+"""Numbers that programs write for both coordinates of a position that they do not have."""
+
+
+def _marked_positions(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
+    """Users at a place that stands for none, where their positions are listed or come from a file."""
+    placement = getattr(spec.topology, "placement", None)
+    if spec.radio is None or placement is None or not _has_positions(placement):
+        return
+    places_m = layout.user_xy_m
+    is_mark = (places_m[:, 0] == places_m[:, 1]) & np.isin(places_m[:, 0], _MARKS)
+    if not is_mark.any() or is_mark.all():
+        return
+    others_m = places_m[~is_mark]
+    extent_m = float(np.ptp(others_m, axis=0).max())
+    apart_m = others_m.min(axis=0).min() - places_m[is_mark, 0].max()  # all marks are below zero
+    if apart_m > extent_m:
+        users = np.flatnonzero(is_mark)
+        mark = f"{places_m[users[0], 0]:g}"
+        yield (
+            f"access.topology.placement: user {users[0]} is at ({mark}, {mark}), far from all others, which usually "
+            f"stands for no position ({users.size} of {layout.users} users); give each user a position"
         )
 
 
@@ -472,6 +498,7 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
         return  # rates follow the SNR
     frame_bits = largest_frame_bits(spec, context)
     slowest_s = frame_bits / slowest_bps
+    yield from _equal_schedules(spec, layout, slowest_s)
     yield from spec.mac.warnings(frame_bits / max(spec.air_rates_bps), slowest_s)
     if spec.radio is not None:
         budget = open_budget(spec, context, layout)
@@ -481,6 +508,22 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
     if any(traffic.size.distribution == "exponential" for traffic in spec.user_traffic):
         longest_s = math.inf  # the largest frame is that of the mean size only
     yield from spec.mac.late_frame_warnings(slowest_s, longest_s, _max_delay_s(spec, context, layout))
+
+
+def _equal_schedules(spec: NetworkSpec, layout: Layout, slowest_s: float) -> Iterator[str]:
+    """Cells that share the air, and whose users have their turns at the same times."""
+    if spec.mac is None or not spec.shared_air:
+        return
+    sizes = np.bincount(layout.tower_of, minlength=len(layout.towers))
+    equal = [np.flatnonzero(sizes == size) for size in np.unique(sizes[sizes > 0])]
+    cells = max(equal, key=len)
+    if len(cells) > 1 and spec.mac.turn_s(int(sizes[cells[0]]), slowest_s) > 0.0:
+        yield (
+            f"access.shared_air: {len(cells)} cells, such as {layout.towers[cells[0]]} and {layout.towers[cells[1]]}, "
+            f"have the same schedule (access.mac: {kind_of(type(spec.mac))}), so that users with the same slot "
+            "interfere, and again at each repeat, as nothing is drawn between: where they are near, one may never be "
+            "received; take a MAC without a schedule, or leave shared_air out"
+        )
 
 
 def _fragile_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
@@ -512,6 +555,9 @@ def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iter
         mean_s = traffic.size.mean / max(spec.air_rates_bps)
         longest_s = largest_frame_bits(spec, context) / slowest_bps
         capacity_hz = spec.mac.max_frames_hz(mean_s, longest_s, _max_delay_s(spec, context, layout))
+        if spec.mac.takes_whole_slots and traffic.size.distribution == "exponential" and capacity_hz < math.inf:
+            # a frame of an exponential airtime takes 1 / (1 - e^-s) slots of s times its mean
+            capacity_hz *= -math.expm1(-1.0 / (capacity_hz * mean_s))
         load += users_in_cell * arrivals_hz / capacity_hz
     if load.max() > 1.0:
         yield (

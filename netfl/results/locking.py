@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, ScenarioError, cannot_write
 from netfl.files import unreadable_file
 
 _NAME = ".lock"
@@ -95,7 +95,7 @@ def locked(folder: Path) -> Iterator[None]:
             problem = f"{folder} is being written by another process"
             raise ScenarioError([Fault("", problem, None, "wait until it ends, or stop it")]) from None
         except OSError as error:
-            raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
+            raise cannot_write(error, folder) from error
         yield
 
 

@@ -100,7 +100,7 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about the scenario, which `netfl.run` gave as `netfl.NetflWarning`."""
+        """Warnings about the scenario, given once as `netfl.NetflWarning`."""
         return [*self.manifest.get("warnings", ())]
 
     @property

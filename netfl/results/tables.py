@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, to_arrays
-from netfl.errors import MachineError
-from netfl.files import absolute_path
+from netfl.files import absolute_path, unreadable_file
 from netfl.formats import STAMP, check_stamp
 from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
@@ -162,7 +161,8 @@ def read_stream(path: Path) -> pa.Table:
     if batches:
         check_stamp(batches[0].schema.metadata, path)
         if not batches[0].schema.equals(schema):
-            raise MachineError(f"{path} cannot be read: its columns are {', '.join(batches[0].schema.names)}")
+            columns = ", ".join(batches[0].schema.names)
+            raise unreadable_file(path, ValueError(f"its columns are {columns}"))
     rows = pa.Table.from_batches(batches, schema).unify_dictionaries()
     return rows.take(pa.array(np.argsort(rows["replica"].to_numpy(), kind="stable")))
 

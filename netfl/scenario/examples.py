@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from netfl.errors import Fault, MachineError, ScenarioError, suggest
+from netfl.errors import Fault, ScenarioError, cannot_write, suggest
 from netfl.remedies import call
 
 FOLDER = "scenarios"
@@ -88,7 +88,7 @@ def copy(wanted: str) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
     except OSError as error:
-        raise MachineError(f"cannot write into {FOLDER}: {error.strerror or error}") from error
+        raise cannot_write(error, FOLDER) from error
     return [Path(FOLDER, scenario) for scenario in copied]
 
 

@@ -49,6 +49,7 @@ from netfl.types import (
     RoundProgress,
     RunObserver,
     RunProgress,
+    Users,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class DryRun:
         tuning: a sentence about what the tuning costs, which is part of the time; empty without tuning.
         synchronised: towers whose users stay synchronised, and how often these collide again.
         left_out: users that the allocation left out of each round of each replica.
+        never_first: users that a fixed order of the MAC lets deliver no update in any replica.
         diverged: the step sizes of learners whose training diverged, in any replica.
     """
 
@@ -114,6 +116,7 @@ class DryRun:
     tuning: str = ""
     synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
     left_out: Sequence[int] = ()
+    never_first: Sequence[int] = ()
     diverged: Sequence[Fault] = ()
 
     def __str__(self) -> str:
@@ -175,6 +178,13 @@ class DryRun:
                 f"left out: in the dry run {user_names(self.left_out)} had no share of the band in any round "
                 "(access.allocation), and so no updates; set a later deadline or a larger budget of the allocation, "
                 "more bandwidth or power, faster processors or smaller updates"
+            )
+        if self.never_first:
+            yield (
+                f"fixed order: in the dry run {user_names(self.never_first)} delivered no update, though others that "
+                "train no faster did: access.mac serves users in a fixed order, and rounds close before the turn of "
+                "some; let rounds wait for all users (access.round: {kind: available}, without a deadline or with a "
+                "later one), or take a MAC without a fixed order"
             )
         for fault in self.diverged:
             yield f"diverged: {fault}"
@@ -288,8 +298,12 @@ class _Stopwatch(RunObserver):
     @property
     def left_out(self) -> list[int]:
         """Users that the allocation left out of each round of each replica."""
-        of_replicas = [set(access.network.always_left_out.tolist()) for access in self.accesses if access.network]
-        return sorted(set.intersection(*of_replicas)) if of_replicas else []
+        return _in_all(access.network.always_left_out for access in self.accesses if access.network)
+
+    @property
+    def never_first(self) -> list[int]:
+        """Users that a fixed order of the MAC lets deliver no update in any replica."""
+        return _in_all(access.network.never_first for access in self.accesses if access.network)
 
     @property
     def elapsed_s(self) -> float:
@@ -351,6 +365,12 @@ class _TimedSession(LearningSession):
             report = super().step(rounds)
         self._stopwatch.learning_s.append(time.process_time() - started_s)
         return report
+
+
+def _in_all(users_of_replicas: Iterable[Users]) -> list[int]:
+    """Return the users that are in each replica; none without replicas."""
+    replicas = [set(users.tolist()) for users in users_of_replicas]
+    return sorted(set.intersection(*replicas)) if replicas else []
 
 
 def run_dry(scenario: Scenario) -> DryRun:
@@ -431,7 +451,14 @@ def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     if share:  # else nothing is known of the rounds
         seconds /= max(share, 1e-9)
     needed = memory.estimate_memory(scenario)
-    return DryRun(seconds, needed, cut=last, synchronised=stopwatch.synchronised, left_out=stopwatch.left_out)
+    return DryRun(
+        seconds,
+        needed,
+        cut=last,
+        synchronised=stopwatch.synchronised,
+        left_out=stopwatch.left_out,
+        never_first=stopwatch.never_first,
+    )
 
 
 def _measure(scenario: Scenario, stopwatch: _Stopwatch, circumstance: str) -> DryRun:
@@ -489,6 +516,7 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch, circumstance: str) -> Dr
         training=training,
         synchronised=stopwatch.synchronised,
         left_out=stopwatch.left_out,
+        never_first=stopwatch.never_first,
         diverged=_locate_divergence(scenario, diverged, circumstance),
     )
 

@@ -88,7 +88,7 @@ def extend(
             is_done = _manifest(part).get("status") == "done"
             if not is_done:
                 warn_of_versions(folder, finished.manifest)
-                performer = RunPerformer(display, device, 1, command)
+                performer = RunPerformer(display, device, 1, command, finished.warnings)
                 added = range(first, replicas)
                 with locked(part):
                     if learning and scenario.tuning is not None and scenario.tuning.per == "replica":

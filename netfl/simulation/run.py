@@ -35,7 +35,8 @@ from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
 from netfl.simulation.replica_runs import join_replicas, replica_folder
-from netfl.simulation.setup import RunSetup, access_errors, give_warnings, locate_faults, prepare_run, warnings
+from netfl.simulation.setup import RunSetup, access_errors, give_warnings, locate_faults, prepare_run
+from netfl.simulation.setup import warnings as scenario_warnings
 from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
@@ -76,7 +77,7 @@ def run(
     """
     scenario = as_scenario(scenario)
     check_device(device)
-    give_warnings(scenario)
+    warnings = give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -84,7 +85,7 @@ def run(
         python_display(observer, progress=progress) as display,
     ):
         check_disk(scenario, folder)
-        return perform_scenario(scenario, folder, display, device=device, workers=workers)
+        return perform_scenario(scenario, folder, display, device=device, workers=workers, warnings=warnings)
 
 
 def trace(
@@ -100,7 +101,7 @@ def trace(
     are those of `run`.
     """
     scenario = as_scenario(scenario)
-    give_warnings(scenario)
+    warnings = give_warnings(scenario)
     folder = next_run_folder(scenario, out)
     with (
         note_continuation(folder),
@@ -109,7 +110,7 @@ def trace(
     ):
         check_disk(scenario, folder)
         setup = prepare_run(scenario, learning=False, pulse=display.on_progress)
-        return perform_run(setup, None, folder, display)
+        return perform_run(setup, None, folder, display, warnings=warnings)
 
 
 def resume(
@@ -153,6 +154,7 @@ def resume(
             workers=workers,
             learning=learning,
             replicas=replicas,
+            warnings=stopped.warnings,
         )
 
 
@@ -166,6 +168,7 @@ def perform_scenario(
     learning: bool = True,
     replicas: range | None = None,
     command: str = "",
+    warnings: Sequence[str] | None = None,
 ) -> Run:
     """Tune the learners of *scenario* if it states that, and run all rounds into *folder*, from its start or on.
 
@@ -178,19 +181,22 @@ def perform_scenario(
         learning: whether learners run, if there are any.
         replicas: the replicas to run; by default all.
         command: the command that continues the run; by default ``netfl resume``.
+        warnings: the warnings about the scenario; by default they are determined.
     """
     if not command:
         command = call("resume", folder)
-    performer = RunPerformer(observer, device, workers, command)
+    if warnings is None:
+        warnings = [*scenario_warnings(scenario)]
+    performer = RunPerformer(observer, device, workers, command, warnings)
     tuned = TunedRun(scenario, scenario)
     if learning and scenario.tuning is not None:
         if scenario.tuning.per == "replica":
             numbers = range(scenario.replicas) if replicas is None else replicas
             return perform_replicas(scenario, folder, numbers, performer)
-        with _recorded_start(scenario, folder, command):
+        with _recorded_start(scenario, folder, command, warnings):
             found = tune_learners(scenario, folder, performer.run_pass)
         if found is None:
-            return _end_interrupted(scenario, folder, command)
+            return _end_interrupted(scenario, folder, command, warnings)
         tuned = found
     return performer.run(tuned, folder, replicas, learning=learning)
 
@@ -204,12 +210,14 @@ class RunPerformer:
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         workers: number of processes, or a cluster.
         command: the command that continues the run.
+        warnings: warnings about the scenario.
     """
 
     observer: RunObserver
     device: str
     workers: int | Cluster
     command: str
+    warnings: Sequence[str]
 
     def run_pass(self, candidates: Scenario, place: Path) -> Run:
         """Perform a pass of the tuning in *place*, or continue it there, unless it is done."""
@@ -225,6 +233,7 @@ class RunPerformer:
                 device=self.device,
                 workers=self.workers,
                 command=self.command,
+                warnings=self.warnings,
             )
 
     def run(self, tuned: TunedRun, place: Path, replicas: range | None, *, learning: bool) -> Run:
@@ -233,7 +242,7 @@ class RunPerformer:
         setup = prepare_run(scenario, learning=learning, replicas=replicas, pulse=self.observer.on_progress)
         has_learners = learning and bool(scenario.learners)
         with open_learner(setup, self.device, self.workers, learning=has_learners) as learner:
-            return perform_run(setup, learner, place, self.observer, self.command, tuned)
+            return perform_run(setup, learner, place, self.observer, self.command, tuned, self.warnings)
 
 
 def perform_replicas(
@@ -251,26 +260,28 @@ def perform_replicas(
     if home is None:
         home = folder
     parts = [replica_folder(home, replica) for replica in replicas]
-    with _recorded_start(scenario, folder, performer.command, replicas.start):
+    with _recorded_start(scenario, folder, performer.command, performer.warnings, replicas.start):
         for replica, part in zip(replicas, parts, strict=True):
             has_begun = is_present(part / "manifest.json")
             if has_begun and open_run(part).status == "done":
                 continue
             tuned = tune_learners(scenario, home, performer.run_pass, replica)
             if tuned is None:
-                return _end_interrupted(scenario, folder, performer.command)
+                return _end_interrupted(scenario, folder, performer.command, performer.warnings)
             with ExitStack() as resources:
                 resources.enter_context(locked(part) if has_begun else create_run_directory(part))
                 run = performer.run(tuned, part, range(replica, replica + 1), learning=True)
             if run.status != "done":
-                return _end_interrupted(scenario, folder, performer.command)
+                return _end_interrupted(scenario, folder, performer.command, performer.warnings)
         return join_replicas(scenario, folder, parts)
 
 
 @contextmanager
-def _recorded_start(scenario: Scenario, folder: Path, command: str, first: int = 0) -> Iterator[None]:
+def _recorded_start(
+    scenario: Scenario, folder: Path, command: str, warnings: Sequence[str], first: int = 0
+) -> Iterator[None]:
     """Write the scenario and the manifest of a run before its tuning; an error inside ends it as failed."""
-    manifest = Manifest(folder, scenario, learning=True, first=first)
+    manifest = Manifest(folder, scenario, learning=True, first=first, warnings=warnings)
     try:
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
@@ -284,11 +295,11 @@ def _recorded_start(scenario: Scenario, folder: Path, command: str, first: int =
         raise
 
 
-def _end_interrupted(scenario: Scenario, folder: Path, command: str) -> Run:
+def _end_interrupted(scenario: Scenario, folder: Path, command: str, warnings: Sequence[str]) -> Run:
     """Write that the run in *folder* was stopped in its tuning, and return it."""
     first = int(open_run(folder).manifest.get("first", 0))
     try:
-        Manifest(folder, scenario, learning=True, first=first).on_end("interrupted")
+        Manifest(folder, scenario, learning=True, first=first, warnings=warnings).on_end("interrupted")
     except OSError as error:
         remedy = _remedy(folder, command, has_begun=True)
         raise MachineError(f"{_describe_failure(error, folder)}; {remedy}") from error
@@ -315,6 +326,7 @@ def perform_run(
     observer: RunObserver,
     command: str = "",
     tuned: TunedRun | None = None,
+    warnings: Sequence[str] = (),
 ) -> Run:
     """Run all rounds into *folder*, and return the run.
 
@@ -325,6 +337,7 @@ def perform_run(
         observer: an observer of the run, which may stop it.
         command: the command that continues the run after a failure of the machine; by default ``netfl resume``.
         tuned: the tuning before the run, from which its scenario came; ``None`` without tuning.
+        warnings: the warnings about the scenario, for the manifest.
     """
     scenario = setup.scenario
     if not command:
@@ -341,7 +354,7 @@ def perform_run(
         scenario,
         learning=learner is not None,
         first=setup.replicas.start,
-        warnings=[*warnings(scenario)],
+        warnings=warnings,
         training=training,
         gpu=gpu,
         facts=_learning_facts(setup, tuned) if learner is not None else None,

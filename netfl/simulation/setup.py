@@ -220,14 +220,18 @@ def warnings(scenario: Scenario) -> Iterator[str]:
         yield from scenario.access.warnings(access_context(scenario, 0))
 
 
-def give_warnings(scenario: Scenario) -> None:
+def give_warnings(scenario: Scenario) -> list[str]:
     """Give each of the `warnings` about *scenario* once, as a `NetflWarning` at the line that called the caller.
+
+    They are returned, too: in a large network they take much time.
 
     Raises:
         ScenarioError: the access finds an error.
     """
-    for text in dict.fromkeys(warnings(scenario)):
+    texts = [*dict.fromkeys(warnings(scenario))]
+    for text in texts:
         warn(text, NetflWarning, stacklevel=3)
+    return texts
 
 
 def notes(scenario: Scenario) -> Iterator[str]:

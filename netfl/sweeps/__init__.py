@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from warnings import warn
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, MachineError, NetflWarning, ScenarioError, cannot_write
 from netfl.files import local_path
 from netfl.remedies import argument
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions
-from netfl.results.run_reader import open_run
+from netfl.results.run_reader import Run, open_run
 from netfl.scenario.path_errors import SWEEP, TASKS, is_sweep
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.scenario.sweep_axes import SearchSpec
@@ -47,6 +48,8 @@ def sweep(
         learning: with learners, or the accesses alone.
         observer: an observer of the sweep, which may stop it.
         progress: show the progress on a terminal or in a notebook; an observer replaces it.
+
+    The `Run.warnings` of all points are given once each as `netfl.NetflWarning`, when the first of them is done.
 
     Returns:
         The sweep; its ``tasks`` list failed tasks with their errors.
@@ -91,10 +94,14 @@ def sweep(
                 done = sum(bool(wanted & {*index.tasks[task].lanes}) for task in finished)
                 display.on_plan(folder, len(points), tasks, done)
 
+            given: set[str] = set()
+
             def report(update: TaskUpdate) -> bool:
                 if update.error:
                     index.errors[update.task] = update.error
                 display.on_update(update)
+                if update.ended and not update.error:
+                    _give_new_warnings(index.run(update.task), given)
                 return search is not None and search.on_update(update)
 
             try:
@@ -107,6 +114,19 @@ def sweep(
             problem = f"cannot write {folder}: {error.strerror or error}"
             raise MachineError(f"{problem}; fix this, then repeat the command to continue") from error
     return Sweep(index)
+
+
+def _give_new_warnings(run: Run | None, given: set[str]) -> None:
+    """Give those warnings about the scenario of a *run* that are not *given* yet, and add them."""
+    if run is None:
+        return
+    for text in run.warnings:
+        point, _, problem = text.partition(": ")
+        if "=" not in point:  # no axis values of its point stand before it
+            problem = text
+        if problem not in given:
+            given.add(problem)
+            warn(text, NetflWarning, stacklevel=2)
 
 
 @contextmanager
@@ -127,7 +147,7 @@ def _make_folder(folder: Path) -> Path:
     except FileExistsError:
         raise ScenarioError([Fault(argument("out"), f"{folder} is a file", None, "give a folder")]) from None
     except OSError as error:
-        raise MachineError(f"cannot write a sweep into {folder}: {error.strerror or error}") from error
+        raise cannot_write(error, folder) from error
     if names and SWEEP not in names:
         problem = f"{folder} already exists and is not the folder of a sweep"
         raise ScenarioError([Fault(argument("out"), problem, None, "use another folder, or remove it")])

@@ -16,8 +16,8 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from netfl import files
-from netfl.errors import MachineError, NetflError, ScenarioError
-from netfl.files import absolute_path, is_file_name
+from netfl.errors import NetflError, ScenarioError
+from netfl.files import absolute_path, is_file_name, unreadable_file
 from netfl.formats import FORMAT, check_folder_format
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
@@ -150,9 +150,9 @@ class SweepIndex(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
-            raise MachineError(f"{path} cannot be read: {place}: {first['msg']}") from error
+            raise unreadable_file(path, ValueError(f"{place}: {first['msg']}")) from error
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
+            raise unreadable_file(path, error) from error
 
     def plan(self, scenario: Scenario, points: Sequence[Point], names: Mapping[str, str]) -> None:
         """Set the points of the sweep; *names* are the names of the axes by dotted path."""

@@ -341,7 +341,10 @@ class Sweep:
             wanted = None if columns is None else [*dict.fromkeys([*keys, *columns])]
             table: pd.DataFrame = data.to_table(columns=wanted, filter=where).to_pandas()
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise MachineError(f"table {name} of {self.folder} cannot be read: {error}") from error
+            remedy = "repair or repeat its runs"
+            if columns is not None or where is not None:
+                remedy = f"check columns and where, or {remedy}"
+            raise MachineError(f"table {name} of {self.folder} cannot be read: {error}; {remedy}") from error
         if name == "final_metrics":
             return self._place_figures(table)
         if "learner" in table:

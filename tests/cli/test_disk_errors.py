@@ -102,6 +102,7 @@ def assert_located(place, result, name, case):
     error = (result.stderr or result.output).strip().splitlines()[-1]
     if "do not agree" not in result.stdout:  # the lines of `verify` name the file
         assert str(place) in error or ".yaml" in error or ".csv" in error, case
+        assert re.search(r"; |\. Fix this|\. To start", error), case  # what helps
     can_be_another_reason = name in {"ENOTDIR", "ELOOP"}  # a path that does not exist
     assert os.strerror(getattr(errno, name)) in result.output or can_be_another_reason, case
     for remedy in _REMEDY.findall(result.output):
@@ -194,7 +195,9 @@ def test_index_of_a_sweep_names_only_its_tasks(with_sweep, place):
     task = next(iter(index["tasks"].values()))
     for outside in ("x/../../../done", "a" * 300):
         (place / "sweep.json").write_text(json.dumps(index | {"tasks": {**index["tasks"], outside: task}}))
-        with pytest.raises(MachineError, match=r"sweep\.json cannot be read: tasks.*is not the key of a task"):
+        with pytest.raises(
+            MachineError, match=r"sweep\.json cannot be read: it is damaged \(tasks.*is not the key of a task"
+        ):
             netfl.open_sweep(place)
 
 
@@ -244,6 +247,8 @@ def test_folder_without_permissions_is_one_line(intact, tmp_path_factory):
         assert str(folder) in output, (words, output)
         assert os.strerror(errno.EACCES) in output, (words, output)
         assert "netfl resume" not in output, (words, output)
+        assert not re.search(f"{re.escape(str(folder))}/(?!new|s.yaml)", output), (words, output)  # no file in it
+        assert ";" in output, (words, output)  # a remedy
 
 
 def test_long_names_are_one_line(tmp_path, monkeypatch):

@@ -149,4 +149,7 @@ def test_nothing_is_overwritten(folder, existing):
 
 def test_unwritable_folder_exits_with_1(folder):
     (folder / "file").write_text("")
-    assert new("channel", "mine", "--out", "file") == (1, "cannot write into file: File exists\n")
+    assert new("channel", "mine", "--out", "file") == (
+        1,
+        "cannot write file: File exists; check the path, or choose another one\n",
+    )

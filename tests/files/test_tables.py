@@ -455,7 +455,12 @@ class TestOrigin:
     def test_eight_digits_are_a_date(self, value):
         assert Calendar(file="x.csv", origin=value).origin == ORIGIN
 
-    @pytest.mark.parametrize("value", [1711756800, 1711756800.5, "1711756800", 20241330, True, "noon"])
+    def test_seconds_since_1970_are_given_as_a_date(self):
+        """1,711,756,800 s are 19,812 days of 86,400 s: 30 March 2024."""
+        with pytest.raises(ScenarioError, match=r"write the date 2024-03-30T00:00:00\+00:00, if it counts seconds"):
+            Calendar(file="x.csv", origin=1711756800)
+
+    @pytest.mark.parametrize("value", [1711756800.5, "1711756800", 20241330, True, "noon"])
     def test_a_time_since_1970_is_no_origin(self, value):
         with pytest.raises(
             ScenarioError, match=r"origin: not a date in ISO 8601 .*; write a date such as 2024-03-30T00:00"

@@ -37,6 +37,9 @@ LATE = {
     "all trainings": {"access.round": {"kind": "first", "deadline": "0.9 s"}, "access.compute.speed": 100},
     "all sendings": {"access.round": {"kind": "first", "deadline": "0.7 s"}, "access.compute.speed": 1000},
     "selected": {"access.selection": {"kind": "uniform", "m": 5}, "access.round.deadline": "60 s"},
+    "fresh": {"access.staleness": 1},
+    "fresh without a deadline": {"access.round": {"kind": "first", "m": 3}, "access.staleness": 2},
+    "finishing, but fresh": {"access.on_new_version": "finish", "access.staleness": 1},
     "polled": {"access.mac": {"kind": "round_robin"}, "access.round": {"kind": "first", "m": 2}},
 }
 """Changes of `BASE` with users that deliver nothing."""
@@ -59,11 +62,13 @@ def remedies_of(warning):
         if rule := re.search(r"access\.round: (\{.*\})", part):
             kind, deadline = re.fullmatch(r"\{kind: (\w+), deadline: (.*)\}", rule[1]).groups()
             found.append({"access.round": {"kind": kind, "deadline": deadline}})
+        elif re.fullmatch(r"set access\.on_new_version: finish and access\.staleness: null", part):
+            found.append({"access.on_new_version": "finish", "access.staleness": None})
         elif training := re.search(r"trainings to at most (\S+) s \(access\.compute\)", part):
             found.append({"access.compute": {"training": float(training[1])}})
         else:
             key, value = re.fullmatch(r"set (access\.\S+): (.*)", part).groups()
-            found.append({key: value})
+            found.append({key: None if value == "null" else value})
     return found
 
 
@@ -112,6 +117,17 @@ def test_a_later_deadline_is_no_remedy_where_the_rule_closes_rounds():
         assert "set access.on_new_version: finish" in warning
         assert "(access.compute)" in warning
         assert "update_size" not in warning, "the training alone is too long"
+
+
+def test_finishing_and_counting_old_updates_are_one_remedy():
+    """User 5 needs some twenty rounds: neither of the two suffices alone."""
+    (warning,) = late_warnings({"access.staleness": 1})
+    together = {"access.on_new_version": "finish", "access.staleness": None}
+    assert together in remedies_of(warning)
+    for key, value in together.items():
+        assert late_warnings({"access.staleness": 1, key: value})
+    (warning,) = late_warnings({"access.on_new_version": "finish", "access.staleness": 1})
+    assert {"access.staleness": None} in remedies_of(warning)
 
 
 def test_user_that_the_rule_leaves_behind_is_named():

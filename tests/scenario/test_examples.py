@@ -85,7 +85,7 @@ def test_ambiguous_name_is_an_error():
 
 def test_folder_that_is_not_writable_is_an_error():
     Path("scenarios").write_text("a file")
-    with pytest.raises(MachineError, match="cannot write into scenarios: "):
+    with pytest.raises(MachineError, match="cannot write scenarios"):
         examples.copy("rural_outage")
 
 

@@ -5,10 +5,13 @@ import warnings
 
 import pytest
 from support.small_network import SECTION
+from support.stop_run import StopAfter
 from typer.testing import CliRunner
 
 import netfl
+from netfl.access.network import NetworkAccess
 from netfl.cli import app
+from netfl.sweeps import LocalEngine
 
 
 def scenario(power="70 dBm", **parts):
@@ -58,6 +61,40 @@ def test_the_command_prints_each_warning_once(tmp_path):
         quiet = CliRunner().invoke(app, ["trace", str(path), "--out", str(tmp_path / "again"), "--quiet"])
     assert result.output.count("access.radio.power: ") == 1
     assert "access.radio.power" not in quiet.output
+
+
+@pytest.mark.parametrize("command", ["trace", "run"])
+def test_a_run_determines_its_warnings_once(tmp_path, monkeypatch, command):
+    """In a network of a million users it takes half a minute."""
+    path = tmp_path / "unusual.yaml"
+    path.write_text(json.dumps(scenario(**LEARNING) if command == "run" else scenario()), "utf-8")
+    calls = []
+    monkeypatch.setattr(NetworkAccess, "warnings", lambda *_: calls.append(1) or iter(()))
+    result = CliRunner().invoke(app, [command, str(path), "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    assert len(calls) == 1
+
+
+def test_a_continued_run_keeps_its_warnings(tmp_path):
+    with pytest.warns(netfl.NetflWarning):
+        stopped = netfl.trace(scenario(), tmp_path / "run", observer=StopAfter(1))
+    assert stopped.status == "interrupted"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # they have been given
+        done = netfl.resume(tmp_path / "run")
+        extended = netfl.extend(tmp_path / "run", 2)
+    assert done.warnings == extended.warnings == stopped.warnings
+    assert len(done.warnings) == 1
+
+
+def test_a_sweep_gives_the_warnings_of_its_points_once(tmp_path):
+    swept = scenario() | {"sweep": {"access.radio.power": ["14 dBm", "69 dBm", "70 dBm"], "seed": [1, 2]}}
+    with pytest.warns(netfl.NetflWarning) as given:
+        netfl.sweep(swept, tmp_path / "sweep", engine=LocalEngine(workers=1), learning=False, progress=False)
+    texts = sorted(str(warning.message) for warning in given)
+    assert len(texts) == 2
+    assert "69 dBm" in texts[0]
+    assert "70 dBm" in texts[1]
 
 
 def test_a_run_without_doubt_gives_none(tmp_path):

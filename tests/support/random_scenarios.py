@@ -339,23 +339,33 @@ LOADS = {
 """Levels of `support.compositions` that give a network its load."""
 
 
+_OTHER_LEVELS = 5
+"""Levels that are tried beside the MAC, the sizes and the load of a random network."""
+
+
 @st.composite
 def networks(draw, mac, size, load, edits=3):
     """Draw a network whose base is a composition: a MAC, a distribution of sizes, a load, and a few other levels.
 
-    Some numbers of its access are then edited, as in `valid_scenarios`.
+    A level that the others refuse is left out: where it ended the draw, almost all networks were the simplest one.
+    Some numbers of the access are then edited, as in `valid_scenarios`.
     """
     known = compositions.axes()
     levels = {"mac": mac, "size": size, **LOADS[load]}
     others = known.keys() - {"mac", "size", "round", "traffic"}
     if load == "updates":
         others -= {"source", "destination"}  # of packets
-    for axis in draw(st.lists(st.sampled_from(sorted(others)), max_size=3)):
-        levels[axis] = draw(st.sampled_from(sorted(known[axis])))
     try:
         row = compositions.checked(levels)
     except compositions.RefusedError:
         reject()
+    for axis in draw(st.permutations(sorted(others)))[:_OTHER_LEVELS]:
+        level = {axis: draw(st.sampled_from(sorted(known[axis])))}
+        try:
+            row = compositions.checked(levels | level)
+        except compositions.RefusedError:
+            continue
+        levels |= level
     data = row.data
     scenario = row.scenario
     for _ in range(draw(st.integers(0, edits))):

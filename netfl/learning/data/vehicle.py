@@ -17,6 +17,7 @@ from netfl.streams import Streams
 from netfl.types import Floats, Ints
 
 _FEATURES = 100
+_REMEDY = "remove it and download it again"
 
 
 class Vehicle(PerUserData):
@@ -54,9 +55,11 @@ def read_recordings(file: FileContent) -> tuple[NDArray[np.float32], Ints, Ints]
         x, y = ([np.asarray(sensor, float) for sensor in arrays[name].ravel().tolist()] for name in ("X", "Y"))
         fits = [features.shape == (labels.size, _FEATURES) for features, labels in zip(x, y, strict=True)]
     except Exception as error:  # a broken file can raise anything in loadmat
-        raise MachineError(f"{file.path} cannot be read as the cells X and Y of a MATLAB file: {error}") from error
+        problem = f"cannot be read as the cells X and Y of a MATLAB file: {error}"
+        raise MachineError(f"{file.path} {problem}; {_REMEDY}") from error
     if not fits or not all(fits) or not set(np.concatenate(y).ravel()) <= {-1, 1}:
-        raise MachineError(f"{file.path} does not hold {_FEATURES} features and labels -1 or 1 of each sensor")
+        problem = f"does not hold {_FEATURES} features and labels -1 or 1 of each sensor"
+        raise MachineError(f"{file.path} {problem}; {_REMEDY}")
     user = np.repeat(np.arange(len(y)), [labels.size for labels in y])
     labels = np.concatenate([sensor.ravel() for sensor in y])
     return np.concatenate([_standardize(sensor) for sensor in x]), (labels > 0).astype(np.int64), user

@@ -89,6 +89,7 @@ class MeasuredTable:
         columns: the other columns of the table by name, ``[rows]`` each.
         towers: the name of each row's tower, ``[rows]``; ``None`` if the table has no column ``tower``.
         table: the rows in the file, for messages.
+        unused: values of ``missing`` that no row has.
     """
 
     quantity: str
@@ -96,6 +97,7 @@ class MeasuredTable:
     columns: dict[str, NDArray[Any]]
     towers: NDArray[Any] | None
     table: UserTable
+    unused: tuple[float, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -184,6 +186,8 @@ class Measured(Channel):
             values = values[values != NO_COVERAGE[measured.quantity]]
         for doubt in value_doubts(column, values, self.missing):
             yield f"{measured.file_name}: {doubt}"
+        for value in measured.unused:
+            yield f"{measured.file_name}: no row has the value {value:g}, which is listed in missing; leave it out"
 
     def weak_signal_remedy(self, needed_snr_db: float, bandwidth_hz: float) -> str:
         """Return what to do if the values of the file are too small for the SNR that users need in *bandwidth_hz*.
@@ -223,6 +227,7 @@ class Measured(Channel):
             remedy = "reference_power is the radiated power, with the gain of the antenna"
             column = replace(column, quantity=column.quantity.limited_to(self.reference_power, remedy))
         missing = self.missing or ()
+        unused = tuple(value for value in missing if not table.is_missing(column, [value]).any())
         if missing and not column.empty:
             table = table.take(~table.is_missing(column, missing))
         if not len(table):
@@ -238,7 +243,7 @@ class Measured(Channel):
         towers = None
         if "tower" in table:
             towers = table.names(self.file_schema["tower"]).astype(str).astype(object)
-        return MeasuredTable(quantity, values, columns, towers, table)
+        return MeasuredTable(quantity, values, columns, towers, table, unused)
 
     def check_gains(self) -> None:
         """Check that the SNRs or rates of the file give no gain of 0 dB or more.

@@ -162,6 +162,9 @@ class Mac(Spec):
     has_fixed_order: ClassVar[bool] = False
     """True if the numbers of users decide the order in which equal users are served, as in a schedule or a rotation."""
 
+    takes_whole_slots: ClassVar[bool] = False
+    """True if a frame that outlasts its slot takes further ones, so that the last one is not filled."""
+
     @property
     def idle_time(self) -> IdleTime:
         """Effect of the time in which no user of the cell has a frame to send or on the air.

@@ -118,7 +118,8 @@ class SlottedAloha(Aloha):
       that was idle or had a success and v + λ + 1/(e - 2) after a collision, λ = 1/e.  Stable for Poisson arrivals
       below 1/e per slot (Rivest, IEEE Trans. IT 33(3), 1987; Bertsekas and Gallager, Data Networks, 2nd ed., §4.2.3).
       A frame that fades alone looks like an idle slot.  The result of a slot is known when all frames that began in it
-      have ended, propagation delay included.
+      have ended, propagation delay included.  A slot in which nobody begins counts as idle, also where a frame that
+      outlasts its slot continues: v is then too small, and slots that hold a frame avoid it.
     - ``backoff``: p = 2^-k after k failures of the current update, k at most 10: binary exponential backoff (ibid.,
       §4.2.3).  A user that is cut off starts over.
 

@@ -47,6 +47,7 @@ class Tdma(SlottedMac):
     """
 
     has_fixed_order: ClassVar[bool] = True
+    takes_whole_slots: ClassVar[bool] = True
 
     def warnings(self, fastest_s: float, slowest_s: float) -> Iterator[str]:
         slot_s = self.slot or slowest_s

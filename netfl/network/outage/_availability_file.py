@@ -385,7 +385,9 @@ def _json_entries(text: str, keys: Mapping[str, str]) -> list[dict[str, object]]
     for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, dict) or {*entry} not in forms:
             expected = " or ".join(", ".join(keys[name] for name in form) for form in _FORMS[1:])
-            raise ValueError(f"entry {number} has keys other than {expected}")
+            others = [key for key in entry if key not in {*keys.values()}] if isinstance(entry, dict) else []
+            named = f": {', '.join(others)}" if others else ""
+            raise ValueError(f"entry {number} has keys other than {expected}{named}")
     return entries
 
 
@@ -485,10 +487,22 @@ def merge_intervals(intervals: Iterable[tuple[int, float, float]]) -> dict[int, 
     return {node: np.array(times) for node, times in changes.items()}
 
 
-def schedule_faults(rows: Iterable[UserSchedule], users: int, period: float) -> Iterator[Fault]:
-    """Yield errors for rows of unknown users, and for changes that come after a repeated file starts over."""
+def schedule_faults(
+    rows: Iterable[UserSchedule], users: int, period: float, names: Sequence[str] = ()
+) -> Iterator[Fault]:
+    """Yield errors for rows of unknown users, and for changes that come after a repeated file starts over.
+
+    Args:
+        rows: the rows of the file.
+        users: number of users of the scenario.
+        period: time after which the file repeats.
+        names: names of users 0, 1, … in the file; none if it has numbers.
+    """
+    if len(names) > users:
+        problem = f"there are {len(names)} names of users, of which {names[users]} and the later ones are no users"
+        yield Fault("file", problem, None, f"set users: {len(names)}, or list the names of the {users} users in names")
     for row in rows:
-        if row.user >= users:
+        if row.user >= users and not names:
             yield Fault("file", f"{row.place}: no such user", row.user, f"users are numbered 0 to {users - 1}")
         if len(row.times) and row.times[-1] >= period:
             problem = f"{row.place}: a change at {row.times[-1]:g} is after the end of the period of {period:g}"

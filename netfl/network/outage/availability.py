@@ -46,8 +46,8 @@ class Availability(AvailabilityFile, Outage):
         return np.inf if self.repeat is None else self.repeat
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        rows, faults, _ = self.content
-        yield from faults or limit_faults([*schedule_faults(rows, facts.users, self.period)])
+        rows, faults, names = self.content
+        yield from faults or limit_faults([*schedule_faults(rows, facts.users, self.period, names)])
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         rows = self.content.rows

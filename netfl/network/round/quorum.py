@@ -18,10 +18,11 @@ from netfl.units import Seconds
 class Quorum(RoundPolicy):
     """The server waits for a share of the selected users until a deadline; with too few updates the round is void.
 
-    A round closes when ``ceil(quorum · n)`` updates are delivered, n being the number of selected users, when no
-    further update that would count can arrive (`losses`), and at the deadline at the latest.  With fewer than
-    ``ceil(min_share · n)`` updates at that time the round is abandoned: the updates are discarded, and the version
-    stays (Bonawitz et al., "Towards federated learning at scale: system design", MLSys 2019, section 2.2).
+    A round closes when ``ceil(quorum · n)`` updates are delivered, when no further update that would count can arrive
+    (`losses`), and at the deadline at the latest.  With fewer than ``ceil(min_share · n)`` updates at that time the
+    round is abandoned: the updates are discarded, and the version stays (Bonawitz et al., "Towards federated learning
+    at scale: system design", MLSys 2019, section 2.2).  n is the number of selected users that take part: those that
+    an allocation leaves out (`left_out`) are neither waited for nor counted, whereas disconnected users are.
 
     Example::
 

@@ -3,7 +3,8 @@
 A **property** is a rate, a delay, a length or a coordinate.  An attribute states it by its name, in any case and with
 any separator: ``bandwidth``, ``link_speed``, ``LinkSpeed``.  Its unit is, in this order,
 
-- that of a quantity, such as ``1 Gbps``;
+- that of a quantity, such as ``1 Gbps``, or of a rate such as ``10G``;
+- for ``ifSpeed`` bit/s, and for ``ifHighSpeed`` Mbit/s (K. McCloghrie, F. Kastenholz, RFC 2863, 2000);
 - the last word of its name: ``capacity_mbps``, ``delayMs``;
 - an attribute beside it with ``Unit`` or ``Units`` added, such as ``LinkSpeedUnits`` of the Topology Zoo;
 - an attribute of the graph such as ``capacity_unit``, ``delay_unit`` and ``distance_unit`` of FNSS.
@@ -32,6 +33,8 @@ _TOLERANCE = 0.01
 _WORD = re.compile(r"[A-Z]*[a-zµμ]+|[A-Z]+|[0-9]+")
 _LABEL = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KkMGT]?)(?:bps|bit/s|bits/s|b/s)?")
 """A rate in a label, such as ``10 Gbps``, ``155 Mbit/s`` and ``10G``."""
+_SHORT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KkMGT])")
+"""A rate without its unit, such as ``10G``."""
 _MAX_LISTED = 8
 
 LINK_NOTES = frozenset(
@@ -68,7 +71,7 @@ class Property:
         names: names of attributes in lower case, without separators.
         units: units by the last word of a name, or by an attribute that states the unit, in lower case.
         prefixes: further units by an attribute that states the unit, such as ``G`` in ``LinkSpeedUnits``.
-        in_si: names of attributes whose numbers are in the SI unit.
+        fixed: units of names that a standard or a program defines with their unit.
     """
 
     words: str
@@ -76,13 +79,13 @@ class Property:
     names: frozenset[str]
     units: Mapping[str, str]
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    in_si: frozenset[str] = frozenset()
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
 
 _RATE_UNITS = {
     f"{prefix.lower()}{unit}": f"{prefix}bit/s"
     for prefix in ("", "k", "M", "G", "T")
-    for unit in ("bps", "bit/s", "bits/s", "b/s")
+    for unit in ("bps", "bit/s", "bits/s", "b/s", "bit", "bits")
 }
 RATE = Property(
     "a rate",
@@ -98,13 +101,17 @@ RATE = Property(
             "linkcapacity",
             "linkrate",
             "linkspeed",
+            "maxbandwidth",
+            "maxbitrate",
+            "maxcapacity",
+            "maxrate",
             "rate",
             "speed",
         ]
     ),
     _RATE_UNITS,
     prefixes={prefix.lower(): f"{prefix}bit/s" for prefix in ("k", "M", "G", "T")},
-    in_si=frozenset({"linkspeedraw"}),
+    fixed={"linkspeedraw": "bit/s", "ifspeed": "bit/s", "ifhighspeed": "Mbit/s"},
 )
 DELAY = Property(
     "a delay",
@@ -175,7 +182,7 @@ def states(wanted: Property, name: str) -> bool:
     """Return whether an attribute of this name states the property."""
     words = _words(name)
     folded = "".join(words)
-    if folded in wanted.in_si or _has_unit(wanted, name):
+    if folded in wanted.fixed or _has_unit(wanted, name):
         return True
     return folded in wanted.names and folded not in _BARE
 
@@ -258,12 +265,18 @@ def _to_unit(
         ValueError: it is none, or has no unit.
     """
     words = _words(name)
+    folded = "".join(words)
     unit = wanted.unit
-    if wanted.unit and "".join(words) not in wanted.in_si and is_number(value):
-        if _has_unit(wanted, name):
+    if wanted.unit and is_number(value):
+        if folded in wanted.fixed:
+            unit = wanted.fixed[folded]
+        elif _has_unit(wanted, name):
             unit = wanted.units[words[-1]]
         else:
-            unit = _stated_unit(wanted, "".join(words), attributes, graph)
+            unit = _stated_unit(wanted, folded, attributes, graph)
+    elif wanted.prefixes and (short := _SHORT.fullmatch(str(value).strip())):
+        value, prefix = short.groups()
+        unit = wanted.prefixes[prefix.lower()]
     if not unit and wanted.unit:
         raise ValueError(f"{name} {value!r} has no unit")
     try:

@@ -79,12 +79,13 @@ class File(Topology):
     the fastest is kept, of equally fast ones the one with the smallest delay.
 
     **Names in the file**, in any case: a rate is ``rate_bps``, ``LinkSpeedRaw`` in bit/s, ``capacity``, ``bandwidth``,
-    ``bw``, ``data_rate``, ``bitrate``, ``rate``, ``speed``, the same after ``link_``, or a ``LinkLabel`` such as ``10
-    Gbps``; a delay is ``delay_s``, ``delay``, ``latency`` or ``propagation_delay``; a length is ``length_m``,
-    ``length``, ``distance`` or ``dist``.  Each is a quantity, or a number in the unit of its name (``delay_ms``), of
-    an attribute such as ``LinkSpeedUnits`` (K, M, G or T, or a unit such as Mbps), or of an attribute of the graph such
-    as ``capacity_unit``.  A number without a unit is an error, and so are two attributes that contradict each other.
-    Other attributes are named by a warning, but for notes such as ``Country`` and ``LinkType``.
+    ``bw``, ``data_rate``, ``bitrate``, ``rate``, ``speed``, the same after ``link_`` or ``max_``, ``ifSpeed`` in bit/s,
+    ``ifHighSpeed`` in Mbit/s, or a ``LinkLabel`` such as ``10 Gbps``; a delay is ``delay_s``, ``delay``, ``latency`` or
+    ``propagation_delay``; a length is ``length_m``, ``length``, ``distance`` or ``dist``.  Each is a quantity, or a
+    number in the unit of its name (``delay_ms``), of an attribute such as ``LinkSpeedUnits`` (K, M, G or T, or a unit
+    such as Mbps), or of an attribute of the graph such as ``capacity_unit``.  A number without a unit is an error, and
+    so are two attributes that contradict each other.  Other attributes are named by a warning, but for notes such as
+    ``Country`` and ``LinkType``.
 
     Example::
 
@@ -460,7 +461,11 @@ def _parse_edges(text: str) -> nx.Graph[Any]:
         first, second, literal = (*line.partition("#")[0].split(maxsplit=2), "", "", "")[:3]
         if not first:
             continue
-        if not second:
+        has_one = not second or second.startswith("{")
+        if first.endswith(",") or (has_one and "," in first):
+            form = "write blanks in their place, and attributes such as {'rate_bps': 1e9}"
+            raise ValueError(f"line {number} has commas between its values: {form}")
+        if has_one:
             raise ValueError(f"line {number} has only one node")
         try:
             attributes = _parse_attributes(literal or "{}")

@@ -384,6 +384,8 @@ class TestPlausibility:
         assert "set missing: [0]" in doubt
         assert self.doubts(tmp_path, text, reference_power="18 dBm", missing=[0]) == []
         assert self.doubts(tmp_path, text, reference_power="18 dBm", missing=[]) == []
+        (unused,) = self.doubts(tmp_path, text, reference_power="18 dBm", missing=[0, 255])
+        assert unused.endswith("no row has the value 255, which is listed in missing; leave it out")
 
     def test_rows_without_a_measurement_are_left_out(self, tmp_path):
         text = RSRP + "0,0,-80\n0,1,114\n0,2,-90\n0,3,255\n"

@@ -200,6 +200,46 @@ def test_load_is_computed_per_tower():
     assert "west receive 1.2 times" in warning
 
 
+def two_cells(*user_x_m):
+    """Return a topology of two towers, 1 km from each other, and users on the line between."""
+    nodes = {"core": {"role": "server", "position": [0, 0]}}
+    nodes |= {name: {"role": "tower", "position": [x, 0]} for name, x in (("west", 0), ("east", 1000))}
+    links = [{"between": ["core", name]} for name in ("west", "east")]
+    placement = {"kind": "listed", "positions": [[x, 0] for x in user_x_m]}
+    return {"kind": "inline", "nodes": nodes, "links": links, "placement": placement}
+
+
+@pytest.mark.parametrize(
+    ("mac", "shared_air", "user_x_m", "is_warned"),
+    [
+        ({"kind": "tdma"}, True, (1, 2, 999, 998), True),
+        ({"kind": "tdma"}, False, (1, 2, 999, 998), False),
+        ({"kind": "tdma"}, True, (1, 2, 3, 998), False),  # one cell has three slots, the other one
+        ({"kind": "round_robin"}, True, (1, 2, 999, 998), False),  # follows its backlog
+    ],
+)
+def test_equal_schedules_of_cells_that_share_the_air_are_named(mac, shared_air, user_x_m, is_warned):
+    texts = list_warnings(mac=mac, shared_air=shared_air, topology=two_cells(*user_x_m))
+    named = [text for text in texts if text.startswith("access.shared_air: 2 cells, such as west and east")]
+    assert len(named) == is_warned, texts
+
+
+EXPONENTIAL = {"distribution": "exponential", "mean": 1000}
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "slot_s", "load"),
+    [(0.17, None, "1.08"), (0.15, None, None), (0.1, 2.0, None), (0.11, 2.0, "1.02")],
+)
+def test_last_slots_of_exponential_frames_are_not_filled(rate_hz, slot_s, load):
+    """Four users fill slots of s mean airtimes, 1 s, with 1 - e^-s frames each: 0.632 for 1 s, 0.865 for 2 s."""
+    mac = {"kind": "tdma"} | ({"slot": slot_s} if slot_s else {})
+    traffic = {"kind": "poisson", "rate": rate_hz, "size": EXPONENTIAL}
+    texts = [text for text in list_warnings(mac=mac, traffic=traffic, update_size=1000.0) if "overloaded" in text]
+    assert len(texts) == (load is not None)
+    assert all(f"receive {load} times" in text for text in texts)
+
+
 def test_duration_suppresses_warning():
     access, setting, _ = make(4, 1, traffic=constant_traffic(1.0))
     assert [*access.warnings(setting)]

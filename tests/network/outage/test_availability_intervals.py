@@ -14,9 +14,11 @@ from netfl.access.availability import Availability
 from netfl.errors import ScenarioError
 from netfl.files.cells import TimeScale
 from netfl.network.outage._availability_file import read_availability
+from netfl.network.outage.availability import Availability as Outage
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import warnings
+from netfl.types import ScenarioFacts
 
 ORIGIN = datetime(2024, 3, 30)
 NETWORK = SECTION | {"update_size": 1000, "compute": {"speed": 100, "samples": 10}}
@@ -107,6 +109,7 @@ def test_interval_that_ends_with_the_period_continues(read):
         ("user,start,times,end\n0,on,3,4\n", "file: there.csv has both end and times"),
         ("device,start,end\n0,0,3\n", "file: there.csv:1: column user: not the number of a user"),
         ([{"user": 0, "start": 0, "end": 3, "times": []}], "file: there.json cannot be read: entry 1 has keys other"),
+        ([{"user": 0, "start": 0, "end": 3, "note": "x"}], "file: there.json cannot be read: entry 1 has … end: note"),
         (
             [{"user": 0, "start": 0, "end": 3}, {"user": 0, "start": "on"}],
             "file: there.json:2: column start: not a time",
@@ -171,6 +174,17 @@ class TestNames:
         (tmp_path / "there.csv").write_text("user,start,end\n007,0,1\n12,3,4\n12af,5,6\n")
         rows, faults, _ = read_availability(tmp_path / "there.csv", user_names=["12af", "007", "12"])
         assert (faults, [row.times[0] for row in rows]) == ([], [5, 1, 3])
+
+    def test_more_names_than_users_are_one_error(self, tmp_path):
+        (tmp_path / "there.csv").write_text(NAMED + "phone-c,0,1\n")
+        outage = Outage(file=tmp_path / "there.csv")
+        (fault,) = outage.faults(ScenarioFacts(users=2, rounds=1))
+        assert str(fault) == (
+            "file: there are 3 names of users, of which phone-c and the later ones are no users; "
+            "set users: 3, or list the names of the 2 users in names"
+        )
+        chosen = Outage(file=tmp_path / "there.csv", names=["phone-c", "phone-b"])
+        assert [*chosen.faults(ScenarioFacts(users=2, rounds=1))] == []
 
     def test_names_beside_numbers_are_errors(self, tmp_path):
         (tmp_path / "there.csv").write_text("user,start,end\n0,0,1\n12af,5,6\n")

@@ -109,7 +109,7 @@ class TestNarrowLayout:
             3, 1, topology={"kind": "star", "placement": placement}, unreachable="keep",
             channel=[{"kind": "log_distance", "exponent": 3, "frequency": "868 MHz"}],
         )  # fmt: skip
-        words = ("unit of the positions", "look like degrees")
+        words = ("unit of the positions", "look like degrees", "stands for no position")
         return [text for text in access.warnings(context) if any(word in text for word in words)]
 
     def test_positions_in_degrees_are_doubted(self):
@@ -122,3 +122,16 @@ class TestNarrowLayout:
         (warning,) = self.texts([[0.5, 0.1], [1.2, 0], [2, 0.3]])
         assert warning.startswith("access.topology.placement: no user is farther than 2.02 m from its tower")
         assert self.texts([[0.5, 0.1], [1.2, 0], [200, 30]]) == []
+
+    def test_numbers_that_stand_for_no_position_are_doubted(self):
+        (warning,) = self.texts([[120, 80], [-9999, -9999], [300, 40]])
+        assert "access.topology.placement: user 1 is at (-9999, -9999), far from all others" in warning
+        (warning,) = self.texts([[5e5, 48e5], [-999, -999], [-999, -999]])
+        assert "(2 of 3 users); give each user a position" in warning
+
+    @pytest.mark.parametrize("mark", [[-9999, -9998], [-100, -100], [9999, 9999], [-99, 99]])
+    def test_other_far_positions_are_positions(self, mark):
+        assert self.texts([[120, 80], mark, [300, 40]]) == []
+
+    def test_a_mark_within_the_extent_of_the_others_is_a_position(self):
+        assert self.texts([[12000, -9000], [-9999, -9999], [-8000, 9000]]) == []

@@ -129,7 +129,6 @@ COMPOSITIONS = 86
 
 CANNOT_RUN = (
     "LongRunError",  # a MAC of a user's own was running
-    "a user that has no frame then",  # such a MAC polled a user that had just lost its frame
     "is sent at SF7, which allows",  # LoRaWAN, whose rate is known when the network runs
 )
 """Words of errors of compositions that end before their rounds do."""

@@ -171,6 +171,10 @@ class TestFileErrors:
             ("x.json", '{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 7}]}', "7, which is not a node"),
             ("x.json", "[" * 100_000, "is not a json file"),
             ("x.edges", "", "it has no nodes"),
+            ("x.edges", "a,b\nb,c\n", "line 1 has commas between its values: write blanks in their place"),
+            ("x.edges", "a, b\n", "line 1 has commas between its values"),
+            ("x.edges", "a b\nb,c,10 {'rate_bps': 1}\n", "line 2 has commas between its values"),
+            ("x.edges", "a {'rate_bps': 1}\n", "line 1 has only one node"),
             ("x.json", '{"nodes": [{"id": 1, "role": "boss"}], "links": []}', "has the role 'boss'"),
             ("x.json", '{"nodes": [{"id": 1, "lat": 95, "lon": 0, "role": "server"}], "links": []}', "no node has"),
         ],
@@ -231,6 +235,12 @@ class TestNamesOfOtherPrograms:
             ({"LinkSpeedRaw": 2.5e9, "LinkSpeed": "2.5", "LinkSpeedUnits": "G"}, 2.5e9, DELAY_S),
             ({"LinkLabel": "10 Gb/s"}, 10e9, DELAY_S),
             ({"LinkLabel": "10G"}, 10e9, DELAY_S),
+            ({"bandwidth": "10G"}, 10e9, DELAY_S),
+            ({"bandwidth": "2.5 G", "LinkLabel": "2.5 Gbps"}, 2.5e9, DELAY_S),
+            ({"max_capacity": "100 Mbps"}, 100e6, DELAY_S),
+            ({"rate_mbit": 20}, 20e6, DELAY_S),
+            ({"bw_Gbit": 1}, 1e9, DELAY_S),
+            ({"ifSpeed": 1_000_000_000, "ifHighSpeed": 1000}, 1e9, DELAY_S),  # RFC 2863: bit/s and 10⁶ bit/s
             # the exact rate of an OC-48 beside its usual name
             ({"rate_bps": 2_488_320_000, "LinkLabel": "2.5 Gbps"}, 2_488_320_000.0, DELAY_S),
             ({"rate_bps": 1e6, "LinkLabel": "OC-48", "LinkNote": "leased", "LinkType": "fibre"}, 1e6, DELAY_S),

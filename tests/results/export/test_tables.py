@@ -65,7 +65,8 @@ class TestDamage:
 
         trace_run(DIRECT)
         monkeypatch.setattr("pyarrow.csv.CSVWriter", FullDisk)
-        assert call("export", "x", "--csv") == (1, "cannot write x: No space left on device\n")
+        remedy = "free some space on this disk, or choose a folder on another one"
+        assert call("export", "x", "--csv") == (1, f"cannot write x: No space left on device; {remedy}\n")
 
     @pytest.mark.parametrize("options", [["--perfetto"], ["--availability", "there.csv"]])
     def test_a_run_without_its_scenario(self, trace_run, options):
