@@ -194,7 +194,8 @@ class EvaluationSet:
             x, y = self._x[rows], self._y[rows].expand(models, *self._y[rows].shape)
             scores = model.scores(x.expand(models, *x.shape))
             if self._y.ndim == 1:
-                values = [scores.argmax(2) == y, model.losses(y)]
+                predicted = scores.contiguous().argmax(2)  # 10 times faster than across columns, for few classes
+                values = [predicted == y, model.losses(y)]
             else:
                 error = scores - y
                 values = [model.losses(y), error.square().mean(2), error.abs().mean(2)]
