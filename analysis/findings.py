@@ -6,7 +6,8 @@ sweep tunes its learners by validation, so that no learner is ahead by its step 
     netfl sweep scenarios/findings/absence.yaml --out runs/findings/absence
     netfl sweep scenarios/findings/step_or_cvar.yaml --override sticky --out runs/findings/step_or_cvar-sticky
     python analysis/findings.py runs/findings/*      store the results, write the page and its plots
-    python analysis/findings.py                      write the page from the stored results
+    python analysis/findings.py                         write the page from the stored results
+    python analysis/findings.py --judge                 print which stored choices of step sizes do not stand
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import argparse
 import math
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from judged_tuning import DEAD, EDGE, STANDS, judge_choices
 from matplotlib.figure import Figure
 
 import netfl
@@ -167,6 +170,16 @@ class Finding:
         if not self.results_file.exists():
             return pd.DataFrame(columns=_COLUMNS)
         return pd.read_csv(self.results_file, keep_default_na=False, na_values={"lr": [""]}, dtype=_TYPES)
+
+    @cached_property
+    def judgements(self) -> dict[tuple[str, str, str], str]:
+        """The state of each choice of the former rule of tuning, by block, point and learner; see `judge_choices`."""
+        states = {}
+        for label, block in self.blocks.items():
+            rows = self.results
+            of_block = judge_choices(self.load(block), rows[rows["block"] == label])
+            states |= {(label, *key): state for key, state in of_block.items()}
+        return states
 
     def values(self, series: Series) -> pd.Series[float]:
         """Return the values of a series by replica; empty if it was not run."""
@@ -807,7 +820,24 @@ def _table(finding: Finding) -> list[str]:
                 cells += [point, learner, *_cells(finding, Series(block, point, learner)), *network]
                 lines.append("| " + " | ".join(cells) + " |")
     shown = "The number after ± is half of the 95 % interval. The step size is"
-    return [*lines, "", *_wrapped(f"{shown} {_tuning_sentence(finding)}.")]
+    return [*lines, "", *_wrapped(f"{shown} {_tuning_sentence(finding)}. {_judgement_sentence(finding)}")]
+
+
+def _judgement_sentence(finding: Finding) -> str:
+    """Return how many choices of step sizes stand by the present rule of tuning, and why the others do not."""
+    found = Counter(finding.judgements.values())
+    total = sum(found.values())
+    if found[STANDS] == total:
+        return f"By the present rule of tuning all {total} choices stand, too."
+    reasons = []
+    if found[EDGE]:
+        reasons.append(f"{found[EDGE]} in the outer sixth of the range")
+    if found[DEAD]:
+        reasons.append(f"{found[DEAD]} of models that are not shown to be better than a constant answer")
+    return (
+        f"By the present rule {found[STANDS]} of {total} choices stand. Those with an asterisk are tuned by the former "
+        f"rule: {' and '.join(reasons)}."
+    )
 
 
 def _tuning_sentence(finding: Finding) -> str:
@@ -858,7 +888,8 @@ def _cells(finding: Finding, series: Series) -> tuple[str, str, str]:
         (table["block"] == series.block) & (table["point"] == series.point) & (table["learner"] == series.learner)
     )
     lr = float(table[is_wanted]["lr"].iloc[0])
-    return f"{100 * rare.mean:.1f} ± {100 * rare.half:.1f}", f"{100 * overall.mean:.1f}", f"{lr:.2g}"
+    mark = "" if finding.judgements.get((series.block, series.point, series.learner)) == STANDS else " *"
+    return f"{100 * rare.mean:.1f} ± {100 * rare.half:.1f}", f"{100 * overall.mean:.1f}", f"{lr:.2g}{mark}"
 
 
 _INTRODUCTION = (
@@ -882,11 +913,36 @@ def page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def judgement_lines() -> Iterator[str]:
+    """Yield as text how many choices of the former rule of tuning stand, and those that do not."""
+    for finding in FINDINGS:
+        found = Counter(finding.judgements.values())
+        yield f"{finding.name}: {', '.join(f'{found[state]} {state}' for state in (STANDS, EDGE, DEAD))}"
+        for (block, point, learner), state in finding.judgements.items():
+            if state != STANDS:
+                yield f"    {state}: {Series(block, point, learner)}"
+
+
+def write_page() -> Path:
+    """Draw the plots of all findings with results, and write the page; return its path."""
+    PLOTS.mkdir(exist_ok=True)
+    plots = {finding.name: partial(draw, finding) for finding in FINDINGS if len(finding.results)}
+    for name, plot in plots.items():
+        with style.theme():
+            plot().savefig(PLOTS / f"{name}.png", dpi=110, metadata={"Software": None})
+    PAGE.write_text(page(), encoding="utf-8")
+    return PAGE
+
+
 def main() -> None:
     """Store the results of sweeps, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", nargs="*", type=Path, help="folders of finished sweeps")
+    parser.add_argument("--judge", action="store_true", help="print which stored choices do not stand, and do no more")
     options = parser.parse_args()
+    if options.judge:
+        print("\n".join(judgement_lines()))
+        return
     for folder in options.sweeps:
         try:
             sweep = netfl.open_sweep(folder)
@@ -894,12 +950,7 @@ def main() -> None:
             store(finding, block, extract(sweep, finding, block))
         except (NetflError, ValueError) as error:
             sys.exit(str(error))
-    PLOTS.mkdir(exist_ok=True)
-    for finding in FINDINGS:
-        if len(finding.results):
-            with style.theme():
-                draw(finding).savefig(PLOTS / f"{finding.name}.png", dpi=110, metadata={"Software": None})
-    PAGE.write_text(page(), encoding="utf-8")
+    write_page()
 
 
 if __name__ == "__main__":
