@@ -845,7 +845,7 @@ def _tuning_sentence(finding: Finding) -> str:
     (block, *_) = finding.blocks.values()
     tuning = finding.load(block).tuning
     assert tuning is not None
-    state = f"tuned by validation {tuning.criterion.label}, with {tuning.candidates} candidates each or more"
+    state = f"tuned by validation {tuning.criterion.label}, with {tuning.trials} candidates each or more"
     edges = [name for label in finding.blocks for name in _at_edges(finding, label)]
     if edges:
         return f"{state}. At the edge of the widest grid, and so not tuned: {'; '.join(edges)}"
@@ -873,7 +873,7 @@ def _at_edges(finding: Finding, label: str) -> list[str]:
         for learner, place in places.items():
             side = int(math.copysign(1, place))
             farthest = max(side * other for other in places.values())
-            edges = [tuning.candidates // 2 * (1 + widenings) for widenings in range(1, MAX_WIDENINGS + 1)]
+            edges = [tuning.trials // 2 * (1 + widenings) for widenings in range(1, MAX_WIDENINGS + 1)]
             if abs(place) == edges[-1] or (abs(place) in edges and farthest == abs(place)):
                 at_edge.append(str(Series(label, str(point), learner)))
     return at_edge

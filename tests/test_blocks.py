@@ -46,7 +46,7 @@ def sweep(tmp_path_factory):
     small = {
         "rounds": 10,
         "replicas": 2,
-        "tuning.candidates": 3,
+        "tuning.trials": 3,
         "tuning.replicas": 1,
         "data": "digits",
         "partition.counts": [10, 20, 30, 40, 50, 40, 30, 20, 10, 20, 30, 40, 50, 60, 10],

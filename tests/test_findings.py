@@ -134,7 +134,7 @@ def test_interval_weights_are_those_of_fedau(cutoff):
 def test_a_map_stores_the_weights_that_were_used(monkeypatch, tmp_path):
     monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
     finding = next(each for each in FINDINGS if each.is_map)
-    short = {"rounds": 150, "replicas": 2, "evaluate.every": 50, "tuning.candidates": 3, "tuning.replicas": 1}
+    short = {"rounds": 150, "replicas": 2, "evaluate.every": 50, "tuning.trials": 3, "tuning.replicas": 1}
     short |= {"access.probability": [0.5] * 9 + [0.2], "sweep": {"access.switch_on": [0.25, 0.2, 0.1, 0.05]}}
     scenario = netfl.load(findings.ROOT / finding.scenario_file, short)
     sweep = netfl.sweep(scenario, tmp_path / "sweep", engine=Here())
@@ -152,7 +152,7 @@ def test_a_map_stores_the_weights_that_were_used(monkeypatch, tmp_path):
 def test_a_sweep_is_stored_with_its_chosen_steps_and_drawn(monkeypatch, tmp_path):
     monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
     finding = next(each for each in FINDINGS if each.name == "step_or_cvar")
-    short = {"rounds": 60, "replicas": 2, "evaluate.every": 10, "tuning.candidates": 3, "tuning.replicas": 1}
+    short = {"rounds": 60, "replicas": 2, "evaluate.every": 10, "tuning.trials": 3, "tuning.replicas": 1}
     scenario = netfl.load(findings.ROOT / finding.scenario_file, short)
     sweep = netfl.sweep(scenario, tmp_path / "sweep", engine=Here())
     with pytest.raises(ValueError, match="is no sweep of a finding"):

@@ -1,7 +1,7 @@
-"""Tuning of learners by validation: the section ``tuning``, the grids of step sizes, and the choice of a candidate.
+"""Tuning of learners by validation: the section ``tuning``, the scores of candidates, and the choice among them.
 
-A comparison of learners is fair if each has had the same effort.  Every learner gets the same number of candidates, by
-one rule; `netfl.simulation.tuning` trains them.  This module does not import torch.
+A comparison of learners is fair if each has had the same effort.  Every learner gets the same number of candidates;
+`netfl.simulation.tuning` trains them.  This module does not import torch.
 """
 
 from __future__ import annotations
@@ -9,24 +9,32 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice, product
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, create_model, model_validator
 
 from netfl.errors import Fault, suggest
+from netfl.learning.candidates import (
+    LR,
+    MAX_KEYS,
+    Candidate,
+    LogRange,
+    Search,
+    Settings,
+    possible_range,
+    read_key,
+    with_settings,
+)
 from netfl.learning.effective_steps import Learners, StepRule
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import Spec, faults_of
+from netfl.registry import Spec, faults_of, to_line_error
 from netfl.types import Floats, Ints
-from netfl.units import WRITTEN
 
 MAX_WIDENINGS = 2
-"""Largest number of times that the grids are widened."""
-_MAX_NAME = 100
-"""Longest name of a learner."""
+"""Largest number of further passes."""
 _LOG_SMALLEST, _LOG_LARGEST = math.log(sys.float_info.min), math.log(sys.float_info.max)
 """Logarithms of the smallest and the largest ``lr``."""
 
@@ -58,21 +66,62 @@ CRITERIA: Mapping[str, Criterion] = {
 """Criteria by the name that a scenario gives them."""
 
 
+class _Ends(Spec):
+    """The range of a key of a learner, in which its candidates are placed by the logarithm of the value."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value at the start."""
+        values = self.model_dump()
+        return values["from"], values["to"]
+
+
+LabelCriterion = Literal["rare_accuracy", "accuracy", "worst"]
+"""Criteria that are shares of right answers."""
+_POSITIVE = Annotated[float, Field(gt=0)]
+_FIELDS: dict[str, Any] = {  # "from" is a word of Python, which no class statement can have as a field
+    "from": (_POSITIVE, Field(description="The smallest value; a further pass may go below it.")),
+    "to": (_POSITIVE, Field(description="The largest value; a further pass may go above it.")),
+}
+RangeSpec = create_model("RangeSpec", __base__=_Ends, __doc__=_Ends.__doc__, **_FIELDS)
+
+
 class TuningSpec(Spec):
     """Tuning of every learner by validation, with the same number of candidates and by the same rule."""
 
-    by: Literal["rare_accuracy", "accuracy", "worst", "loss", "objective"]
+    by: Literal[LabelCriterion, "loss", "objective"]
     """The criterion, on validation examples: the mean over the last quarter of the evaluations and over the validation
     replicas.  ``worst`` is the accuracy of the worst 10 % of users; ``objective`` is that of each learner."""
-    candidates: Annotated[int, Field(ge=3, le=49)] = 7
-    """Values of ``lr`` of each learner, in a geometric sequence around the centre of its grid."""
+    trials: Annotated[int, Field(ge=3, le=99)] = 7
+    """Candidates of each learner in a pass, for each combination of ``keys``: values of ``lr`` in a geometric sequence
+    or, of a learner in ``learners``, points of a low-discrepancy sequence in its ranges."""
     factor: Annotated[float, Field(gt=1, le=100)] = 2.0
     """Ratio of neighbouring values of ``lr``."""
     replicas: Annotated[int, Field(ge=1, le=1000)] = 2
     """Validation replicas, whose seeds are not those of the replicas of the run."""
+    per: Literal["run", "replica"] = "run"
+    """Which replicas share a choice: all of the ``run``, or none, as each ``replica`` is tuned with validation replicas
+    of its own.  An interval over replicas includes the chance of the choice only with ``replica``."""
+    floor: Mapping[LabelCriterion, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
+    """Criteria by which a candidate must reach a share of the best candidate of its learner, such as
+    ``{accuracy: 0.9}``."""
     keys: Mapping[str, Annotated[tuple[Any, ...], Field(min_length=2, max_length=99)]] = Field(default_factory=dict)
-    """Further keys of learners with their values, such as ``{batch_size: [8, 16]}``; each is combined with each
-    ``lr``."""
+    """Further keys of all learners with their values, such as ``{batch_size: [8, 16]}``; each combination is combined
+    with each candidate."""
+    learners: Mapping[str, Annotated[Mapping[str, RangeSpec], Field(min_length=1, max_length=MAX_KEYS)]] = Field(
+        default_factory=dict
+    )
+    """Further keys of single learners with their ranges, such as
+    ``{CVaR: {objective.lr_t: {from: 1e-4, to: 0.1}}}``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_trials(cls, value: Any) -> Any:
+        """Name the key that has taken the place of ``candidates``."""
+        if isinstance(value, Mapping) and "candidates" in value:
+            fault = Fault("candidates", "is called trials now", value["candidates"], "write trials in place of it")
+            raise ValidationError.from_exception_data(cls.__name__, [to_line_error(fault)])
+        return value
 
     @property
     def criterion(self) -> Criterion:
@@ -80,144 +129,141 @@ class TuningSpec(Spec):
         return CRITERIA[self.by]
 
     @property
-    def settings(self) -> list[tuple[tuple[str, Any], ...]]:
-        """Combinations of the further keys; a single empty one without further keys."""
+    def metrics(self) -> list[str]:
+        """Metrics of the criterion and of the floors, each once."""
+        return [*dict.fromkeys(CRITERIA[name].metric for name in (self.by, *self.floor))]
+
+    @property
+    def settings(self) -> list[Settings]:
+        """Combinations of the further keys of all learners; a single empty one without further keys."""
         return [tuple(zip(self.keys, values, strict=True)) for values in product(*self.keys.values())]
 
-    @property
-    def first_grid(self) -> Grid:
-        """The grid before it is widened."""
-        return Grid(-(self.candidates // 2), self.candidates - self.candidates // 2 - 1, self.candidates % 2 == 0)
+    def searches(self, learners: Learners) -> dict[str, Search]:
+        """Return the search of each tuned learner before the first pass."""
+        half_width = (self.trials - 1) / 2
+        searches = {}
+        for name in tuned_learners(learners):
+            ranges = {LR: LogRange(-half_width, half_width)}
+            for key, each in self.learners.get(name, {}).items():
+                low, high = each.ends
+                ranges[key] = LogRange(math.log(low), math.log(high))
+            searches[name] = Search(name, ranges)
+        return searches
 
-    @property
-    def lowest_exponents(self) -> list[float]:
-        """The smallest exponents that a widened grid may have, as many as in the first grid."""
-        lowest = self.first_grid.widened(self.candidates // 2 * MAX_WIDENINGS, down=True, up=False)
-        return lowest.exponents[: self.candidates]
+    def candidates(
+        self, searches: Mapping[str, Search], learners: Learners, rule: StepRule, *, lowered: float = 0.0
+    ) -> list[Candidate]:
+        """Return the candidates of the last pass of *searches*: learner by learner, combination by combination of keys.
 
-    def centres(self, learners: Learners, rule: StepRule) -> list[GridCentre]:
-        """Return the centres of the grids of all tuned learners, with each of the `settings`.
+        The centres of all learners have one effective step, that of `grid_centres`: settings that change the largest
+        weight of a learner, such as its momentum, change the ``lr`` at its centre.
 
-        All have one effective step, that of `grid_centres`: settings that change the largest weight of a learner, such
-        as its momentum, change the ``lr`` at the centre.
+        Args:
+            searches: by learner.
+            learners: the learners as given.
+            rule: the relation between step sizes and effective steps.
+            lowered: steps by which each ``lr`` is smaller.
         """
-        centres = []
-        for name, lr in grid_centres(learners, rule).items():
-            weight = rule.weight(learners[name])
-            for settings in self.settings:
-                weight_there = rule.weight(_with_settings(learners[name], settings))
-                at_settings = lr
-                if weight is not None and weight_there is not None:
-                    at_settings = lr * (weight / weight_there)
-                elif weight is not None:  # and with these settings it has no bound
-                    at_settings = learners[name].step_size
-                centres.append(GridCentre(name, at_settings, settings))
-        return centres
+        centres = grid_centres(learners, rule)
+        found = []
+        for name, search in searches.items():
+            rounded = {key: read_key(learners[name], key, each) for key, each in search.ranges.items() if key != LR}
+            for settings, place in product(self.settings, search.places[-self.trials :]):
+                boxed = tuple((key, round_(math.exp(place[key]))) for key, round_ in rounded.items() if round_)
+                everything = (*settings, *boxed)
+                centre = _centre_at(learners[name], centres[name], everything, rule)
+                lr = centre * self.factor ** (place[LR] - lowered)
+                found.append(Candidate(name, place, lr, everything, listed=settings))
+        return found
 
     def key_faults(self, learners: Learners) -> Iterator[Fault]:
-        """Yield the errors of the further keys, which every tuned learner must have; the first of each key."""
+        """Yield the errors of the further keys, the first of each key."""
+        tuned = tuned_learners(learners)
         for key, values in self.keys.items():
-            if key == "lr":
-                yield Fault("keys.lr", "is always tuned", None, "leave it out: candidates and factor give its values")
-                continue
-            if self.by == "objective" and key.partition(".")[0] == "objective":
-                problem = "changes the objective, by which candidates are compared"
-                yield Fault(f"keys.{key}", problem, None, "leave it out, or use another criterion in by")
+            if fault := self._named_fault(f"keys.{key}", key):
+                yield fault
                 continue
             twice = [value for number, value in enumerate(values) if value in values[:number]]
             if twice:
                 yield Fault(f"keys.{key}", "lists an entry twice", twice[0], "list each value once")
                 continue
-            for name, value in product(tuned_learners(learners), values):
+            for name, value in product(tuned, values):
                 try:
-                    _with_settings(learners[name], [(key, value)])
+                    with_settings(learners[name], [(key, value)])
                 except (ValidationError, LookupError, TypeError) as error:
-                    yield _key_fault(key, name, value, learners[name], error)
+                    remedy = "tune keys that all learners have, or use tuning.learners"
+                    yield _key_fault(f"keys.{key}", key, name, value, learners[name], error, remedy)
                     break
+        for name, ranges in self.learners.items():
+            if name not in learners:
+                yield Fault(f"learners.{name}", "no such learner", None, suggest(name, tuned))
+            elif name not in tuned:
+                problem = f"is not tuned, as its step is that of '{learners[name].step_of}'"
+                yield Fault(f"learners.{name}", problem, None, "leave it out, or give the learner an lr")
+            else:
+                for key, each in ranges.items():
+                    yield from islice(self._range_faults(name, key, each, learners[name]), 1)
+
+    def _named_fault(self, place: str, key: str) -> Fault | None:
+        """Return the error of a *key* at *place* that no learner may have."""
+        if key == LR:
+            return Fault(place, "is always tuned", None, "leave it out: trials and factor give its values")
+        if key == "step_of":
+            return Fault(place, "is no setting", None, "leave it out")
+        if self.by == "objective" and key.partition(".")[0] == "objective":
+            problem = "changes the objective, by which candidates are compared"
+            return Fault(place, problem, None, "leave it out, or use another criterion in by")
+        return None
+
+    def _range_faults(self, name: str, key: str, ends: _Ends, learner: LearnerSpec) -> Iterator[Fault]:
+        """Yield the errors of the range of one *key* of one *learner*."""
+        place = f"learners.{name}.{key}"
+        if fault := self._named_fault(place, key):
+            yield fault
+        if key in self.keys:
+            yield Fault(place, "is among the keys of all learners, too", None, "leave one of them out")
+        low, high = ends.ends
+        if low >= high:
+            yield Fault(f"{place}.from", f"not below to ({high:g})", low, "write a smaller number")
+            return
+        round_ = read_key(learner, key, LogRange(math.log(low), math.log(high)))
+        if round_ is None:
+            try:
+                with_settings(learner, [(key, low)])
+            except (ValidationError, LookupError, TypeError) as error:
+                yield _key_fault(place, key, name, low, learner, error, f"name a number of '{name}'")
+            else:
+                yield Fault(place, f"is no number of learner '{name}'", None, f"name a number of '{name}'")
+            return
+        for end, value in (("from", low), ("to", high)):
+            try:
+                with_settings(learner, [(key, round_(value))])
+            except ValidationError as error:
+                fault = faults_of(error)[0]
+                problem = f"is not possible for learner '{name}': {fault.problem}"
+                yield Fault(f"{place}.{end}", problem, value, fault.remedy)
+        if round_(low) == round_(high):
+            yield Fault(f"{place}.to", "the range holds one value alone", high, "write a larger number")
 
     def step_faults(self, learners: Learners, rule: StepRule) -> Iterator[Fault]:
         """Yield the errors of the step sizes of candidates, for learners and further keys without errors."""
         for settings in self.settings if self.keys else ():
-            tuned = {name: _with_settings(learners[name], settings) for name in tuned_learners(learners)}
+            tuned = {name: with_settings(learners[name], settings) for name in tuned_learners(learners)}
             faults = chain(rule.weight_faults(tuned), rule.faults({**learners, **tuned}))
             for fault in islice(faults, 1):
                 stated = ", ".join(f"{key}={value}" for key, value in settings)
                 remedy = f"leave out one of these, or learners.{fault.key}"
                 yield Fault("keys", f"with {stated} {fault.problem}", None, remedy)
                 return
-        widest = self.candidates // 2 * (1 + MAX_WIDENINGS)
-        for centre in self.centres(learners, rule):
-            ends = [math.log(centre.lr) + side * widest * math.log(self.factor) for side in (-1, 1)]
+        widest = (self.trials - 1) / 2 + self.trials * MAX_WIDENINGS
+        centres = grid_centres(learners, rule)
+        for name, settings in product(centres, self.settings):
+            lr = _centre_at(learners[name], centres[name], settings, rule)
+            ends = [math.log(lr) + side * widest * math.log(self.factor) for side in (-1, 1)]
             if ends[0] < _LOG_SMALLEST or ends[1] > _LOG_LARGEST:
-                problem = f"the lr of '{centre.learner}' around {centre.lr:.3g} may leave the range of numbers"
-                yield Fault("factor", problem, self.factor, "use a smaller factor, fewer candidates, or another lr")
+                problem = f"the lr of '{name}' around {lr:.3g} may leave the range of numbers"
+                yield Fault("factor", problem, self.factor, "use a smaller factor, fewer trials, or another lr")
                 return
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Exponents of a geometric sequence around a centre: ``centre · factor^exponent``.
-
-    Args:
-        low: smallest step from the centre.
-        high: largest step from the centre, inclusive.
-        is_even: the centre lies between two values, half a step above step -1.
-    """
-
-    low: int
-    high: int
-    is_even: bool = False
-
-    @property
-    def exponents(self) -> list[float]:
-        """The exponents in rising order."""
-        half = 0.5 if self.is_even else 0.0
-        return [step + half for step in range(self.low, self.high + 1)]
-
-    def widened(self, steps: int, *, down: bool, up: bool) -> Grid:
-        """Return the grid with *steps* more values below, above, or both."""
-        return Grid(self.low - steps * down, self.high + steps * up, self.is_even)
-
-
-@dataclass(frozen=True, slots=True)
-class GridCentre:
-    """The centre of the grid of a learner.
-
-    Args:
-        learner: name of the learner.
-        lr: step size at the centre.
-        settings: values of further keys.
-    """
-
-    learner: str
-    lr: float
-    settings: tuple[tuple[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """One setting of a learner.  Each object is a candidate of its own, as values of further keys have no hash.
-
-    Args:
-        learner: name of the learner.
-        exponent: place of its ``lr`` in the grid; see `Grid`.
-        lr: step size.
-        settings: values of further keys.
-    """
-
-    learner: str
-    exponent: float
-    lr: float
-    settings: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """Values by key."""
-        return {"lr": self.lr, **dict(self.settings)}
-
-    def apply(self, learner: LearnerSpec) -> LearnerSpec:
-        """Return *learner* with this setting."""
-        return _with_settings(learner, self.settings).model_copy(update={"lr": self.lr})
 
 
 def tuned_learners(learners: Learners) -> list[str]:
@@ -226,10 +272,10 @@ def tuned_learners(learners: Learners) -> list[str]:
 
 
 def grid_centres(learners: Learners, rule: StepRule) -> dict[str, float]:
-    """Return the ``lr`` at the centre of the grid of each tuned learner.
+    """Return the ``lr`` at the centre of the range of each tuned learner.
 
     The centres have one effective step: the geometric mean of those of the learners as given, ``lr_k W_k`` with the
-    largest weight W_k of learner k.  The grid of a learner whose weights have no bound is centred on its ``lr``.
+    largest weight W_k of learner k.  The range of a learner whose weights have no bound is centred on its ``lr``.
     """
     weights = {name: rule.weight(learners[name]) for name in tuned_learners(learners)}
     known = {name: weight for name, weight in weights.items() if weight is not None}
@@ -238,26 +284,17 @@ def grid_centres(learners: Learners, rule: StepRule) -> dict[str, float]:
     return {name: step / known[name] if name in known else learners[name].step_size for name in weights}
 
 
-def candidates_of(tuning: TuningSpec, centres: Sequence[GridCentre], exponents: Sequence[float]) -> list[Candidate]:
-    """Return the candidates around *centres* with these *exponents* of ``lr``, centre by centre."""
-    return [
-        Candidate(centre.learner, exponent, centre.lr * tuning.factor**exponent, centre.settings)
-        for centre in centres
-        for exponent in exponents
-    ]
-
-
-def name_candidates(candidates: Sequence[Candidate]) -> list[str]:
-    """Return a distinct name for each of *candidates*, as learners of a run."""
-    names: list[str] = []
-    for number, candidate in enumerate(candidates):
-        words = [candidate.learner, f"lr={candidate.lr:.4g}"]
-        words += [f"{key}={value}" for key, value in candidate.settings]
-        name = " ".join(words).replace("/", "|").replace("\\", "|")
-        if len(name) > _MAX_NAME or name in names or not name.isprintable():
-            name = f"candidate {number}"
-        names.append(name)
-    return names
+def _centre_at(learner: LearnerSpec, centre: float, settings: Settings, rule: StepRule) -> float:
+    """Return the ``lr`` with *settings* that has the effective step of the *centre* of *learner* as given."""
+    if not settings:
+        return centre
+    weight = rule.weight(learner)
+    weight_there = rule.weight(with_settings(learner, settings))
+    if weight is None:
+        return centre
+    if weight_there is None:  # with these settings it has no bound
+        return learner.step_size
+    return centre * (weight / weight_there)
 
 
 def last_quarter_means(rounds: Ints, values: Floats) -> Floats:
@@ -270,140 +307,295 @@ def last_quarter_means(rounds: Ints, values: Floats) -> Floats:
     >>> last_quarter_means(np.array([0, 50, 75, 100]), np.array([[0.0], [1.0], [2.0], [4.0]]))
     array([3.])
     """
-    return np.asarray(values[rounds >= 0.75 * rounds.max()].mean(axis=0))
+    return np.asarray(values[in_last_quarter(rounds)].mean(axis=0))
 
 
-def best_candidate(step_sizes: Sequence[float], values: Floats, *, is_loss: bool) -> int:
-    """Return the number of the best candidate by its mean over replicas.
+def in_last_quarter(rounds: Ints) -> Any:
+    """Return whether each evaluation belongs to the last quarter of the rounds, ``[evaluations]``."""
+    return rounds >= 0.75 * rounds.max()
 
-    A candidate that diverged in a replica loses.  Among equals, and if all diverged, the smaller step size wins.
+
+def beats_constant(accuracy: Floats, start: Floats, examples: Ints) -> bool:
+    """Return whether a model tells classes apart: better than at the start, and better than any constant answer.
+
+    The measure is the mean of the accuracies of all classes, ``A = Σ_c a_c / C``, which is 1/C for every constant
+    answer.  A model with a larger share of right answers than the best constant one is above 1/C, too: with
+    shares p_c of the examples, ``Σ p_c a_c > max p`` gives ``Σ a_c >= Σ (p_c / max p) a_c > 1``.  A has the standard
+    error ``sqrt(Σ_c a_c (1 - a_c) / n_c) / C``; A must exceed 1/C by two of it, and that of the start by two of the
+    difference.
 
     Args:
-        step_sizes: ``lr`` of each candidate, ``[candidates]``.
-        values: criterion, ``[candidates, replicas]``; NaN where training diverged.
-        is_loss: whether the smallest value is the best.
+        accuracy: accuracies a_c of the classes, ``[classes]``; NaN where training diverged.
+        start: those of version 0, ``[classes]``.
+        examples: numbers n_c of examples, ``[classes]``, all positive.
 
-    >>> best_candidate([0.1, 0.2, 0.4], np.array([[0.9], [0.9], [np.nan]]), is_loss=False)
-    0
+    >>> beats_constant(np.array([0.9, 0.6]), np.array([0.5, 0.5]), np.array([50, 50]))
+    True
+    >>> beats_constant(np.array([1.0, 0.0]), np.array([0.5, 0.5]), np.array([50, 50]))
+    False
     """
-    means = np.asarray(values, float).mean(axis=1)
-    scores = -means if is_loss else means
-    scores = np.where(np.isnan(scores), -np.inf, scores)
-    return min(range(len(scores)), key=lambda number: (-scores[number], step_sizes[number]))
+    if np.isnan(accuracy).any():
+        return False
+
+    def variance(shares: Floats) -> float:
+        return float((shares * (1 - shares) / examples).sum()) / len(examples) ** 2
+
+    gain_on_constant = float(accuracy.mean()) - 1 / len(examples)
+    gain_on_start = float(accuracy.mean() - start.mean())
+    of_constant = 2 * math.sqrt(variance(accuracy))
+    of_start = 2 * math.sqrt(variance(accuracy) + variance(start))
+    return gain_on_constant > of_constant and gain_on_start > of_start
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The results of a candidate on validation examples.
+
+    Args:
+        values: the criterion in each validation replica, ``[replicas]``; NaN where training diverged.
+        learns: whether it has learned anything: see `beats_constant`; by a loss, whether it is below the start.
+        over_classes: mean of the accuracies of all classes; NaN where it is not compared.
+        gains: what it is above the best constant answer in that mean, and in the share of right answers; empty where
+            they are not compared.
+        floors: means of the criteria with a floor, by their names.
+        evaluations: evaluations behind the criterion, over all validation replicas.
+    """
+
+    values: Floats
+    learns: bool = True
+    over_classes: float = math.nan
+    gains: tuple[float, ...] = ()
+    floors: Mapping[str, float] = field(default_factory=dict)
+    evaluations: int = 0
+
+    @property
+    def has_diverged(self) -> bool:
+        """Training diverged in a replica."""
+        return bool(np.isnan(self.values).any())
+
+    @property
+    def mean(self) -> float:
+        """The criterion, mean over validation replicas."""
+        return float(self.values.mean())
+
+
+@dataclass(frozen=True)
+class LearnerChoice:
+    """The best candidate of one learner.
+
+    Args:
+        best: the best candidate; ``None`` if none may be chosen.
+        alive: the candidates that are alive; see `alive_candidates`.
+        wider: wider ranges by dimension, where the best candidate is at an edge; empty if it lies inside.
+        problem: why none may be chosen: ``diverged``, ``dead`` or ``floor``; empty if one is.
+    """
+
+    best: Candidate | None
+    alive: frozenset[Candidate]
+    wider: Mapping[str, LogRange] = field(default_factory=dict)
+    problem: Literal["", "diverged", "dead", "floor"] = ""
+
+
+def alive_candidates(scores: Mapping[Candidate, Score]) -> list[Candidate]:
+    """Return the candidates of one learner that are trained: they did not diverge, learned, and are not half trained.
+
+    An untrained model has some accuracy of any class by chance, and loses it slowly.  A candidate is half trained if it
+    is above the best constant answer by less than half of what the best candidate is, both in the mean over classes and
+    in the share of right answers.  Either is enough: where users contradict each other, they have different optima.
+    """
+    learning = [each for each, score in scores.items() if score.learns and not score.has_diverged]
+    best_gains = [max(gains) for gains in zip(*(scores[each].gains for each in learning), strict=True)]
+
+    def is_trained(score: Score) -> bool:
+        pairs = zip(score.gains, best_gains, strict=True)
+        return not best_gains or any(best > 0 and gain >= best / 2 for gain, best in pairs)
+
+    return [each for each in learning if is_trained(scores[each])]
+
+
+def choose_candidate(
+    tuning: TuningSpec, learner: LearnerSpec, search: Search, scores: Mapping[Candidate, Score]
+) -> LearnerChoice:
+    """Choose the best of the candidates of one learner.
+
+    A candidate that is not alive, or that is below a floor, is never chosen.  Without another one, the range of ``lr``
+    should be wider on both sides or, if all diverged, below.  Among equals the smaller step size wins; where one of
+    them is at an edge, the range should be wider on both sides.
+
+    Args:
+        tuning: the section.
+        learner: the learner as given.
+        search: its ranges.
+        scores: of all candidates of the learner so far.
+    """
+    alive = frozenset(alive_candidates(scores))
+    best_floors = {name: max((scores[each].floors[name] for each in alive), default=0.0) for name in tuning.floor}
+    able = [
+        each
+        for each in scores
+        if each in alive
+        and all(scores[each].floors[name] >= share * best_floors[name] for name, share in tuning.floor.items())
+    ]
+    step = search.ranges[LR]
+    if not able:
+        if all(score.has_diverged for score in scores.values()):
+            return LearnerChoice(None, alive, {LR: step.widened("low")}, "diverged")
+        return LearnerChoice(None, alive, {LR: step.widened("both")}, "floor" if alive else "dead")
+    sign = -1.0 if tuning.criterion.is_loss else 1.0
+    top = max(sign * scores[each].mean for each in able)
+    equals = [each for each in able if sign * scores[each].mean >= top - 1e-12 * abs(top)]
+    best = min(equals, key=lambda each: each.lr)
+    wider = {}
+    for name, of_dimension in search.ranges.items():
+        reached = {side for each in equals if (side := of_dimension.side_of(each.place[name]))}
+        if not reached:
+            continue
+        side = reached.pop() if len(equals) == 1 else "both"
+        widened = of_dimension.widened(side)
+        if name != LR:
+            widened = possible_range(learner, name, of_dimension, widened)
+        if widened != of_dimension:
+            wider[name] = widened
+    return LearnerChoice(best, alive, wider)
 
 
 @dataclass(frozen=True)
 class TuningChoice:
-    """The best candidate of each learner in a grid.
+    """The choices of all learners after a number of passes.
 
     Args:
-        grid: the grid.
-        best: the best candidate of each learner; the smallest one of a learner without one.
-        widenings: how often the grids were widened.
-        diverged: learners all of whose candidates diverged.
+        learners: the choice of each learner.
+        passes: number of passes.
+        candidates: candidates of each learner.
+        evaluations: evaluations behind the criterion of a candidate.
     """
 
-    grid: Grid
-    best: Mapping[str, Candidate]
-    widenings: int = 0
-    diverged: tuple[str, ...] = ()
+    learners: Mapping[str, LearnerChoice]
+    passes: int
+    candidates: int
+    evaluations: int
 
     @property
-    def at_low_edge(self) -> list[str]:
-        """Learners whose best ``lr`` is the smallest of the grid."""
-        return [name for name, candidate in self.best.items() if candidate.exponent == self.grid.exponents[0]]
-
-    @property
-    def at_high_edge(self) -> list[str]:
-        """Learners whose best ``lr`` is the largest of the grid."""
-        return [name for name, candidate in self.best.items() if candidate.exponent == self.grid.exponents[-1]]
-
-    @property
-    def is_inside(self) -> bool:
-        """Each learner has a best ``lr``, and it lies inside the grid."""
-        return not (self.diverged or self.at_low_edge or self.at_high_edge)
+    def is_tuned(self) -> bool:
+        """Each learner has a best candidate, which lies inside its ranges."""
+        return not any(each.wider or each.problem for each in self.learners.values())
 
     @property
     def is_over(self) -> bool:
-        """No grid is widened any more."""
-        return self.is_inside or self.widenings == MAX_WIDENINGS
+        """No further pass follows."""
+        return self.is_tuned or self.passes > MAX_WIDENINGS
 
-    def next_grid(self, tuning: TuningSpec) -> Grid:
-        """Return the widened grid: by half of its first size on each side at whose edge a learner has its best."""
-        steps = tuning.candidates // 2
-        return self.grid.widened(steps, down=bool(self.at_low_edge), up=bool(self.at_high_edge))
+    @property
+    def chosen(self) -> frozenset[Candidate]:
+        """The chosen candidates."""
+        return frozenset(each.best for each in self.learners.values() if each.best is not None)
 
-    def sentence(self, tuning: TuningSpec) -> str:
-        """Return the state of the comparison in words."""
-        number = len(self.grid.exponents) * len(tuning.settings)
-        label = tuning.criterion.label
-        if self.is_inside:
-            return f"tuned by validation {label}, {number} candidates each"
-        problems = []
-        if self.diverged:
-            problems.append(f"all {number} candidates of {', '.join(self.diverged)} diverged")
-        at_edge = [name for name in (*self.at_low_edge, *self.at_high_edge) if name not in self.diverged]
-        if at_edge:
-            names = ", ".join(at_edge)
-            problems.append(f"the best lr of {names} by validation {label} is at the edge of {number} candidates each")
-        return f"not tuned: {', and '.join(problems)}"
-
-
-def choose_candidates(
-    tuning: TuningSpec, grid: Grid, widenings: int, values: Mapping[Candidate, Floats]
-) -> TuningChoice:
-    """Return the best candidate of each learner, by the *values* of its candidates, ``[replicas]`` each."""
-    by_learner: dict[str, list[Candidate]] = {}
-    for candidate in values:
-        by_learner.setdefault(candidate.learner, []).append(candidate)
-    best = {}
-    diverged = []
-    for name, candidates in by_learner.items():
-        table = np.stack([values[candidate] for candidate in candidates])
-        step_sizes = [candidate.lr for candidate in candidates]
-        best[name] = candidates[best_candidate(step_sizes, table, is_loss=tuning.criterion.is_loss)]
-        if np.isnan(table).any(axis=1).all():
-            diverged.append(name)
-    return TuningChoice(grid, best, widenings, tuple(diverged))
+    def problems(self, tuning: TuningSpec) -> list[str]:
+        """Return why the learners are not tuned, in clauses; none if they are."""
+        named: dict[str, list[str]] = {}
+        for name, each in self.learners.items():
+            if each.problem:
+                named.setdefault(each.problem, []).append(name)
+            elif each.wider:
+                named.setdefault("edge", []).append(name)
+                named.setdefault("dimensions", []).extend(each.wider)
+        clauses = []
+        for problem, verb in (("diverged", "diverged"), ("floor", "miss the floor")):
+            if problem in named:
+                clauses.append(f"all {self.candidates} candidates of {', '.join(named[problem])} {verb}")
+        if "dead" in named:
+            clauses.append(f"no candidate learns, of {self.candidates} of {', '.join(named['dead'])}")
+        if "edge" in named:
+            keys = " and ".join(dict.fromkeys(named["dimensions"]))
+            clauses.append(
+                f"the best {keys} of {', '.join(named['edge'])} by validation {tuning.criterion.label} is at the edge "
+                f"of {self.candidates} candidates each"
+            )
+        return clauses
 
 
-def _with_settings(learner: LearnerSpec, settings: Sequence[tuple[str, Any]]) -> LearnerSpec:
-    """Return *learner* with other values at dotted keys.
+def tuning_state(tuning: TuningSpec, learners: Learners, choices: Sequence[TuningChoice]) -> str:
+    """Return the state of a comparison in words, which all outputs state.
 
-    Raises:
-        KeyError: there is no such key.
-        ValidationError: a value is wrong.
+    Args:
+        tuning: the section.
+        learners: the learners as given.
+        choices: of each replica that is tuned by itself, or the single one of the run.
     """
-    if not settings:
-        return learner
-    data = learner.model_dump(mode="json")
-    for key, value in settings:
-        *sections, last = key.split(".")
-        section = data
-        for name in sections:
-            section = section[name]
-        if last not in section:
-            raise KeyError(last)
-        section[last] = value
-    return LearnerSpec.model_validate(data, context=WRITTEN)
+    failed = [(number, choice) for number, choice in enumerate(choices) if not choice.is_tuned]
+    if failed:
+        first = ", and ".join(failed[0][1].problems(tuning))
+        if tuning.per == "replica":
+            return f"not tuned in {len(failed)} of {len(choices)} replicas: {first}"
+        return f"not tuned: {first}"
+    numbers = sorted({choice.candidates for choice in choices})
+    number = f"{numbers[0]} candidates each"
+    if len(numbers) > 1:
+        number = f"{numbers[0]} to {numbers[-1]} candidates each"
+    evaluations = f"means of {choices[0].evaluations} evaluations"
+    by_itself = "each replica for itself"
+    if tuning.per == "run":
+        by_itself = "for this choice of step"
+        if tuning.learners or tuning.keys:
+            by_itself = "for this choice of settings"
+    left = left_as_given(tuning, learners)
+    as_given = f"{', '.join(left)} as given" if left else ""
+    parts = [f"tuned by validation {tuning.criterion.label}", number, evaluations, by_itself, as_given]
+    return ", ".join(filter(None, parts))
 
 
-def _key_fault(key: str, name: str, value: Any, learner: LearnerSpec, error: Exception) -> Fault:
-    """Return the error of a further key: the learner has none, or not with this value."""
+def left_as_given(tuning: TuningSpec, learners: Learners) -> list[str]:
+    """Return the keys of the tuned learners that tuning could change and does not, each once.
+
+    These are the numbers of the objective, the aggregation and local SGD that differ from their defaults.  Where only
+    some learners that have a key leave it as given, they are named.  ``server_lr`` scales the step like ``lr``, and the
+    amount of local work is that of the comparison.
+    """
+    leaving: dict[str, list[str]] = {}
+    tuned: set[str] = set()
+    for name in tuned_learners(learners):
+        searched = {*tuning.keys, *tuning.learners.get(name, {})}
+        tuned |= searched
+        for key in _numbers_of(learners[name]):
+            if key not in searched and key.partition(".")[0] not in searched:
+                leaving.setdefault(key, []).append(name)
+    return [f"{key} of {' and '.join(names)}" if key in tuned else key for key, names in leaving.items()]
+
+
+def _numbers_of(learner: LearnerSpec) -> Iterator[str]:
+    """Yield the dotted keys of the numbers of *learner* that differ from their defaults."""
+    for section in ("objective", "aggregation", ""):
+        spec: Spec = getattr(learner, section) if section else learner
+        for name, about in type(spec).model_fields.items():
+            value = getattr(spec, name)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or value == about.default or name in _NOT_FREE:
+                continue
+            yield f"{section}.{name}" if section else name
+
+
+_NOT_FREE = frozenset({LR, "server_lr", "batch_size", "local_epochs", "local_steps"})
+"""Numbers of a learner that are tuned, scale the step, or are part of the question."""
+
+
+def _key_fault(
+    place: str, key: str, name: str, value: Any, learner: LearnerSpec, error: Exception, remedy: str
+) -> Fault:
+    """Return the error of a further key at *place*: the learner has none, or not with this value."""
     if isinstance(error, ValidationError):
         fault = faults_of(error)[0]
-        return Fault(f"keys.{key}", f"is not possible for learner '{name}': {fault.problem}", value, fault.remedy)
+        return Fault(place, f"is not possible for learner '{name}': {fault.problem}", value, fault.remedy)
     if "." not in key:
-        known = [field for field in type(learner).model_fields if field not in {"lr", "step_of"}]
-        return Fault(f"keys.{key}", f"is no key of learner '{name}'", None, suggest(key, known))
+        known = [each for each in type(learner).model_fields if each not in {LR, "step_of"}]
+        return Fault(place, f"is no key of learner '{name}'", None, suggest(key, known))
     section, _, last = key.rpartition(".")
     content: Any = learner.model_dump(mode="json")
     for part in section.split("."):
         content = content.get(part) if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping):
-        return Fault(f"keys.{key}", f"is no key of learner '{name}'", None, "tune keys that all learners have")
+        return Fault(place, f"is no key of learner '{name}'", None, remedy)
     stated = f"is no key of learner '{name}'"
     if "kind" in content:
         stated += f", whose {section} is of the kind {content['kind']}"
-    fields = [field for field in content if field != "kind"]
-    return Fault(f"keys.{key}", stated, None, suggest(last, fields) if fields else "tune keys that all learners have")
+    fields = [each for each in content if each != "kind"]
+    return Fault(place, stated, None, suggest(last, fields) if fields else remedy)

@@ -148,9 +148,12 @@ class VerificationResult:
         return f"{self.digest or '-' * 32}  {self.file}{f': {self.problem}' if self.problem else ''}"
 
 
-def pass_folder(folder: Path, number: int) -> Path:
-    """Return the folder of a pass of the tuning of the run in *folder*; passes count from 1."""
-    return folder / "tuning" / f"pass-{number}"
+def pass_folder(folder: Path, number: int, replica: int | None = None) -> Path:
+    """Return the folder of a pass, from 1, of the tuning of the run in *folder*, or of that of one *replica* of it."""
+    place = folder / "tuning"
+    if replica is not None:
+        place /= f"replica-{replica}"
+    return place / f"pass-{number}"
 
 
 def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[VerificationResult]:

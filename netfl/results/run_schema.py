@@ -93,9 +93,12 @@ class _Tuning(_Entries):
     state: str = ""
     is_tuned: bool = False
     by: str = ""
+    per: Literal["run", "replica"] = "run"
+    trials: int = 0
     candidates: int = 0
+    evaluations: int = 0
     replicas: int = 0
-    passes: int = 0
+    passes: int | list[int] = 0
     chosen: dict[str, dict[str, Any]] = {}
 
 
@@ -117,6 +120,7 @@ class _Manifest(_Entries):
     warnings: list[str] = []
     training: str = ""
     tuning: _Tuning | None = None
+    validation_examples: list[int] = []
     steps: dict[str, FiniteFloat | None] = {}
     error: str = ""
     payload: _Words = {}

@@ -85,6 +85,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     ),
     "final_metrics": (REPLICA, _METRIC, _VALUE),
     "candidates": (
+        Column("replica", "int64", "the replica that is tuned by itself; 0 where all have one choice", default=0),
         Column("learner", "word", "the learner"),
         Column("pass", "int64", "number of the pass in which the candidate was trained, from 1"),
         Column("lr", "double", "step size"),
@@ -94,6 +95,18 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("half", "double", "half width of its 95 % t interval; empty for one replica", default=math.nan),
         Column("replicas", "int64", "number of validation replicas"),
         Column("diverged", "int64", "number of those in which training diverged"),
+        Column(
+            "over_classes",
+            "double",
+            "mean of the accuracies of all classes on validation examples; empty if it is not compared",
+            default=math.nan,
+        ),
+        Column(
+            "alive",
+            "int64",
+            "1 for a candidate that has learned something, without which it is never chosen",
+            default=1,
+        ),
         Column("chosen", "int64", "1 for the candidate that runs, 0 for others"),
     ),
 }

@@ -262,7 +262,7 @@ def _tuning_faults(parts: Mapping[str, Any], facts: ScenarioFacts, *, has_steps:
         has_steps: whether the effective steps of its learners have no errors.
     """
     tuning: TuningSpec = parts["tuning"]
-    access, data, evaluate, partition = parts["access"], parts["data"], parts["evaluate"], parts["partition"]
+    access, data, evaluate = parts["access"], parts["data"], parts["evaluate"]
     if learners := parts["learners"]:
         key_faults = [*tuning.key_faults(learners)]
         yield from key_faults
@@ -279,11 +279,24 @@ def _tuning_faults(parts: Mapping[str, Any], facts: ScenarioFacts, *, has_steps:
         yield Fault("", "has no effect with evaluate.on: validation", None, "leave one of them out")
     if data is not None and data.is_regression and tuning.criterion.needs_labels:
         yield Fault("by", "needs labels, but the targets of these data are numbers", tuning.by, "use loss")
-    elif tuning.by == "rare_accuracy":
-        stated = None if evaluate is None else evaluate.rare_classes
-        rare = partition.rare_labels if partition is not None and stated is None else stated
-        if not rare and partition is not None:
-            yield Fault("by", "there are no rare classes", tuning.by, "give evaluate.rare_classes, or use accuracy")
+    elif tuning.by == "rare_accuracy" and not _has_rare_classes(parts):
+        yield Fault("by", "there are no rare classes", tuning.by, "give evaluate.rare_classes, or use accuracy")
+    for name in tuning.floor:
+        if data is not None and data.is_regression:
+            problem = "needs labels, but the targets of these data are numbers"
+            yield Fault(f"floor.{name}", problem, None, "leave it out")
+        elif name == "rare_accuracy" and not _has_rare_classes(parts):
+            yield Fault(
+                f"floor.{name}", "there are no rare classes", None, "give evaluate.rare_classes, or leave it out"
+            )
+
+
+def _has_rare_classes(parts: Mapping[str, Any]) -> bool:
+    """Return whether the scenario of *parts* has rare classes; true where its partition has an error."""
+    evaluate, partition = parts["evaluate"], parts["partition"]
+    if evaluate is not None and evaluate.rare_classes is not None:
+        return bool(evaluate.rare_classes) or partition is None
+    return partition is None or bool(partition.rare_labels)
 
 
 def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:

@@ -399,19 +399,20 @@ def _run_dry_with_tuning(scenario: Scenario, tuning: TuningSpec) -> DryRun:
     )
     candidates = lowest_pass(scenario)
     of_pass = run_dry(candidates)
-    steps = tuning.candidates // 2  # more values of lr on one side of each grid
-    one_side_s = of_pass.seconds * steps / tuning.candidates
-    most_s = of_pass.seconds + 2 * MAX_WIDENINGS * one_side_s
     replicas = counted(tuning.replicas, "validation replica")
+    tuned_alone = scenario.replicas if tuning.per == "replica" else 1
+    passes_s = tuned_alone * of_pass.seconds
+    most_s = (1 + MAX_WIDENINGS) * passes_s
+    each = " for each replica of the run" if tuning.per == "replica" else ""
     sentence = (
-        f"{len(candidates.learners)} candidates in {replicas} take {clock(of_pass.seconds)} of it; where a best one is "
-        f"at the edge of its grid, each wider side takes {clock(one_side_s)} more, at most {clock(most_s)} in all"
+        f"{len(candidates.learners)} candidates in {replicas}{each} take {clock(passes_s)} of it; where a best one is "
+        f"at an edge, a further pass takes as long, at most {clock(most_s)} in all"
     )
     return replace(
         of_run,
-        seconds=of_pass.seconds + of_run.seconds,
+        seconds=passes_s + of_run.seconds,
         memory=max(of_pass.memory, of_run.memory),
-        disk=of_pass.disk + of_run.disk,
+        disk=tuned_alone * of_pass.disk + of_run.disk,
         cut=of_run.cut or of_pass.cut,
         delivers=of_pass.delivers and of_run.delivers,
         tuning=sentence,

@@ -276,7 +276,7 @@ def perform_run(
         warnings=[*warnings(scenario)],
         training=training,
         gpu=gpu,
-        facts=_learning_facts(scenario, tuned) if learner is not None else None,
+        facts=_learning_facts(setup, tuned) if learner is not None else None,
         before_s=tuned.seconds,
     )
     start = RunStart(
@@ -308,9 +308,14 @@ def perform_run(
         return open_run(folder)
 
 
-def _learning_facts(scenario: Scenario, tuned: TunedRun) -> dict[str, object]:
-    """Return the entries of the manifest on the learners: their effective steps, and how they were tuned."""
-    facts: dict[str, object] = {"steps": dict(scenario.effective_steps)}
+def _learning_facts(setup: RunSetup, tuned: TunedRun) -> dict[str, object]:
+    """Return the entries of the manifest on the learners: their effective steps, and how they were tuned.
+
+    A run on validation examples states their number.
+    """
+    facts: dict[str, object] = {"steps": dict(setup.scenario.effective_steps)}
+    if setup.scenario.evaluation.on == "validation":
+        facts["validation_examples"] = setup.validation_counts
     if tuned.facts:
         facts["tuning"] = dict(tuned.facts)
     return facts

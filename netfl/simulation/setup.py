@@ -54,6 +54,20 @@ class RunSetup:
         pairs = zip(self.contexts, recorders, strict=True)
         return replace(self, contexts=[replace(context, recorder=recorder) for context, recorder in pairs])
 
+    @property
+    def validation_counts(self) -> list[int]:
+        """Number of validation examples of each class, or of all in a regression, over all replicas.
+
+        Examples that the data state are those of every replica, and count once.
+        """
+        distinct = [*self.validation]
+        if self.scenario.evaluation.validation is None:
+            distinct = distinct[:1]
+        if self.dataset is None or self.dataset.is_regression:
+            return [sum(len(examples.y) for examples in distinct)]
+        counts = [np.bincount(examples.y, minlength=self.dataset.classes) for examples in distinct]
+        return [int(number) for number in np.sum(counts, axis=0)]
+
     def open_access(self, replica: int) -> OpenAccess:
         """Open the access of one replica; the caller takes its rounds.
 

@@ -14,19 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from netfl.errors import Fault, ModelError, ScenarioError
+from netfl.learning.candidates import LR, MAX_KEYS, Candidate, LogRange, Search, name_candidates
 from netfl.learning.effective_steps import Learners, StepRule
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import (
-    Candidate,
+    CRITERIA,
+    MAX_WIDENINGS,
+    Score,
     TuningChoice,
     TuningSpec,
-    candidates_of,
-    choose_candidates,
+    beats_constant,
+    choose_candidate,
+    in_last_quarter,
     last_quarter_means,
-    name_candidates,
+    tuning_state,
 )
 from netfl.remedies import call, function
 from netfl.results.differing_keys import differing_keys
@@ -61,8 +67,14 @@ class TunedRun:
     seconds: float = 0.0
 
 
-def pass_scenario(scenario: Scenario, candidates: Sequence[Candidate]) -> Scenario:
-    """Return the scenario of a pass: its learners are *candidates*, on validation replicas and validation examples."""
+def pass_scenario(scenario: Scenario, candidates: Sequence[Candidate], replica: int = 0) -> Scenario:
+    """Return the scenario of a pass: its learners are *candidates*, on validation replicas and validation examples.
+
+    Args:
+        scenario: the scenario with tuning.
+        candidates: the candidates.
+        replica: the replica of the run that is tuned, if each is tuned by itself.
+    """
     assert scenario.tuning is not None
     names = name_candidates(candidates)
     learners = {
@@ -74,7 +86,7 @@ def pass_scenario(scenario: Scenario, candidates: Sequence[Candidate]) -> Scenar
         "description": f"A pass of the tuning of {scenario.name}: its learners are candidates.",
         "learners": learners,
         "replicas": scenario.tuning.replicas,
-        "replica_seed": validation_seed(scenario),
+        "replica_seed": validation_seed(scenario, replica),
         "evaluate": scenario.evaluation.model_copy(update={"on": "validation", **without}),
         "record": "none",
         "track": (),
@@ -83,7 +95,7 @@ def pass_scenario(scenario: Scenario, candidates: Sequence[Candidate]) -> Scenar
         "overrides": {},
     }
     of_pass = scenario.model_copy(update=changes)
-    if scenario.tuning.keys:
+    if scenario.tuning.keys or scenario.tuning.learners:
         _check_pass(scenario, of_pass)
     return of_pass
 
@@ -103,36 +115,64 @@ def _check_pass(scenario: Scenario, of_pass: Scenario) -> None:
             if fault.key.startswith(f"learners.{name}."):
                 key = fault.key.removeprefix(f"learners.{name}.")
                 problem = f"the candidate '{name}' cannot run: {key}: {fault.problem}"
-        raise ScenarioError(scenario.located([Fault("tuning.keys", problem, None, fault.remedy)])) from None
+        key = "tuning.keys" if scenario.tuning is not None and scenario.tuning.keys else "tuning.learners"
+        raise ScenarioError(scenario.located([Fault(key, problem, None, fault.remedy)])) from None
 
 
 def smallest_steps(scenario: Scenario) -> dict[str, LearnerSpec]:
     """Return the learners of a scenario with tuning, each with the smallest step size that a candidate may have."""
-    assert scenario.tuning is not None
-    rule = scenario.step_rule
-    centres = scenario.tuning.centres(scenario.learners, rule)
-    candidates = candidates_of(scenario.tuning, centres, scenario.tuning.lowest_exponents[:1])
-    tuned = {each.learner: each.apply(scenario.learners[each.learner]) for each in reversed(candidates)}
-    return rule.derive({**scenario.learners, **tuned})
+    smallest: dict[str, Candidate] = {}
+    for candidate in _lowest_candidates(scenario):
+        known = smallest.get(candidate.learner)
+        if known is None or candidate.lr < known.lr:
+            smallest[candidate.learner] = candidate
+    tuned = {name: each.apply(scenario.learners[name]) for name, each in smallest.items()}
+    return scenario.step_rule.derive({**scenario.learners, **tuned})
 
 
-def validation_seed(scenario: Scenario) -> int:
-    """Return the seed of the validation replicas, which is a random function of that of the replicas of the run."""
-    return int(scenario.streams_of(0).rng("tuning").integers(2**63))
+def validation_seed(scenario: Scenario, replica: int = 0) -> int:
+    """Return the seed of the validation replicas, which is a random function of that of a replica of the run."""
+    return int(scenario.streams_of(replica).rng("tuning").integers(2**63))
 
 
 def lowest_pass(scenario: Scenario) -> Scenario:
     """Return a pass of as many candidates as the first one of a scenario with tuning, with the smallest step sizes."""
+    return pass_scenario(scenario, _lowest_candidates(scenario))
+
+
+def _lowest_candidates(scenario: Scenario) -> list[Candidate]:
+    """Return the candidates of a first pass whose range of ``lr`` is that of the last pass below."""
+    tuning = scenario.tuning
+    assert tuning is not None
+    searches = _next_searches(scenario, tuning.searches(scenario.learners), {}, replica=0)
+    lowered = MAX_WIDENINGS * tuning.trials
+    return tuning.candidates(searches, scenario.learners, scenario.step_rule, lowered=lowered)
+
+
+def _next_searches(
+    scenario: Scenario, searches: Mapping[str, Search], wider: Mapping[str, Mapping[str, LogRange]], replica: int
+) -> dict[str, Search]:
+    """Return *searches* with the places of a further pass; those of one learner may be *wider*.
+
+    All learners have the same shift of their sequences, so that equal rules have equal candidates.
+    """
     assert scenario.tuning is not None
-    centres = scenario.tuning.centres(scenario.learners, scenario.step_rule)
-    return pass_scenario(scenario, candidates_of(scenario.tuning, centres, scenario.tuning.lowest_exponents))
+    shift = scenario.streams_of(replica).rng("candidates").random(MAX_KEYS + 1)
+    trials = scenario.tuning.trials
+    return {name: each.next_pass(trials, wider.get(name, {}), shift) for name, each in searches.items()}
 
 
-def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedRun | None:
+def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass, replica: int | None = None) -> TunedRun | None:
     """Choose the settings of all learners of *scenario* by passes in *folder*; ``None`` if a pass was stopped.
 
-    The grids are widened until the best ``lr`` of each learner lies inside, at most `MAX_WIDENINGS` times; each further
-    pass trains the new candidates only.
+    While the best candidate of any learner is at an edge, further passes follow, at most `MAX_WIDENINGS`; each of them
+    trains as many new candidates of every learner as the first.
+
+    Args:
+        scenario: the scenario with tuning.
+        folder: the run directory.
+        run_pass: performs a pass.
+        replica: the replica that is tuned by itself; ``None`` for one choice for all.
 
     Raises:
         ModelError: all candidates of all learners diverged.
@@ -140,38 +180,51 @@ def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass) -> TunedR
     tuning = scenario.tuning
     assert tuning is not None
     rule = scenario.step_rule
-    centres = tuning.centres(scenario.learners, rule)
-    grid = tuning.first_grid
-    values: dict[Candidate, Floats] = {}
+    searches: Mapping[str, Search] = tuning.searches(scenario.learners)
+    wider: Mapping[str, Mapping[str, LogRange]] = {}
+    scores: dict[Candidate, Score] = {}
     passes: dict[Candidate, int] = {}
     seconds = 0.0
     for number in count(1):
-        trained = {candidate.exponent for candidate in values}
-        exponents = [exponent for exponent in grid.exponents if exponent not in trained]
-        candidates = candidates_of(tuning, centres, exponents)
-        of_pass = pass_scenario(scenario, candidates)
-        run = run_pass(of_pass, pass_folder(folder, number))
+        searches = _next_searches(scenario, searches, wider, replica or 0)
+        candidates = tuning.candidates(searches, scenario.learners, rule)
+        of_pass = pass_scenario(scenario, candidates, replica or 0)
+        run = run_pass(of_pass, pass_folder(folder, number, replica))
         if run.status != "done":
             return None
         _check_is_pass(run, of_pass)
-        values |= read_criterion(run, tuning, candidates)
+        scores |= read_scores(run, tuning, candidates)
         passes |= dict.fromkeys(candidates, number)
         seconds += float(run.fact("timings")["total_s"])
-        choice = choose_candidates(tuning, grid, number - 1, values)
+        choice = _choose(scenario, searches, scores, number)
         if choice.is_over:
             break
-        grid = choice.next_grid(tuning)
-    if len(choice.diverged) == len(choice.best):
-        raise ModelError("tuning", f"{choice.sentence(tuning).removeprefix('not tuned: ')}; {SMALLER_STEP}")
-    chosen = {name: candidate.apply(scenario.learners[name]) for name, candidate in choice.best.items()}
+        wider = {name: each.wider for name, each in choice.learners.items()}
+    if all(each.problem == "diverged" for each in choice.learners.values()):
+        raise ModelError("tuning", f"{', and '.join(choice.problems(tuning))}; {SMALLER_STEP}")
+    chosen = {candidate.learner: candidate.apply(scenario.learners[candidate.learner]) for candidate in choice.chosen}
     learners = rule.derive({**scenario.learners, **chosen})
     return TunedRun(
         scenario=scenario.model_copy(update={"learners": learners, "tuning": None}),
         stated=scenario,
-        facts=_facts(tuning, choice, number),
-        candidates=_candidate_table(rule, scenario.learners, values, passes, choice),
+        facts=_facts(scenario, choice),
+        candidates=_candidate_table(rule, scenario.learners, scores, passes, choice, replica),
         seconds=round(seconds, 3),
     )
+
+
+def _choose(
+    scenario: Scenario, searches: Mapping[str, Search], scores: Mapping[Candidate, Score], passes: int
+) -> TuningChoice:
+    """Return the choices of all learners after a number of *passes*."""
+    tuning = scenario.tuning
+    assert tuning is not None
+    choices = {}
+    for name, search in searches.items():
+        of_learner = {each: score for each, score in scores.items() if each.learner == name}
+        choices[name] = choose_candidate(tuning, scenario.learners[name], search, of_learner)
+    evaluations = max(score.evaluations for score in scores.values())
+    return TuningChoice(choices, passes, passes * tuning.trials * len(tuning.settings), evaluations)
 
 
 def _check_is_pass(run: Run, of_pass: Scenario) -> None:
@@ -195,7 +248,7 @@ def _check_is_pass(run: Run, of_pass: Scenario) -> None:
     raise ScenarioError([Fault("tuning", problem, None, remedy, str(run.folder.parents[1] / "scenario.yaml"))])
 
 
-def finished_tuning(scenario: Scenario, folder: Path) -> TunedRun:
+def finished_tuning(scenario: Scenario, folder: Path, replica: int | None = None) -> TunedRun:
     """Return the tuning of the finished run in *folder* again, from the tables of its passes.
 
     Raises:
@@ -211,67 +264,141 @@ def finished_tuning(scenario: Scenario, folder: Path) -> TunedRun:
         check_files(run)
         return run
 
-    tuned = tune_learners(scenario, folder, read_pass)
+    tuned = tune_learners(scenario, folder, read_pass, replica)
     assert tuned is not None
     return tuned
 
 
-def read_criterion(run: Run, tuning: TuningSpec, candidates: Sequence[Candidate]) -> dict[Candidate, Floats]:
-    """Return the criterion of each candidate of a finished pass, ``[replicas]``; NaN where training diverged."""
+def read_scores(run: Run, tuning: TuningSpec, candidates: Sequence[Candidate]) -> dict[Candidate, Score]:
+    """Return the score of each candidate of a finished pass."""
     names = name_candidates(candidates)
     diverged = {(entry["learner"], entry["replica"]) for entry in run.manifest.get("diverged", [])}
+    has_diverged = np.array([[(name, replica) in diverged for replica in range(tuning.replicas)] for name in names])
+    criterion = tuning.criterion
+    values = _last_means(run, criterion.metric, "", names)
+    values[has_diverged | ~np.isfinite(values)] = np.nan
+    floors: dict[str, Floats] = {
+        name: _last_means(run, CRITERIA[name].metric, "", names).mean(axis=1) for name in tuning.floor
+    }
+    evaluated = run.metrics["round"].unique()
+    evaluations = int(in_last_quarter(evaluated).sum()) * tuning.replicas
+    if criterion.is_loss:
+        learns = values.mean(axis=1) < _start_values(run, criterion.metric, "", names).mean(axis=1)
+        over_classes = np.full(len(names), np.nan)
+        gains = np.empty((len(names), 0))
+    else:
+        learns, over_classes, gains = _gains(run, names)
+    scores = {}
+    for number, candidate in enumerate(candidates):
+        scores[candidate] = Score(
+            values=values[number],
+            learns=bool(learns[number]),
+            over_classes=float(over_classes[number]),
+            gains=tuple(gains[number].tolist()),
+            floors={name: float(means[number]) for name, means in floors.items()},
+            evaluations=evaluations,
+        )
+    return scores
+
+
+def _gains(run: Run, names: Sequence[str]) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Return what the candidates of a pass have learned of the classes, by their accuracies on validation examples.
+
+    The accuracy of a class is the mean over the last quarter of the evaluations and over the validation replicas.
+
+    Returns:
+        Whether each candidate tells classes apart, ``[candidates]``; the mean of its accuracies of all classes,
+        ``[candidates]``; and what it is above the best constant answer in this mean, and in the share of right answers,
+        ``[candidates, 2]``.
+    """
+    counts = np.array(run.fact("validation_examples"))
+    present = np.flatnonzero(counts)
+    examples = counts[present]
+    accuracies = [_last_means(run, "accuracy", f"class:{label}", names).mean(axis=1) for label in present]
+    at_start = [_start_values(run, "accuracy", f"class:{label}", names).mean(axis=1) for label in present]
+    by_class = np.stack(accuracies, axis=1)
+    start = np.stack(at_start, axis=1)
+    learns = [beats_constant(row, base, examples) for row, base in zip(by_class, start, strict=True)]
+    over_classes = by_class.mean(axis=1)
+    shares = examples / examples.sum()
+    gains = np.stack([over_classes - 1 / len(present), by_class @ shares - shares.max()], axis=1)
+    return np.array(learns), over_classes, gains
+
+
+def _last_means(run: Run, metric: str, group: str, names: Sequence[str]) -> Floats:
+    """Return a metric of each candidate over the last quarter of the evaluations, ``[candidates, replicas]``."""
+
+    def mean_of(table: pd.DataFrame) -> Floats:
+        if table.empty:
+            return np.full(len(names), np.nan)
+        return last_quarter_means(table.index.to_numpy(), table.to_numpy())
+
+    return np.stack([mean_of(table) for table in _by_replica(run, metric, group, names)], axis=1)
+
+
+def _start_values(run: Run, metric: str, group: str, names: Sequence[str]) -> Floats:
+    """Return a metric of each candidate in version 0, ``[candidates, replicas]``."""
+    return np.stack([table.to_numpy()[0] for table in _by_replica(run, metric, group, names)], axis=1)
+
+
+def _by_replica(run: Run, metric: str, group: str, names: Sequence[str]) -> list[pd.DataFrame]:
+    """Return a metric in each replica of a pass: a row for each evaluation, a column for each candidate."""
     metrics = run.metrics
-    is_criterion = (metrics["metric"] == tuning.criterion.metric) & (metrics["group"] == "")
-    rows = metrics[is_criterion].astype({"learner": str})
-    by_replica = []
-    for replica in range(tuning.replicas):
+    rows = metrics[(metrics["metric"] == metric) & (metrics["group"] == group)].astype({"learner": str})
+    tables = []
+    for replica in range(int(run.fact("replicas"))):
         of_replica = rows[rows["replica"] == replica]
-        table = of_replica.pivot_table(index="round", columns="learner", values="value").reindex(columns=names)
-        means = np.full(len(names), np.nan)
-        if len(table):
-            means = last_quarter_means(table.index.to_numpy(), table.to_numpy())
-        has_diverged = np.array([(name, replica) in diverged for name in names])
-        by_replica.append(np.where(has_diverged | ~np.isfinite(means), np.nan, means))
-    return dict(zip(candidates, np.stack(by_replica, axis=1), strict=True))
+        table = of_replica.pivot_table(index="round", columns="learner", values="value")
+        tables.append(table.reindex(columns=[*names]))
+    return tables
 
 
-def _facts(tuning: TuningSpec, choice: TuningChoice, passes: int) -> dict[str, Any]:
-    """Return the entry ``tuning`` of the manifest."""
+def _facts(scenario: Scenario, choice: TuningChoice) -> dict[str, Any]:
+    """Return the entry ``tuning`` of the manifest of a run with one choice for all replicas."""
+    tuning = scenario.tuning
+    assert tuning is not None
     return {
         "by": tuning.by,
-        "state": choice.sentence(tuning),
-        "is_tuned": choice.is_inside,
-        "candidates": len(choice.grid.exponents) * len(tuning.settings),
+        "per": tuning.per,
+        "state": tuning_state(tuning, scenario.learners, [choice]),
+        "is_tuned": choice.is_tuned,
+        "trials": tuning.trials,
+        "candidates": choice.candidates,
+        "evaluations": choice.evaluations,
         "replicas": tuning.replicas,
-        "passes": passes,
-        "chosen": {name: candidate.values for name, candidate in choice.best.items()},
+        "passes": choice.passes,
+        "chosen": {
+            name: {LR: scenario.learners[name].step_size} if each.best is None else each.best.values
+            for name, each in choice.learners.items()
+        },
     }
 
 
 def _candidate_table(
     rule: StepRule,
     learners: Learners,
-    values: Mapping[Candidate, Floats],
+    scores: Mapping[Candidate, Score],
     passes: Mapping[Candidate, int],
     choice: TuningChoice,
+    replica: int | None,
 ) -> pa.Table:
-    """Return the table ``candidates``: learner by learner, further settings by further settings, by rising ``lr``."""
-    best = {*choice.best.values()}
+    """Return the table ``candidates``: learner by learner, setting by setting of the keys, by rising ``lr``."""
     names = [*learners]
-    # the first pass has all learners and settings in their order, which sorting keeps
-    stated = {name: [each.settings for each in values if each.learner == name] for name in names}
+    # candidates stand in the order of the settings of the keys, which sorting keeps
+    stated = {name: [each.listed for each in scores if each.learner == name] for name in names}
     ordered = sorted(
-        values,
-        key=lambda each: (names.index(each.learner), stated[each.learner].index(each.settings), each.lr),
+        scores,
+        key=lambda each: (names.index(each.learner), stated[each.learner].index(each.listed), each.lr),
     )
     rows = []
     for candidate in ordered:
         step = rule.step(candidate.apply(learners[candidate.learner]))
-        replicas = values[candidate]
-        diverged = int(np.isnan(replicas).sum())
-        mean = interval([] if diverged else replicas)
+        score = scores[candidate]
+        diverged = int(np.isnan(score.values).sum())
+        mean = interval([] if diverged else score.values)
         rows.append(
             (
+                replica or 0,
                 candidate.learner,
                 passes[candidate],
                 candidate.lr,
@@ -279,9 +406,11 @@ def _candidate_table(
                 ", ".join(f"{key}={value}" for key, value in candidate.settings),
                 mean.mean,
                 mean.half,
-                len(replicas),
+                len(score.values),
                 diverged,
-                int(candidate in best),
+                score.over_classes,
+                int(candidate in choice.learners[candidate.learner].alive),
+                int(candidate in choice.chosen),
             )
         )
     table = MemoryTable("candidates")

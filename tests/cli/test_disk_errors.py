@@ -58,7 +58,7 @@ def intact(tmp_path_factory):
     netfl.run(a_scenario(), folder / "stopped", device="cpu", observer=StopAfter(2))
     (folder / "s.yaml").write_text(a_scenario(rounds=2).to_yaml())
     (folder / "swept.yaml").write_text(f"{a_scenario(rounds=2).to_yaml()}\nsweep: {{seed: [1, 2]}}\n")
-    tuning = {"by": "loss", "candidates": 3, "replicas": 1}
+    tuning = {"by": "loss", "trials": 3, "replicas": 1}
     tuned = a_scenario(rounds=2, tuning=tuning, evaluate={"every": 1, "validation": 0.2})
     (folder / "tuned.yaml").write_text(tuned.to_yaml())
     netfl.open_run(folder / "done").deliveries[["round", "user"]].to_csv(folder / "t.csv", index=False)

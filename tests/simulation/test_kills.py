@@ -136,7 +136,7 @@ def test_a_run_that_is_killed_at_any_rename_resumes_or_starts_again(tmp_path):
 
 def tune(folder):
     learners = {"A": LEARNER, "B": LEARNER | {"objective": {"kind": "cvar", "alpha": 0.5, "lr_t": 0.1}}}
-    tuning = {"by": "loss", "candidates": 3, "factor": 8, "replicas": 1}
+    tuning = {"by": "loss", "trials": 3, "factor": 8, "replicas": 1}
     evaluate = {"every": 2, "validation": 0.3}
     scenario = a_scenario(checkpoint="none", record="none", learners=learners, tuning=tuning, evaluate=evaluate)
     return netfl.run(scenario, folder, device="cpu")

@@ -101,7 +101,7 @@ class TestTrials:
     def test_the_state_of_the_comparison_names_what_was_searched(self, tmp_path):
         sweep = netfl.sweep(learning(trials=2), tmp_path / "s", engine=Here())
         assert sweep.comparison == "settings as given, not tuned; learners.A.lr searched by test accuracy"
-        tuned = validate(ScenarioDocument({**LEARNING, "tuning": {"by": "loss", "candidates": 3, "replicas": 1},
+        tuned = validate(ScenarioDocument({**LEARNING, "tuning": {"by": "loss", "trials": 3, "replicas": 1},
                                            "evaluate": {"every": 4, "validation": 0.2},
                                            "sweep": learning(trials=2).sweep.model_dump(mode="json")
                                            | {"parameters": {"learners.A.momentum": {"uniform": [0, 0.5]}}}}, "t.yaml"))  # fmt: skip
