@@ -67,7 +67,7 @@ def toy(tmp_path, monkeypatch):
 def rows(values):
     """Return stored rows from (point, learner, replica, value), as rare accuracy and as accuracy."""
     found = [
-        ("", point, learner, 0.1, replica, metric, value)
+        ("", point, learner, 0.1, replica, metric, value, findings.FORMER)
         for point, learner, replica, value in values
         for metric in ("rare_accuracy", "accuracy")
     ]
