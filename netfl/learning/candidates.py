@@ -243,6 +243,14 @@ def takes_value(learner: LearnerSpec, key: str, value: Any) -> bool:
     return True
 
 
+def value_at(learner: LearnerSpec, key: str) -> Any:
+    """Return the value of *learner* at a dotted key, as plain data."""
+    value: Any = learner.model_dump(mode="json")
+    for part in key.split("."):
+        value = value[part]
+    return value
+
+
 def name_candidates(candidates: Sequence[Candidate]) -> list[str]:
     """Return a distinct name for each of *candidates*, as learners of a run."""
     names: list[str] = []

@@ -490,8 +490,8 @@ class TuningChoice:
         """The chosen candidates."""
         return frozenset(each.best for each in self.learners.values() if each.best is not None)
 
-    def problems(self, tuning: TuningSpec) -> list[str]:
-        """Return why the learners are not tuned, in clauses; none if they are."""
+    def problem(self, tuning: TuningSpec) -> str:
+        """Return why the learners are not tuned; empty if they are."""
         named: dict[str, list[str]] = {}
         for name, each in self.learners.items():
             if each.problem:
@@ -511,37 +511,39 @@ class TuningChoice:
                 f"the best {keys} of {', '.join(named['edge'])} by validation {tuning.criterion.label} is at the edge "
                 f"of {self.candidates} candidates each"
             )
-        return clauses
+        return ", and ".join(clauses)
 
 
-def tuning_state(tuning: TuningSpec, learners: Learners, choices: Sequence[TuningChoice]) -> str:
+def tuning_state(
+    tuning: TuningSpec, learners: Learners, problems: Sequence[str], candidates: Sequence[int], evaluations: int
+) -> str:
     """Return the state of a comparison in words, which all outputs state.
 
     Args:
         tuning: the section.
         learners: the learners as given.
-        choices: of each replica that is tuned by itself, or the single one of the run.
+        problems: why learners are not tuned, of each replica that is tuned by itself, or of the run; empty if all are.
+        candidates: candidates of each learner there.
+        evaluations: evaluations behind the criterion of a candidate.
     """
-    failed = [(number, choice) for number, choice in enumerate(choices) if not choice.is_tuned]
+    failed = [problem for problem in problems if problem]
+    if failed and tuning.per == "replica":
+        return f"not tuned in {len(failed)} of {len(problems)} replicas: {failed[0]}"
     if failed:
-        first = ", and ".join(failed[0][1].problems(tuning))
-        if tuning.per == "replica":
-            return f"not tuned in {len(failed)} of {len(choices)} replicas: {first}"
-        return f"not tuned: {first}"
-    numbers = sorted({choice.candidates for choice in choices})
+        return f"not tuned: {failed[0]}"
+    numbers = sorted({*candidates})
     number = f"{numbers[0]} candidates each"
     if len(numbers) > 1:
         number = f"{numbers[0]} to {numbers[-1]} candidates each"
-    evaluations = f"means of {choices[0].evaluations} evaluations"
-    by_itself = "each replica for itself"
-    if tuning.per == "run":
-        by_itself = "for this choice of step"
-        if tuning.learners or tuning.keys:
-            by_itself = "for this choice of settings"
-    left = left_as_given(tuning, learners)
-    as_given = f"{', '.join(left)} as given" if left else ""
-    parts = [f"tuned by validation {tuning.criterion.label}", number, evaluations, by_itself, as_given]
-    return ", ".join(filter(None, parts))
+    scope = "each replica for itself"
+    if tuning.per == "run" and (tuning.learners or tuning.keys):
+        scope = "for this choice of settings"
+    elif tuning.per == "run":
+        scope = "for this choice of step"
+    parts = [f"tuned by validation {tuning.criterion.label}", number, f"means of {evaluations} evaluations", scope]
+    if left := left_as_given(tuning, learners):
+        parts.append(f"{', '.join(left)} as given")
+    return ", ".join(parts)
 
 
 def left_as_given(tuning: TuningSpec, learners: Learners) -> list[str]:

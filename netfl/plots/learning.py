@@ -113,7 +113,8 @@ def candidates(
 
     There are intervals from three replicas on; a triangle marks an end that is cut at the limit of the criterion.  A
     ring marks the candidate that was chosen, a cross at the lower end one whose training diverged.  A learner has a
-    curve for each combination of further keys.
+    curve for each combination of further keys, and for each replica that is tuned by itself; candidates in the ranges
+    of several keys are points.  Candidates that are not alive are hollow.
 
     Args:
         candidates: `Run.candidates`.
@@ -129,7 +130,7 @@ def candidates(
     rows = candidates[candidates[over].notna()]
     for learner, line in style.line_styles(learners).items():
         of_learner = rows[rows["learner"] == learner]
-        for _, curve in of_learner.groupby("settings", observed=True, sort=False):
+        for _, curve in of_learner.groupby(["replica", "settings"], observed=True, sort=False):
             half = curve["half"].where(curve["replicas"] >= MIN_REPLICAS)
             ends = cut_interval("accuracy" if is_share else by, curve["value"] - half, curve["value"] + half)
             points = pd.DataFrame(
@@ -143,6 +144,9 @@ def candidates(
                 }
             )
             style.error_bars(ax, points, {"marker": "o", "markersize": 3.5, "capsize": 2, **line})
+        dead = of_learner[of_learner["alive"] == 0]
+        hollow = {"s": 12, "facecolors": style.PAPER, "edgecolors": line["color"], "linewidths": 1.0, "zorder": 3}
+        ax.scatter(dead[over], scale * dead["value"], **hollow)
         chosen = of_learner[of_learner["chosen"] == 1]
         ring = {"s": 90, "facecolors": "none", "edgecolors": line["color"], "linewidths": 1.5, "zorder": 3}
         ax.scatter(chosen[over], scale * chosen["value"], **ring)

@@ -156,9 +156,9 @@ def learner_table(data: RunData) -> Iterator[Markup]:
                 name,
                 str((learner.get("objective") or {}).get("kind", "–")),
                 str((learner.get("aggregation") or {}).get("kind", "–")),
-                format_setting(size) if isinstance(size, str) else f"{size:.4g}",
-                "–" if steps[name] is None else f"{steps[name]:.4g}",
-                ", ".join(f"{key} = {format_setting(value)}" for key, value in values.items()) or "–",
+                _span(size),
+                _span(steps[name]),
+                ", ".join(f"{key} = {_span(value)}" for key, value in values.items()) or "–",
             ]
         )
     if rows:
@@ -167,6 +167,26 @@ def learner_table(data: RunData) -> Iterator[Markup]:
             head = head[:-1]
             rows = [row[:-1] for row in rows]
         yield page.table(head, rows, caption("learners", data))
+
+
+def _span(value: Any) -> str:
+    """Return a setting as text; of a list, one for each replica that was tuned by itself, the smallest and the largest.
+
+    >>> _span([0.1, 0.4, 0.2]), _span(0.25), _span(None)
+    ('0.1 to 0.4', '0.25', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, list):
+        return format_setting(value)
+    texts = [_span(entry) for entry in value]
+    if len({*texts}) == 1:
+        return texts[0]
+    if all(isinstance(entry, int | float) for entry in value):
+        return f"{_span(min(value))} to {_span(max(value))}"
+    return ", ".join(dict.fromkeys(texts))
 
 
 def candidate_curves(data: RunData) -> Iterator[Markup]:

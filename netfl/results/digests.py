@@ -26,7 +26,7 @@ from netfl.files import RESTORE, is_present, open_file, open_parquet, unreadable
 from netfl.remedies import call
 from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS
-from netfl.results.run_reader import MERGED, Run, open_run
+from netfl.results.run_reader import MERGED, PASSES, Run, open_run
 from netfl.results.run_schema import read_rows
 
 NETWORK = frozenset({"rounds", "deliveries", "erasures", "links", "events", "attempts", "users", "nodes", "energy"})
@@ -150,7 +150,7 @@ class VerificationResult:
 
 def pass_folder(folder: Path, number: int, replica: int | None = None) -> Path:
     """Return the folder of a pass, from 1, of the tuning of the run in *folder*, or of that of one *replica* of it."""
-    place = folder / "tuning"
+    place = folder / PASSES
     if replica is not None:
         place /= f"replica-{replica}"
     return place / f"pass-{number}"
@@ -180,15 +180,25 @@ def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[
         if result.good and other is not None and result.digest != others.get(name):
             result = _compare_file(run, other, name, result.digest)
         yield result
-    for number in range(1, 1 + (run.manifest.get("tuning") or {}).get("passes", 0)):
-        of_pass = pass_folder(run.folder, number)
+    for number, replica in _passes(run):
+        of_pass = pass_folder(run.folder, number, replica)
         if not is_present(of_pass):
             yield VerificationResult(of_pass, "", "is missing", good=False)
             continue
         like_pass = None
-        if other is not None and is_present(pass_folder(other.folder, number)):
-            like_pass = pass_folder(other.folder, number)
+        if other is not None and is_present(pass_folder(other.folder, number, replica)):
+            like_pass = pass_folder(other.folder, number, replica)
         yield from verify_runs(of_pass, like_pass)
+
+
+def _passes(run: Run) -> Iterator[tuple[int, int | None]]:
+    """Yield the number of each pass of the tuning of *run*, and its replica if that is tuned by itself."""
+    passes = (run.manifest.get("tuning") or {}).get("passes", 0)
+    if isinstance(passes, int):
+        yield from ((number, None) for number in range(1, 1 + passes))
+        return
+    for replica, of_replica in enumerate(passes, run.manifest.get("first", 0)):
+        yield from ((number, replica) for number in range(1, 1 + of_replica))
 
 
 def check_files(run: Run) -> None:

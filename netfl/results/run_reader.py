@@ -29,6 +29,8 @@ from netfl.scenario.html_card import html_card
 from netfl.scenario.path_errors import MANIFEST, wrong_path
 from netfl.types import KINDS
 
+PASSES = "tuning"
+"""Folder of the passes of the tuning of a run, and of the runs of replicas that are tuned by themselves."""
 EXTENSION = "extension"
 """Folder in a run directory for the replicas that extend the run."""
 
@@ -234,8 +236,11 @@ class Run:
         return comparison_state(self.scenario, self.manifest)
 
     @property
-    def effective_steps(self) -> dict[str, float | None]:
-        """Largest weight times ``lr`` of each learner; ``None`` if its weights have no bound; empty in older runs."""
+    def effective_steps(self) -> dict[str, float | list[float | None] | None]:
+        """Largest weight times ``lr`` of each learner; ``None`` if its weights have no bound; empty in older runs.
+
+        With ``tuning.per: replica`` it is a list, with the value of each replica.
+        """
         return dict(self.manifest.get("steps") or {})
 
     @cached_property

@@ -95,7 +95,8 @@ class _Tuning(_Entries):
     by: str = ""
     per: Literal["run", "replica"] = "run"
     trials: int = 0
-    candidates: int = 0
+    candidates: int | list[int] = 0
+    problems: str | list[str] = ""
     evaluations: int = 0
     replicas: int = 0
     passes: int | list[int] = 0
@@ -121,7 +122,7 @@ class _Manifest(_Entries):
     training: str = ""
     tuning: _Tuning | None = None
     validation_examples: list[int] = []
-    steps: dict[str, FiniteFloat | None] = {}
+    steps: dict[str, FiniteFloat | list[FiniteFloat | None] | None] = {}
     error: str = ""
     payload: _Words = {}
     flower: dict[str, Any] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.registry import is_plugin, kind_of, one_line, one_line_of, stream_keys
 from netfl.results.atomic_write import write_json
-from netfl.results.run_reader import EXTENSION
+from netfl.results.run_reader import EXTENSION, PASSES
 from netfl.tracker import Lane, RunLog, TrackedRun, Tracker
 from netfl.types import LearnerReport, RunObserver, RunStart
 
@@ -92,7 +92,11 @@ def open_trackers(
     """
     if not trackers:
         return MetricTracker((), lanes, command)
-    home = (folder.parent if folder.name == EXTENSION else folder).absolute()
+    home = folder.absolute()
+    if folder.name == EXTENSION:
+        home = home.parent
+    elif home.parent.parent.name == PASSES:  # of a replica that is tuned by itself
+        home = home.parents[2]
     path = home / PLACES
     memories: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     logs: list[tuple[Tracker, RunLog]] = []

@@ -28,10 +28,9 @@ from netfl.results.run_writer import append_replicas, summarize_run
 from netfl.results.tracking import open_trackers
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import Scenario, validate
-from netfl.simulation.learners import open_learner
 from netfl.simulation.progress import python_display
-from netfl.simulation.run import FINAL_FILES, check_repeatable, note_continuation, perform_run
-from netfl.simulation.setup import prepare_run
+from netfl.simulation.replica_runs import join_facts
+from netfl.simulation.run import FINAL_FILES, RunPerformer, check_repeatable, note_continuation, perform_replicas
 from netfl.simulation.tuning import TunedRun, finished_tuning
 from netfl.types import RunObserver
 
@@ -89,16 +88,22 @@ def extend(
             is_done = _manifest(part).get("status") == "done"
             if not is_done:
                 warn_of_versions(folder, finished.manifest)
+                performer = RunPerformer(display, device, 1, command)
                 added = range(first, replicas)
-                tuned = TunedRun(scenario, scenario)
-                if learning and scenario.tuning is not None:
-                    tuned = replace(finished_tuning(scenario, folder), candidates=None, seconds=0.0)
-                setup = prepare_run(tuned.scenario, learning=learning, replicas=added, pulse=display.on_progress)
-                with open_learner(setup, device, learning=learning) as learner, locked(part):
-                    added_run = perform_run(setup, learner, part, display, command, tuned)
-                    is_done = added_run.fact("status") == "done"
+                with locked(part):
+                    if learning and scenario.tuning is not None and scenario.tuning.per == "replica":
+                        added_run = perform_replicas(scenario, part, added, performer, home=folder)
+                    else:
+                        tuned = TunedRun(scenario, scenario)
+                        if learning and scenario.tuning is not None:
+                            tuned = replace(finished_tuning(scenario, folder), candidates=None, seconds=0.0)
+                        added_run = performer.run(tuned, part, added, learning=learning)
+                is_done = added_run.fact("status") == "done"
             if is_done:  # and not stopped by the observer
-                merge_replicas(finished, scenario, first, command)
+                facts: Mapping[str, object] = {}
+                if learning and scenario.tuning is not None and scenario.tuning.per == "replica":
+                    facts = join_facts(scenario, [finished.manifest, open_run(part).manifest])
+                merge_replicas(finished, scenario, first, command, facts)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)
             raise

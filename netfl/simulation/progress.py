@@ -290,7 +290,10 @@ def is_notebook() -> bool:
 def _describe_pass(start: RunStart) -> str:
     """Return the title of a pass of tuning, whose learners are candidates and whose folder is numbered."""
     candidates = len({learner for learner, _ in start.lanes})
-    return f"tuning {start.name}: {start.folder.name.replace('-', ' ')}, {counted(candidates, 'candidate')}"
+    place = start.folder.name.replace("-", " ")
+    if start.folder.parent.name.startswith("replica-"):  # which is tuned by itself
+        place = f"{start.folder.parent.name.replace('-', ' ')}, {place}"
+    return f"tuning {start.name}: {place}, {counted(candidates, 'candidate')}"
 
 
 def _describe_position(progress: RunProgress) -> str:

@@ -34,6 +34,7 @@ from netfl.simulation.learners import decision_regions, open_learner, open_sessi
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
+from netfl.simulation.replica_runs import join_replicas, replica_folder
 from netfl.simulation.setup import RunSetup, access_errors, give_warnings, locate_faults, prepare_run, warnings
 from netfl.simulation.tuning import TunedRun, tune_learners
 from netfl.simulation.workers.ray_cluster import Cluster
@@ -180,33 +181,96 @@ def perform_scenario(
     """
     if not command:
         command = call("resume", folder)
+    performer = RunPerformer(observer, device, workers, command)
     tuned = TunedRun(scenario, scenario)
     if learning and scenario.tuning is not None:
-        found = _tune(scenario, folder, observer, device, workers, command)
+        if scenario.tuning.per == "replica":
+            numbers = range(scenario.replicas) if replicas is None else replicas
+            return perform_replicas(scenario, folder, numbers, performer)
+        with _recorded_start(scenario, folder, command):
+            found = tune_learners(scenario, folder, performer.run_pass)
         if found is None:
-            return open_run(folder)
+            return _end_interrupted(scenario, folder, command)
         tuned = found
-    setup = prepare_run(tuned.scenario, learning=learning, replicas=replicas, pulse=observer.on_progress)
-    has_learners = learning and bool(scenario.learners)
-    with open_learner(setup, device, workers, learning=has_learners) as learner:
-        return perform_run(setup, learner, folder, observer, command, tuned)
+    return performer.run(tuned, folder, replicas, learning=learning)
 
 
-def _tune(
-    scenario: Scenario, folder: Path, observer: RunObserver, device: str, workers: int | Cluster, command: str
-) -> TunedRun | None:
-    """Tune the learners of *scenario* in the folder of its run; ``None`` if the observer stopped it."""
+@dataclass(frozen=True)
+class RunPerformer:
+    """What performs the runs below a run: the passes of its tuning, and the run itself, or that of each replica.
 
-    def run_pass(candidates: Scenario, place: Path) -> Run:
+    Args:
+        observer: an observer of the run, which may stop it.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        workers: number of processes, or a cluster.
+        command: the command that continues the run.
+    """
+
+    observer: RunObserver
+    device: str
+    workers: int | Cluster
+    command: str
+
+    def run_pass(self, candidates: Scenario, place: Path) -> Run:
+        """Perform a pass of the tuning in *place*, or continue it there, unless it is done."""
         has_begun = is_present(place / "manifest.json")
         if has_begun and open_run(place).status == "done":
             return open_run(place)
         with ExitStack() as resources:
             resources.enter_context(locked(place) if has_begun else create_run_directory(place))
-            of_pass = observer.pass_observer()
-            return perform_scenario(candidates, place, of_pass, device=device, workers=workers, command=command)
+            return perform_scenario(
+                candidates,
+                place,
+                self.observer.pass_observer(),
+                device=self.device,
+                workers=self.workers,
+                command=self.command,
+            )
 
-    manifest = Manifest(folder, scenario, learning=True)
+    def run(self, tuned: TunedRun, place: Path, replicas: range | None, *, learning: bool) -> Run:
+        """Run *replicas* of a scenario into *place*, which the caller has locked."""
+        scenario = tuned.scenario
+        setup = prepare_run(scenario, learning=learning, replicas=replicas, pulse=self.observer.on_progress)
+        has_learners = learning and bool(scenario.learners)
+        with open_learner(setup, self.device, self.workers, learning=has_learners) as learner:
+            return perform_run(setup, learner, place, self.observer, self.command, tuned)
+
+
+def perform_replicas(
+    scenario: Scenario, folder: Path, replicas: range, performer: RunPerformer, home: Path | None = None
+) -> Run:
+    """Tune and run each of *replicas* by itself, and join them in *folder*.
+
+    Args:
+        scenario: the scenario, whose tuning is per replica.
+        folder: the run directory, which the caller has locked.
+        replicas: the replicas.
+        performer: performs the passes and the runs.
+        home: the directory of the run that *folder* extends; by default *folder*.
+    """
+    if home is None:
+        home = folder
+    parts = [replica_folder(home, replica) for replica in replicas]
+    with _recorded_start(scenario, folder, performer.command, replicas.start):
+        for replica, part in zip(replicas, parts, strict=True):
+            has_begun = is_present(part / "manifest.json")
+            if has_begun and open_run(part).status == "done":
+                continue
+            tuned = tune_learners(scenario, home, performer.run_pass, replica)
+            if tuned is None:
+                return _end_interrupted(scenario, folder, performer.command)
+            with ExitStack() as resources:
+                resources.enter_context(locked(part) if has_begun else create_run_directory(part))
+                run = performer.run(tuned, part, range(replica, replica + 1), learning=True)
+            if run.status != "done":
+                return _end_interrupted(scenario, folder, performer.command)
+        return join_replicas(scenario, folder, parts)
+
+
+@contextmanager
+def _recorded_start(scenario: Scenario, folder: Path, command: str, first: int = 0) -> Iterator[None]:
+    """Write the scenario and the manifest of a run before its tuning; an error inside ends it as failed."""
+    manifest = Manifest(folder, scenario, learning=True, first=first)
     try:
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
@@ -214,17 +278,21 @@ def _tune(
         remedy = _remedy(folder, command, has_begun=False)
         raise MachineError(f"{_describe_failure(error, folder)}; {remedy}") from error
     try:
-        tuned = tune_learners(scenario, folder, run_pass)
+        yield
     except BaseException as error:
         manifest.on_end("failed", error)
         raise
-    if tuned is None:
-        try:
-            manifest.on_end("interrupted")
-        except OSError as error:
-            remedy = _remedy(folder, command, has_begun=True)
-            raise MachineError(f"{_describe_failure(error, folder)}; {remedy}") from error
-    return tuned
+
+
+def _end_interrupted(scenario: Scenario, folder: Path, command: str) -> Run:
+    """Write that the run in *folder* was stopped in its tuning, and return it."""
+    first = int(open_run(folder).manifest.get("first", 0))
+    try:
+        Manifest(folder, scenario, learning=True, first=first).on_end("interrupted")
+    except OSError as error:
+        remedy = _remedy(folder, command, has_begun=True)
+        raise MachineError(f"{_describe_failure(error, folder)}; {remedy}") from error
+    return open_run(folder)
 
 
 def check_repeatable(run: Run, action: str) -> None:

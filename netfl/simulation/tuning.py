@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ModelError, ScenarioError
-from netfl.learning.candidates import LR, MAX_KEYS, Candidate, LogRange, Search, name_candidates
+from netfl.learning.candidates import LR, MAX_KEYS, Candidate, LogRange, Search, name_candidates, value_at
 from netfl.learning.effective_steps import Learners, StepRule
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import (
@@ -201,7 +201,7 @@ def tune_learners(scenario: Scenario, folder: Path, run_pass: RunPass, replica: 
             break
         wider = {name: each.wider for name, each in choice.learners.items()}
     if all(each.problem == "diverged" for each in choice.learners.values()):
-        raise ModelError("tuning", f"{', and '.join(choice.problems(tuning))}; {SMALLER_STEP}")
+        raise ModelError("tuning", f"{choice.problem(tuning)}; {SMALLER_STEP}")
     chosen = {candidate.learner: candidate.apply(scenario.learners[candidate.learner]) for candidate in choice.chosen}
     learners = rule.derive({**scenario.learners, **chosen})
     return TunedRun(
@@ -354,24 +354,45 @@ def _by_replica(run: Run, metric: str, group: str, names: Sequence[str]) -> list
 
 
 def _facts(scenario: Scenario, choice: TuningChoice) -> dict[str, Any]:
-    """Return the entry ``tuning`` of the manifest of a run with one choice for all replicas."""
+    """Return the entry ``tuning`` of the manifest of a run, or of that of one replica."""
     tuning = scenario.tuning
     assert tuning is not None
+    lists: dict[str, list[Any]] = {
+        "passes": [choice.passes],
+        "candidates": [choice.candidates],
+        "problems": [choice.problem(tuning)],
+    }
+    chosen: dict[str, dict[str, Any]] = {}
+    for name, each in choice.learners.items():
+        if each.best is not None:
+            chosen[name] = each.best.values
+        else:  # it runs as given
+            keys = [*tuning.keys, *tuning.learners.get(name, {})]
+            chosen[name] = {LR: scenario.learners[name].step_size}
+            chosen[name] |= {key: value_at(scenario.learners[name], key) for key in keys}
+    scalars: dict[str, Any]
+    if tuning.per == "run":
+        scalars = {key: values[0] for key, values in lists.items()}
+    else:
+        scalars = {**lists}
+        chosen = {name: {key: [value] for key, value in settings.items()} for name, settings in chosen.items()}
     return {
         "by": tuning.by,
         "per": tuning.per,
-        "state": tuning_state(tuning, scenario.learners, [choice]),
-        "is_tuned": choice.is_tuned,
+        **tuning_facts(scenario, lists, choice.evaluations),
         "trials": tuning.trials,
-        "candidates": choice.candidates,
         "evaluations": choice.evaluations,
         "replicas": tuning.replicas,
-        "passes": choice.passes,
-        "chosen": {
-            name: {LR: scenario.learners[name].step_size} if each.best is None else each.best.values
-            for name, each in choice.learners.items()
-        },
+        **scalars,
+        "chosen": chosen,
     }
+
+
+def tuning_facts(scenario: Scenario, lists: Mapping[str, Sequence[Any]], evaluations: int) -> dict[str, Any]:
+    """Return the state of tuning, and whether it has succeeded, by facts of each replica that is tuned by itself."""
+    assert scenario.tuning is not None
+    state = tuning_state(scenario.tuning, scenario.learners, lists["problems"], lists["candidates"], evaluations)
+    return {"state": state, "is_tuned": not any(lists["problems"])}
 
 
 def _candidate_table(

@@ -177,7 +177,10 @@ def tasks_of(points: Sequence[Point], done: Callable[[Cell], object], max_lanes:
             missing = {max(missing, key=len): [lane for lanes in missing.values() for lane in lanes]}
         for numbers, lanes in missing.items():
             size = max_lanes
-            if group[0].scenario.tuning is not None:  # the passes run once for all replicas
+            tuning = group[0].scenario.tuning
+            if tuning is not None and tuning.per == "replica":
+                size = len(lanes)
+            elif tuning is not None:  # the passes run once for all replicas
                 size = len(lanes) * len(numbers)
             elif is_linked:
                 size = max(max_lanes, len(lanes))

@@ -345,7 +345,7 @@ class Sweep:
         if name == "final_metrics":
             return self._place_figures(table)
         if "learner" in table:
-            return self._place_lanes(table)
+            return self._place_lanes(table, is_by_replica=name != "candidates")
         return self._traces.merge(table, on=["task", "replica"]).drop(columns="task")
 
     @cached_property
@@ -354,11 +354,13 @@ class Sweep:
         traces = self.lanes.merge(self.points[["point", "trace"]], on="point")
         return traces.drop_duplicates(["trace", "replica"])[["trace", "replica", "task"]]
 
-    def _place_lanes(self, table: pd.DataFrame) -> pd.DataFrame:
+    def _place_lanes(self, table: pd.DataFrame, *, is_by_replica: bool) -> pd.DataFrame:
+        """Assign rows to the points of their lanes; those of candidates have one choice for several replicas."""
         named = table.rename(columns={"learner": "lane"}).astype({"lane": str})
         keys = [key for key in ("task", "lane", "replica") if key in named]
         lanes = self.lanes
-        if "replica" not in keys:  # the table of candidates is that of all replicas
+        if not is_by_replica:
+            keys.remove("replica")
             lanes = lanes.drop(columns="replica").drop_duplicates()
         placed = self._place(lanes.merge(named, on=keys).drop(columns=["task", "lane"]))
         if not {"metric", "group"} <= {*placed}:

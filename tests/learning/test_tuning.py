@@ -274,24 +274,37 @@ def test_the_state_says_whose_candidates_all_diverged():
         evaluations=12,
     )
     assert choice.is_over
-    assert tuning_state(tuning, learners, [choice]) == (
-        "not tuned: all 21 candidates of a diverged, and the best lr of c by validation loss is at the edge of "
-        "21 candidates each"
+    assert choice.problem(tuning) == (
+        "all 21 candidates of a diverged, and the best lr of c by validation loss is at the edge of 21 candidates each"
     )
+    stated = tuning_state(tuning, learners, [choice.problem(tuning)], [21], 12)
+    assert stated == f"not tuned: {choice.problem(tuning)}"
 
 
 def test_the_state_names_criterion_candidates_evaluations_and_keys_left_as_given():
-    choice = TuningChoice({"a": LearnerChoice(None, frozenset())}, passes=1, candidates=7, evaluations=12)
+    def state(spec, learners):
+        return tuning_state(spec, learners, [""], [7], 12)
+
     tuned = "tuned by validation loss, 7 candidates each, means of 12 evaluations, for this choice of"
-    assert tuning_state(TuningSpec(by="loss"), {"a": ERM}, [choice]) == f"{tuned} step"
+    assert state(TuningSpec(by="loss"), {"a": ERM}) == f"{tuned} step"
     learners = {"a": ERM, "CVaR": CVAR}
     left = "objective.alpha, objective.gamma, objective.lr_t as given"
-    assert tuning_state(TuningSpec(by="loss"), learners, [choice]) == f"{tuned} step, {left}"
+    assert state(TuningSpec(by="loss"), learners) == f"{tuned} step, {left}"
     boxed = TuningSpec.model_validate({"by": "loss", **BOX})
-    assert tuning_state(boxed, learners, [choice]) == f"{tuned} settings, objective.gamma as given"
-    other = {**learners, "over FedAU": CVAR}
-    assert tuning_state(boxed, other, [choice]).endswith(
+    assert state(boxed, learners) == f"{tuned} settings, objective.gamma as given"
+    assert state(boxed, {**learners, "over FedAU": CVAR}).endswith(
         "objective.gamma, objective.alpha of over FedAU, objective.lr_t of over FedAU as given"
+    )
+
+
+def test_the_state_of_replicas_that_are_tuned_by_themselves_is_one_sentence():
+    by_replica = TuningSpec(by="loss", per="replica")
+    assert tuning_state(by_replica, {"a": ERM}, ["", ""], [7, 21], 12) == (
+        "tuned by validation loss, 7 to 21 candidates each, means of 12 evaluations, each replica for itself"
+    )
+    problem = "no candidate learns, of 21 of a"
+    assert tuning_state(by_replica, {"a": ERM}, ["", problem, "other"], [7, 21, 21], 12) == (
+        f"not tuned in 2 of 3 replicas: {problem}"
     )
 
 

@@ -41,11 +41,12 @@ TWO_AXES = {"lr": [0.001, 0.01, 0.1], "users": [5, 10]}
 def candidate_table():
     """Return the table of three candidates of two learners."""
     rows = [
-        (learner, 1, lr, lr, "", value, 0.05, 2, 0, int(lr == 0.2))
+        (0, learner, 1, lr, lr, "", value, 0.05, 2, 0, int(lr > 0.1), int(lr == 0.2))
         for learner in ("A", "B")
         for lr, value in ((0.02, 0.5), (0.2, 0.7), (2.0, 0.6))
     ]
-    columns = ["learner", "pass", "lr", "step", "settings", "value", "half", "replicas", "diverged", "chosen"]
+    columns = ["replica", "learner", "pass", "lr", "step", "settings", "value", "half", "replicas", "diverged"]
+    columns += ["alive", "chosen"]
     return pd.DataFrame(rows, columns=columns)
 
 

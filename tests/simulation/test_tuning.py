@@ -4,6 +4,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -213,6 +214,98 @@ def test_extended_run_keeps_its_choice(whole, tmp_path):
     assert_same_tables(whole, extended, ("rounds", "candidates"))
     finals = [run.final_metrics.sort_values(["replica", "metric"])["value"].to_numpy() for run in (whole, extended)]
     assert finals[1] == pytest.approx(finals[0], rel=1e-5)
+
+
+BY_REPLICA = TUNING | {"per": "replica", "replicas": 1}
+
+
+@pytest.fixture(scope="module")
+def by_replica(tmp_path_factory):
+    """A run whose three replicas were tuned by themselves, and which was never stopped."""
+    return netfl.run(scenario(replicas=3, tuning=BY_REPLICA), tmp_path_factory.mktemp("by") / "run", device="cpu")
+
+
+def test_each_replica_runs_with_the_settings_that_it_has_chosen(by_replica, tmp_path):
+    """The reference tunes and runs each replica by hand: passes of its own seeds, the best candidate, a plain run."""
+    loaded = netfl.load(scenario(replicas=3, tuning=BY_REPLICA))
+    tuning = by_replica.manifest["tuning"]
+    assert tuning["per"] == "replica"
+    seeds = [
+        netfl.open_run(pass_folder(by_replica.folder, 1, replica)).scenario["replica_seed"] for replica in range(3)
+    ]
+    assert seeds == [validation_seed(loaded, replica) for replica in range(3)]
+    assert len({*seeds}) == 3
+    for replica in range(3):
+        chosen = {name: {key: values[replica] for key, values in settings.items()}
+                  for name, settings in tuning["chosen"].items()}  # fmt: skip
+        of_replica = by_replica.candidates.query(f"replica == {replica} and chosen == 1").set_index("learner")
+        best = by_replica.candidates.query(f"replica == {replica} and alive == 1").groupby("learner")["value"].max()
+        for name, settings in chosen.items():
+            if name in of_replica.index:
+                assert of_replica.loc[name, "lr"] == settings["lr"]
+                assert of_replica.loc[name, "value"] == best[name]
+        learners = {"FedAvg": FEDAVG | chosen["FedAvg"], "CVaR": CVAR | chosen["CVaR"]}
+        plain = netfl.run(
+            scenario(replicas=3, learners=learners, tuning=None), tmp_path / f"plain-{replica}", device="cpu"
+        )
+        for table in ("metrics", "rounds", "deliveries", "final_metrics", "users"):
+            rows = [run.table(table).query(f"replica == {replica}") for run in (by_replica, plain)]
+            rows = [each.astype({key: str for key in ("learner",) if key in each}) for each in rows]
+            key = [name for name in ("learner", "round", "metric", "group", "user") if name in rows[0]]
+            first, second = (each.sort_values(key).reset_index(drop=True) for each in rows)
+            pd.testing.assert_frame_equal(first, second, rtol=1e-5)
+        assert by_replica.effective_steps["FedAvg"][replica] == chosen["FedAvg"]["lr"]
+
+
+def test_a_run_of_replicas_tuned_by_themselves_is_whole(by_replica):
+    assert by_replica.status == "done"
+    assert by_replica.manifest["replicas"] == 3
+    assert "first" not in by_replica.manifest
+    assert by_replica.summary["replicas"] == 3
+    assert sorted(by_replica.metrics["replica"].unique()) == [0, 1, 2]
+    assert not (by_replica.folder / "tuning" / "replica-0" / "run").exists()
+    results = [*verify_runs(by_replica.folder)]
+    assert all(result.good for result in results)
+    assert {pass_folder(by_replica.folder, 1, replica) / "metrics.parquet" for replica in range(3)} <= {
+        result.file for result in results
+    }
+    table = netfl.compare(by_replica)
+    assert (table["replicas"] == 3).all()
+    assert by_replica.comparison == by_replica.manifest["tuning"]["state"]
+
+
+@pytest.mark.parametrize("observer", [StopInPass(2, 3), StopAfter(3)], ids=["pass", "run"])
+def test_a_run_of_replicas_that_was_stopped_continues_exactly(by_replica, tmp_path, observer):
+    settings = scenario(replicas=3, tuning=BY_REPLICA)
+    stopped = netfl.run(settings, tmp_path / "run", device="cpu", observer=observer)
+    assert stopped.status == "interrupted"
+    assert stopped.comparison == "the tuning is not finished"
+    resumed = netfl.resume(stopped.folder, device="cpu")
+    assert resumed.status == "done"
+    assert_same_tables(by_replica, resumed, TABLES)
+    assert resumed.manifest["tuning"] == by_replica.manifest["tuning"]
+
+
+def test_an_extended_run_of_replicas_equals_one_from_the_start(by_replica, tmp_path):
+    part = netfl.run(scenario(replicas=2, tuning=BY_REPLICA), tmp_path / "run", device="cpu")
+    extended = netfl.extend(part.folder, 3, device="cpu")
+    assert extended.manifest["tuning"] == by_replica.manifest["tuning"]
+    assert extended.manifest["steps"] == by_replica.manifest["steps"]
+    assert_same_tables(by_replica, extended, TABLES)
+    assert all(result.good for result in verify_runs(extended.folder))
+
+
+@pytest.mark.slow
+def test_replicas_tuned_by_themselves_are_tasks_of_a_sweep(by_replica, tmp_path):
+    swept = scenario(replicas=3, tuning=BY_REPLICA, sweep={"access.probability": [0.6]})
+    sweep = netfl.sweep(swept, tmp_path / "s", engine=Here())
+    assert len(sweep.tasks) == 3
+    rows = sweep.table("candidates")
+    assert len(rows) == len(by_replica.candidates)
+    assert rows["value"].sum() == pytest.approx(by_replica.candidates["value"].sum())
+    values = netfl.compare(sweep, by=["learner"])["mean"]
+    assert values.to_numpy() == pytest.approx(netfl.compare(by_replica)["mean"].to_numpy())
+    assert sweep.comparison
 
 
 @pytest.mark.slow
