@@ -6,7 +6,8 @@ sweep tunes its learners by validation, so that no learner is ahead by its step 
     netfl sweep scenarios/findings/absence.yaml --out runs/findings/absence
     netfl sweep scenarios/findings/step_or_cvar.yaml --override sticky --out runs/findings/step_or_cvar-sticky
     python analysis/findings.py runs/findings/*      store the results, write the page and its plots
-    python analysis/findings.py                      write the page from the stored results
+    python analysis/findings.py                         write the page from the stored results
+    python analysis/findings.py --judge                 print which stored choices of step sizes do not stand
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ import argparse
 import math
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 
+import cvar_map
 import numpy as np
 import pandas as pd
+from chosen_candidates import AT_EDGE, INSIDE, NONE_LEARNS, Choice, read_choices
+from judged_tuning import DEAD, EDGE, STANDS, judge_choices
 from matplotlib.figure import Figure
+from wording import wrap_paragraph
 
 import netfl
 from netfl.errors import NetflError
@@ -44,7 +50,9 @@ METRICS = ("accuracy", "rare_accuracy", "jain", "energy_J")
 NETWORK_LABELS = {"jain": "Jain index of deliveries", "energy_J": "energy of all users (J)"}
 WEIGHT = "weight_times_rate"
 """Metric of FedAU: the mean weight of the rarest user's updates, times its rate; 1 is unbiased."""
-_COLUMNS = ["block", "point", "learner", "lr", "replica", "metric", "value"]
+FORMER = ""
+"""Entry ``tuning`` of rows that were tuned by the former rule; others have the state of their choice."""
+_COLUMNS = ["block", "point", "learner", "lr", "replica", "metric", "value", "tuning"]
 _TYPES = {"block": str, "point": str, "learner": str}
 
 
@@ -166,7 +174,18 @@ class Finding:
         """The stored results: one row for each block, point, learner, replica and metric; empty without any."""
         if not self.results_file.exists():
             return pd.DataFrame(columns=_COLUMNS)
-        return pd.read_csv(self.results_file, keep_default_na=False, na_values={"lr": [""]}, dtype=_TYPES)
+        table = pd.read_csv(self.results_file, keep_default_na=False, na_values={"lr": [""]}, dtype=_TYPES)
+        return table if "tuning" in table else table.assign(tuning=FORMER)
+
+    @cached_property
+    def judgements(self) -> dict[tuple[str, str, str], str]:
+        """The state of each choice of the former rule of tuning, by block, point and learner; see `judge_choices`."""
+        states = {}
+        for label, block in self.blocks.items():
+            rows = self.results
+            of_block = judge_choices(self.load(block), rows[(rows["block"] == label) & (rows["tuning"] == FORMER)])
+            states |= {(label, *key): state for key, state in of_block.items()}
+        return states
 
     def values(self, series: Series) -> pd.Series[float]:
         """Return the values of a series by replica; empty if it was not run."""
@@ -175,13 +194,26 @@ class Finding:
         is_wanted &= (table["learner"] == series.learner) & (table["metric"] == series.metric)
         return table[is_wanted].set_index("replica")["value"].astype(float)
 
+    def is_tuned(self, series: Series) -> bool:
+        """Return whether the choices of a series are inside in half of its replicas; those of the former rule count."""
+        table = self.results
+        is_wanted = (table["block"] == series.block) & (table["point"] == series.point)
+        states = table[is_wanted & (table["learner"] == series.learner) & (table["metric"] == series.metric)]["tuning"]
+        return bool(states.isin([FORMER, INSIDE]).mean() >= 0.5)
+
+    def verdict(self, hypothesis: Hypothesis) -> str:
+        """Return the verdict of a hypothesis that was run; it is open if a series is not tuned."""
+        if not (self.is_tuned(hypothesis.first) and self.is_tuned(hypothesis.second)):
+            return "open"
+        return hypothesis.verdict(self.difference(hypothesis))
+
     def difference(self, hypothesis: Hypothesis) -> ConfidenceInterval:
         """Return the mean difference of a hypothesis over the replicas that both series have."""
         paired = self.values(hypothesis.first) - self.values(hypothesis.second)
         return interval(paired.dropna())
 
 
-FEDAVG, CVAR_3, CVAR_1 = "FedAvg", "CVaR 0.3", "CVaR 0.1"
+FEDAVG, CVAR_3, CVAR_1, CVAR_SMALL = "FedAvg", "CVaR 0.3", "CVaR 0.1", "CVaR 0.03"
 _RATES = ("2 %", "1 %", "0.5 %")
 _ABSENCES = ("20", "50", "100", "200", "500", "1,000")
 _LONGER_ABSENCES = ("20", "50", "200", "1,000")
@@ -517,6 +549,86 @@ FINDINGS = (
         ),
         network=("jain", "energy_J"),
     ),
+    Finding(
+        name="rare_class_rivals",
+        title="Shirts and cats with all rivals",
+        question=(
+            "The finding [where a gain of CVaR remains](#where-does-a-gain-of-cvar-remain) has no rival but FedAvg. "
+            "Here FedAU, known weights and MIFA run beside it, in the same cell on other seeds, all tuned in each "
+            "replica anew and with as many candidates each: FedAU with its cutoff, CVaR with its lr_t, and with a "
+            "second α. A candidate must have nine tenths of the accuracy on all classes of the best of its learner. "
+            "The tenth user has 1.8 % of the deliveries, N ρ = 0.18: with α = 0.1 and γ = 0.1 CVaR can weigh it "
+            "1.6/N, with α = 0.03 5.4/N. In a loop of our own, with independent deliveries and all steps at an "
+            "edge, MIFA had 38.8 % of the shirts, known weights 17.1, FedAU 13.6, CVaR of α = 0.03 and 0.1 6.6 and "
+            "3.9, and FedAvg 2.7."
+        ),
+        blocks={"Fashion-MNIST, shirts": "", "CIFAR-10, cats": "cifar"},
+        points=("1 user",),
+        axis="users with the rare class",
+        learners=(FEDAVG, "FedAU", "known weights", "MIFA", CVAR_1, CVAR_SMALL),
+        hypotheses=[
+            hypothesis
+            for block in ("Fashion-MNIST, shirts", "CIFAR-10, cats")
+            for hypothesis in (
+                Hypothesis(
+                    f"{block}: the rare accuracy of MIFA is more than 5 points above that of {CVAR_1}",
+                    Series(block, "1 user", "MIFA"),
+                    Series(block, "1 user", CVAR_1),
+                    _POINT,
+                ),
+                Hypothesis(
+                    f"{block}: the accuracy on all classes of MIFA is less than 2 points below that of {FEDAVG}",
+                    Series(block, "1 user", "MIFA", "accuracy"),
+                    Series(block, "1 user", FEDAVG, "accuracy"),
+                    margin=-0.02,
+                ),
+                Hypothesis(
+                    f"{block}: the rare accuracy of known weights is above that of {CVAR_1}",
+                    Series(block, "1 user", "known weights"),
+                    Series(block, "1 user", CVAR_1),
+                ),
+                Hypothesis(
+                    f"{block}: the rare accuracy of {CVAR_SMALL} is above that of {CVAR_1}",
+                    Series(block, "1 user", CVAR_SMALL),
+                    Series(block, "1 user", CVAR_1),
+                ),
+                Hypothesis(
+                    f"{block}: the rare accuracy of {CVAR_1} is above that of {FEDAVG}",
+                    Series(block, "1 user", CVAR_1),
+                    Series(block, "1 user", FEDAVG),
+                ),
+            )
+        ],
+        core_hours=9.0,
+    ),
+    Finding(
+        name="fashion_small_steps",
+        title="Fashion-MNIST inside the grid",
+        question=(
+            "In two of the five accesses of the finding [on "
+            "Fashion-MNIST](#does-a-gain-of-cvar-remain-on-fashion-mnist) FedAvg was best at the smallest step of "
+            "its widest grid. Here the ranges begin around that step, so that smaller ones are inside, all learners "
+            "are tuned in each replica anew, CVaR with its lr_t, and a candidate must have nine tenths of the "
+            "accuracy on all classes of the best of its learner. If a learner is at the edge of its widest range "
+            "again, the comparison stays open."
+        ),
+        blocks={"cycle of 100": "", "network": "emergent"},
+        points=("3 users",),
+        axis="users with the rare classes",
+        learners=(FEDAVG, CVAR_3, CVAR_1),
+        hypotheses=[
+            Hypothesis(
+                f"{block}: the rare accuracy of {learner} is within 5 points of that of {FEDAVG}",
+                Series(block, "3 users", learner),
+                Series(block, "3 users", FEDAVG),
+                _POINT,
+                is_equality=True,
+            )
+            for block in ("cycle of 100", "network")
+            for learner in (CVAR_3, CVAR_1)
+        ],
+        core_hours=6.0,
+    ),
 )
 
 
@@ -549,16 +661,27 @@ def extract(sweep: Sweep, finding: Finding, block: str) -> pd.DataFrame:
     finals = sweep.final_metrics.copy()
     finals["metric"] = finals["metric"].map(metric_of)
     finals = finals[finals["metric"].isin(METRICS)]
-    candidates = sweep.table("candidates")
-    chosen = candidates[candidates["chosen"] == 1].set_index(["point", "learner"])["lr"]
-    steps = [
-        chosen.get((point, learner), np.nan) for point, learner in zip(finals["point"], finals["learner"], strict=True)
-    ]
-    rows = finals.assign(block=block, lr=steps)
+    steps, states = [], []
+    choices = choices_of(sweep)
+    for point, learner, replica in finals[["point", "learner", "replica"]].itertuples(index=False):
+        choice = choices.get((point, learner, replica), choices.get((point, learner, 0)))
+        steps.append(np.nan if choice is None else choice.values.get("lr", np.nan))
+        states.append(FORMER if choice is None else choice.state)
+    rows = finals.assign(block=block, lr=steps, tuning=states)
     if finding.is_map:
-        rows = pd.concat([rows, used_weights(sweep).assign(block=block)])
+        rows = pd.concat([rows, used_weights(sweep).assign(block=block, tuning=FORMER)])
     rows["point"] = [finding.points[number] for number in rows["point"]]
     return rows[_COLUMNS].sort_values(["point", "learner", "metric", "replica"], kind="stable")
+
+
+def choices_of(sweep: Sweep) -> dict[tuple[int, str, int], Choice]:
+    """Return the choices of all points by point, learner and replica; where all replicas have one, of replica 0."""
+    candidates = sweep.table("candidates")
+    choices = {}
+    for (point, learner), rows in candidates.groupby(["point", "learner"], observed=True):
+        for replica, choice in read_choices(rows, learner).items():
+            choices[int(point), str(learner), replica] = choice
+    return choices
 
 
 def interval_weights(participates: Bools, cutoff: int | None) -> Floats:
@@ -756,7 +879,7 @@ def draw_blocks(finding: Finding) -> Figure:
 
 def section(finding: Finding) -> list[str]:
     """Return the lines of a finding on the page."""
-    lines = [f"## {finding.title}", "", *_wrapped(finding.question), "", "```", *finding.commands, "```", ""]
+    lines = [f"## {finding.title}", "", *wrap_paragraph(finding.question), "", "```", *finding.commands, "```", ""]
     missing = [label or finding.name for label in finding.blocks if label not in set(finding.results["block"])]
     if missing:
         hours = finding.core_hours * len(missing) / len(finding.blocks)
@@ -768,7 +891,7 @@ def section(finding: Finding) -> list[str]:
         lines.append(_hypothesis_row(finding, hypothesis))
     lines.append("")
     if finding.answer:
-        lines += [*_wrapped(finding.answer), ""]
+        lines += [*wrap_paragraph(finding.answer), ""]
     if len(missing) < len(finding.blocks):
         axis = finding.axis if len(finding.points) > 1 else "accesses"
         lines += [f"![Rare accuracy over the {axis}](findings/{finding.name}.png)", ""]
@@ -784,7 +907,7 @@ def _hypothesis_row(finding: Finding, hypothesis: Hypothesis) -> str:
     if "accuracy" in hypothesis.first.metric:
         shown = f"{100 * found.mean:+.1f} ± {100 * found.half:.1f} points"
     shown += f", {found.replicas} pairs"
-    return f"| {hypothesis.text} | {shown} | {hypothesis.verdict(found)} |"
+    return f"| {hypothesis.text} | {shown} | {finding.verdict(hypothesis)} |"
 
 
 def _table(finding: Finding) -> list[str]:
@@ -807,7 +930,44 @@ def _table(finding: Finding) -> list[str]:
                 cells += [point, learner, *_cells(finding, Series(block, point, learner)), *network]
                 lines.append("| " + " | ".join(cells) + " |")
     shown = "The number after ± is half of the 95 % interval. The step size is"
-    return [*lines, "", *_wrapped(f"{shown} {_tuning_sentence(finding)}.")]
+    if (finding.results["tuning"] == FORMER).all():
+        return [*lines, "", *wrap_paragraph(f"{shown} {_tuning_sentence(finding)}. {_judgement_sentence(finding)}")]
+    return [*lines, "", *wrap_paragraph(f"{shown} {_choice_sentence(finding)}.")]
+
+
+def _choice_sentence(finding: Finding) -> str:
+    """Return how the learners were tuned in each replica, and which choices are at an edge or learn nothing."""
+    (block, *_) = finding.blocks.values()
+    tuning = finding.load(block).tuning
+    assert tuning is not None
+    rows = finding.results
+    rows = rows[(rows["metric"] == "accuracy") & (rows["learner"] != "")]
+    words = {AT_EDGE: "at the edge of the widest range", NONE_LEARNS: "no candidate learns"}
+    clauses = []
+    for state, meaning in words.items():
+        counts = rows[rows["tuning"] == state].groupby(["block", "point", "learner"], sort=False).size()
+        named = [f"{Series(block, point, learner)} in {count}" for (block, point, learner), count in counts.items()]
+        if named:
+            clauses.append(f"{meaning}: {'; '.join(named)}")
+    state = f"the median of those tuned by validation {tuning.criterion.label}, in each replica for itself"
+    return ". Replicas ".join([state, *clauses]) if clauses else f"{state}, all inside their ranges"
+
+
+def _judgement_sentence(finding: Finding) -> str:
+    """Return how many choices of step sizes stand by the present rule of tuning, and why the others do not."""
+    found = Counter(finding.judgements.values())
+    total = sum(found.values())
+    if found[STANDS] == total:
+        return f"By the present rule of tuning all {total} choices stand, too."
+    reasons = []
+    if found[EDGE]:
+        reasons.append(f"{found[EDGE]} in the outer sixth of the range")
+    if found[DEAD]:
+        reasons.append(f"{found[DEAD]} of models that are not shown to be better than a constant answer")
+    return (
+        f"By the present rule {found[STANDS]} of {total} choices stand. Those with an asterisk are tuned by the former "
+        f"rule: {' and '.join(reasons)}."
+    )
 
 
 def _tuning_sentence(finding: Finding) -> str:
@@ -857,8 +1017,14 @@ def _cells(finding: Finding, series: Series) -> tuple[str, str, str]:
     is_wanted = (
         (table["block"] == series.block) & (table["point"] == series.point) & (table["learner"] == series.learner)
     )
-    lr = float(table[is_wanted]["lr"].iloc[0])
-    return f"{100 * rare.mean:.1f} ± {100 * rare.half:.1f}", f"{100 * overall.mean:.1f}", f"{lr:.2g}"
+    steps = table[is_wanted & (table["metric"] == "accuracy")]["lr"].dropna()
+    shown = f"{steps.median():.2g}" if len(steps) else "–"
+    if steps.nunique() > 1:
+        shown += f" ({steps.min():.2g} to {steps.max():.2g})"
+    state = finding.judgements.get((series.block, series.point, series.learner), STANDS)
+    if state != STANDS:
+        shown += " *"
+    return f"{100 * rare.mean:.1f} ± {100 * rare.half:.1f}", f"{100 * overall.mean:.1f}", shown
 
 
 _INTRODUCTION = (
@@ -869,24 +1035,46 @@ _INTRODUCTION = (
 )
 
 
-def _wrapped(text: str) -> list[str]:
-    """Return the lines of a paragraph."""
-    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
-
-
 def page() -> str:
     """Return the page of all findings."""
-    lines = ["# Findings of our own", "", *_wrapped(_INTRODUCTION), ""]
+    lines = ["# Findings of our own", "", *wrap_paragraph(_INTRODUCTION), ""]
     for finding in FINDINGS:
         lines += section(finding)
+    lines += cvar_map.section(cvar_map.stored_rows())
     return "\n".join(lines).rstrip() + "\n"
+
+
+def judgement_lines() -> Iterator[str]:
+    """Yield as text how many choices of the former rule of tuning stand, and those that do not."""
+    for finding in FINDINGS:
+        found = Counter(finding.judgements.values())
+        yield f"{finding.name}: {', '.join(f'{found[state]} {state}' for state in (STANDS, EDGE, DEAD))}"
+        for (block, point, learner), state in finding.judgements.items():
+            if state != STANDS:
+                yield f"    {state}: {Series(block, point, learner)}"
+
+
+def write_page() -> Path:
+    """Draw the plots of all findings with results, and write the page; return its path."""
+    PLOTS.mkdir(exist_ok=True)
+    plots = {finding.name: partial(draw, finding) for finding in FINDINGS if len(finding.results)}
+    plots["cvar_map"] = partial(cvar_map.draw, cvar_map.stored_rows())
+    for name, plot in plots.items():
+        with style.theme():
+            plot().savefig(PLOTS / f"{name}.png", dpi=110, metadata={"Software": None})
+    PAGE.write_text(page(), encoding="utf-8")
+    return PAGE
 
 
 def main() -> None:
     """Store the results of sweeps, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", nargs="*", type=Path, help="folders of finished sweeps")
+    parser.add_argument("--judge", action="store_true", help="print which stored choices do not stand, and do no more")
     options = parser.parse_args()
+    if options.judge:
+        print("\n".join(judgement_lines()))
+        return
     for folder in options.sweeps:
         try:
             sweep = netfl.open_sweep(folder)
@@ -894,12 +1082,7 @@ def main() -> None:
             store(finding, block, extract(sweep, finding, block))
         except (NetflError, ValueError) as error:
             sys.exit(str(error))
-    PLOTS.mkdir(exist_ok=True)
-    for finding in FINDINGS:
-        if len(finding.results):
-            with style.theme():
-                draw(finding).savefig(PLOTS / f"{finding.name}.png", dpi=110, metadata={"Software": None})
-    PAGE.write_text(page(), encoding="utf-8")
+    write_page()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Numbers and lists in the sentences and tables of docs/reproduction.md."""
+"""Numbers, lists and paragraphs in the text of docs/reproduction.md and docs/findings.md."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from netfl.learning.performance import split_set
@@ -40,3 +41,10 @@ def spread(found: ConfidenceInterval, digits: int, metric: str, scale: float) ->
 def half(found: ConfidenceInterval, digits: int) -> str:
     """Return the half width of an interval as text; nothing for fewer than three replicas."""
     return f" ± {found.half:.{digits}f}" if found.is_shown else ""
+
+
+def wrap_paragraph(text: str) -> list[str]:
+    """Return the lines of a paragraph of a page; none begins with a percent sign, which makes a comment of a line."""
+    kept = text.replace(" %", "\N{NO-BREAK SPACE}%")
+    lines = textwrap.wrap(kept, 120, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}%", " %") for line in lines]

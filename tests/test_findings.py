@@ -10,7 +10,7 @@ from scipy import stats
 from support.inline_sweep_engine import Here
 
 import netfl
-from netfl.learning.aggregation.fedau import Fedau
+from netfl.learning.aggregation.fedau import Fedau, _add_round
 from netfl.learning.tuning import grid_centres
 from netfl.results.statistics import ConfidenceInterval, interval
 
@@ -67,7 +67,7 @@ def toy(tmp_path, monkeypatch):
 def rows(values):
     """Return stored rows from (point, learner, replica, value), as rare accuracy and as accuracy."""
     found = [
-        ("", point, learner, 0.1, replica, metric, value)
+        ("", point, learner, 0.1, replica, metric, value, findings.FORMER)
         for point, learner, replica, value in values
         for metric in ("rare_accuracy", "accuracy")
     ]
@@ -126,7 +126,7 @@ def test_interval_weights_are_those_of_fedau(cutoff):
     expected = []
     for is_participating in participates.tolist():
         expected.append(float(aggregation.user_weights(state)[0]))
-        state = aggregation._add_round(state, torch.tensor([is_participating]))
+        state = _add_round(state, torch.tensor([is_participating]), cutoff)
     assert findings.interval_weights(participates, cutoff) == pytest.approx(np.array(expected))
 
 

@@ -28,6 +28,15 @@ def is_faster_batched(models: int, size: int) -> bool:
     return models >= _BATCHED_MODELS and size <= _BATCHED_SIZE
 
 
+_TOGETHER_LANES, _TOGETHER_SIZE = 4, 1 << 14
+"""Fewest learners, and largest size of a version, that a CPU aggregates faster together than lane by lane."""
+
+
+def is_faster_together(learners: int, size: int) -> bool:
+    """Return whether a CPU makes the steps of servers of so many *learners* faster together than one by one."""
+    return learners >= _TOGETHER_LANES and size <= _TOGETHER_SIZE
+
+
 def gpu_numbers_at_once(free_bytes: int, number_bytes: int) -> int:
     """Return how many numbers of *number_bytes* train at once on a GPU with *free_bytes*; at least those of a CPU."""
     return max(_TRAINED, free_bytes // (number_bytes * _GPU_COPIES))

@@ -232,7 +232,8 @@ class EvaluationSet:
         """Return the metrics of all examples of a slice with the labels *y*, ``[metrics, models, examples]``."""
         y = y.expand(len(scores), *y.shape)
         if y.ndim == 2:
-            values = [scores.argmax(2) == y, model.losses(y)]
+            predicted = scores.contiguous().argmax(2)  # 10 times faster than across columns, for few classes
+            values = [predicted == y, model.losses(y)]
         else:
             error = scores - y
             values = [model.losses(y), error.square().mean(2), error.abs().mean(2)]

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, MachineError, ModelError, ScenarioError
-from netfl.learning.aggregation import Updates
-from netfl.learning.batch_limits import evaluation_slices
+from netfl.learning.aggregation import SingleUpdates, Updates
+from netfl.learning.batch_limits import evaluation_slices, is_faster_together
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.codec.none import Whole
 from netfl.learning.cohort import Cohort, RepeatCounter
 from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation_examples, user_losses
-from netfl.learning.local_training import LearnerGroup, group_learners
+from netfl.learning.local_training import LearnerGroup, LocalResult, group_learners
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.server_state import LaneServers, ModelVersions
@@ -333,6 +333,11 @@ class BatchedLearner:
             self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
         links = {name: upload(values, device, result.models.dtype) for name, values in cohort.links.items()}
         users_of_all = upload(cohort.users, device)
+        is_done = np.zeros(lanes.shape, bool)
+        if self._can_step_together(cohort, result.models):
+            is_done = self._step_together(index, lanes, users_of_all, bases, result, following)
+        if is_done.all():
+            return
         columns = cohort.split_by_replica(
             users_of_all,
             upload(cohort.bases, device),
@@ -346,7 +351,10 @@ class BatchedLearner:
             members = zip(*(column.unbind(1) for column in of_members), strict=True)
             losses = self._base_losses(cohort, part, lanes[part.start].tolist())
             has_repeats = len({*cohort.users[part].tolist()}) < len(users)
-            for lane, (base, model, rates) in zip(lanes[part.start].tolist(), members, strict=True):
+            of_part = zip(lanes[part.start].tolist(), is_done[part.start].tolist(), members, strict=True)
+            for lane, has_stepped, (base, model, rates) in of_part:
+                if has_stepped:
+                    continue
                 read = self._specs[lane].aggregation.reads_links
                 updates = Updates(
                     round=index,
@@ -366,6 +374,29 @@ class BatchedLearner:
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
         self._servers.check_updates(lanes, cohort, users_of_all, result.models)
+
+    def _step_together(
+        self, index: int, lanes: Ints, users: Tensor, bases: Tensor, result: LocalResult, following: list[Tensor]
+    ) -> NDArray[np.bool_]:
+        """Aggregate the single updates of *lanes*; return a mask of the lanes that are done, ``[users, members]``."""
+        updates = SingleUpdates(
+            users=users.repeat_interleave(lanes.shape[1]),
+            bases=bases.flatten(0, 1),
+            models=result.models.flatten(0, 1),
+            rates=result.rates.flatten(0, 1),
+            newest_rates=self._servers.all_newest_rates(index)[upload(lanes.ravel(), bases.device)],
+        )
+        return self._servers.step_together(lanes.ravel(), updates, following).reshape(lanes.shape)
+
+    def _can_step_together(self, cohort: Cohort, models: Tensor) -> bool:
+        """Return whether rules may step all lanes at once: each has one whole update, of a small model on a CPU."""
+        return (
+            not runs_on_gpu(models.device)
+            and len(cohort.parts) == len(cohort.users)
+            and self._coder is None
+            and not self._architecture.buffers
+            and is_faster_together(*models.shape[1:])
+        )
 
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
         """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""

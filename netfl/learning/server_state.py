@@ -7,17 +7,18 @@ newest version, and older ones from which updates may still come.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import ModelError
-from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation import Aggregation, SingleUpdates, Updates
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
@@ -61,10 +62,13 @@ class LaneServers:
         self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
         """True if an aggregation adds a term to the gradients of the users."""
         self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1) if buffers else None
+        classes = [*dict.fromkeys(type(rule) for rule in self._rules if "step_together" in vars(type(rule)))]
+        self._classes = np.array([classes.index(type(rule)) if type(rule) in classes else -1 for rule in self._rules])
         self._states: list[State] = [
             rule.open(users, self._without_buffers(origin)) for rule, origin in zip(self._rules, origins, strict=True)
         ]
         self._updates: dict[int, Updates] = {}
+        self._singles: list[tuple[Ints, SingleUpdates]] = []  # lanes that stepped together, and their updates
         self._diverged: dict[int, Divergence] = {}
         self._new_divergences: list[Divergence] = []
         self._step_sizes = StepSizes(self.specs, origins)
@@ -96,6 +100,10 @@ class LaneServers:
             return drift
         return self._with_buffers(drift, drift.new_zeros(len(drift), self._buffers.stop - self._buffers.start))
 
+    def all_newest_rates(self, index: int) -> Tensor:
+        """Return the step sizes of `newest_rates` of all lanes, ``[lanes, 2]``."""
+        return self._step_sizes.of(np.array([index - 1]))[0]
+
     def newest_rates(self, lane: int, index: int) -> Tensor:
         """Return the step sizes on θ and t of users that start from the version before round *index*, ``[2]``."""
         return self._step_sizes.of_version(index - 1)[lane]
@@ -117,6 +125,31 @@ class LaneServers:
         if self._check is None:
             self._updates[lane] = updates
         return following
+
+    def step_together(self, lanes: Ints, updates: SingleUpdates, following: list[Tensor]) -> NDArray[np.bool_]:
+        """Aggregate one update of each of *lanes*, ``[lanes]``, into their next versions in *following*.
+
+        Returns:
+            A mask of the lanes that are done, ``[lanes]``; the rules of the others step lane by lane.
+        """
+        classes = self._classes[lanes]
+        is_lost = np.isin(lanes, [*self._diverged])  # they keep their versions
+        for number in np.unique(classes[classes >= 0]):
+            rows = np.flatnonzero((classes == number) & ~is_lost)
+            if not len(rows):
+                continue
+            of_rows = lanes[rows].tolist()
+            rules = [self._rules[lane] for lane in of_rows]
+            selected = updates if len(rows) == len(lanes) else _select_rows(updates, rows)
+            current = torch.stack([following[lane] for lane in of_rows])
+            after, states = type(rules[0]).step_together(
+                rules, [self._states[lane] for lane in of_rows], current, selected
+            )
+            for lane, version, state in zip(of_rows, after, states, strict=True):
+                following[lane] = version
+                self._states[lane] = state
+            self._singles.append((lanes[rows], selected))
+        return classes >= 0
 
     def _next_buffers(self, rule: Aggregation, current: Tensor, updates: Updates) -> Tensor:
         """Return the buffers of the next version; those that are lost count as unchanged from the *current* one."""
@@ -147,6 +180,11 @@ class LaneServers:
         self._updates = {
             lane: updates for lane, updates in self._updates.items() if not following[lane].sum().isfinite()
         }
+        self._singles = [
+            (lanes, updates)
+            for lanes, updates in self._singles
+            if not all(following[lane].sum().isfinite() for lane in lanes.tolist())
+        ]
 
     def accept_finite(self, following: Sequence[Tensor], newest: Tensor, index: int) -> Tensor:
         """Stack the versions *following* of round *index*, ``[lanes, size + 1]``.
@@ -155,14 +193,30 @@ class LaneServers:
         """
         if self._check is not None:
             return self._check.accept_finite(torch.stack([*following]), newest, index)
-        updates_of, self._updates = self._updates, {}
-        versions = _stack(following, [updates.models for updates in updates_of.values()])
+        trained = [updates.models for updates in self._updates.values()]
+        trained += [updates.models for _, updates in self._singles]
+        versions = _stack(following, trained)
         for lane in (lane for lane, total in enumerate(versions.sum(1).tolist()) if not isfinite(total)):
             versions = versions.index_copy(0, upload(np.array([lane]), versions.device), newest[lane : lane + 1])
-            updates = updates_of.get(lane)
-            broken = [] if updates is None else updates.users[~updates.models.sum(1).isfinite()].tolist()
-            self._mark_version(lane, index, broken[0] if broken else None)
+            self._mark_version(lane, index, self._broken_user(lane))
+        self._updates = {}
+        self._singles = []
         return versions
+
+    def _broken_user(self, lane: int) -> int | None:
+        """Return the first user of this round whose update of *lane* is not finite; ``None`` if all are."""
+        users = models = None
+        if lane in self._updates:
+            users = self._updates[lane].users
+            models = self._updates[lane].models
+        for lanes, updates in self._singles:
+            for row in np.flatnonzero(lanes == lane).tolist():
+                users = updates.users[row : row + 1]
+                models = updates.models[row : row + 1]
+        if users is None or models is None:
+            return None
+        broken = users[~models.sum(1).isfinite()].tolist()
+        return broken[0] if broken else None
 
     def find_diverged(self) -> None:
         """Read from a GPU which lanes have diverged since the last call; on a CPU they are known already."""
@@ -265,6 +319,12 @@ def _select(updates: Updates, select: Callable[[Tensor], Tensor], reads_parts: b
     if updates.received is not None and reads_parts:
         received = select(updates.received)
     return replace(updates, bases=select(updates.bases), models=select(updates.models), received=received)
+
+
+def _select_rows(updates: SingleUpdates, rows: Ints) -> SingleUpdates:
+    """Return the updates of some lanes, those in *rows*."""
+    index = upload(rows, updates.users.device)
+    return SingleUpdates(*(getattr(updates, column.name)[index] for column in fields(updates)))
 
 
 def _stack(following: Sequence[Tensor], trained: Sequence[Tensor]) -> Tensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from netfl.learning.aggregation import Aggregation, State, Tensor
+from netfl.learning.aggregation._lanes import stack_states
 
 
 class PerUserState(Aggregation):
@@ -50,6 +52,24 @@ def store_rows(state: State, users: Tensor, rows: Tensor, has_repeats: bool = Tr
         change += row - table[user]
         table[user] = row
     return {"last": table, "mean": state["mean"] + change / len(table)}
+
+
+def store_single_rows(states: Sequence[State], users: Tensor, rows: Tensor) -> list[State]:
+    """Replace the row of one user in each of *states*, as `store_rows` does.
+
+    Args:
+        states: of several lanes.
+        users: a user of each lane, ``[lanes]``.
+        rows: ``[lanes, parameters + 1]``.
+    """
+    import torch
+
+    tables = [state["last"] for state in states]
+    before = torch.stack([table[user] for table, user in zip(tables, users.tolist(), strict=True)])
+    means = stack_states(states, "mean")["mean"] + (rows - before) / len(tables[0])
+    for table, user, row in zip(tables, users.tolist(), rows, strict=True):
+        table[user] = row
+    return [{"last": table, "mean": mean} for table, mean in zip(tables, means, strict=True)]
 
 
 def pseudo_gradients(changes: Tensor, rates: Tensor) -> Tensor:

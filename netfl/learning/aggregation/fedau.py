@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Self
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
+from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Tensor, Updates
+from netfl.learning.aggregation._lanes import column, split_states, stack_states
 
 
 class Fedau(Aggregation):
@@ -45,22 +47,44 @@ class Fedau(Aggregation):
         weights = self.user_weights(state).to(current)
         delivered = state["ended"].new_zeros(len(weights)).index_fill_(0, updates.users, 1).bool()
         change = weights[updates.users] @ (updates.models - updates.bases)
-        return current + self.server_lr / len(weights) * change, self._add_round(state, delivered)
+        return current + self.server_lr / len(weights) * change, _add_round(state, delivered, self.cutoff)
+
+    @classmethod
+    def step_together(
+        cls, rules: Sequence[Self], states: Sequence[State], current: Tensor, updates: SingleUpdates
+    ) -> tuple[Tensor, Sequence[State]]:
+        state = stack_states(states)  # [lanes, users] each
+        users = updates.users[:, None]
+        weights = _mean_intervals(state).to(current)
+        change = weights.gather(1, users) * updates.changes
+        following = current + column([rule.server_lr / weights.shape[1] for rule in rules], current) * change
+        delivered = state["ended"].new_zeros(weights.shape).scatter_(1, users, 1).bool()
+        cutoffs = column([rule.cutoff or 0 for rule in rules], state["lasting"])  # no interval is 0 rounds long
+        return following, split_states(_add_round(state, delivered, cutoffs))
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
-        return current, self._add_round(state, state["ended"].new_zeros(len(state["ended"])).bool())
+        delivered = state["ended"].new_zeros(len(state["ended"])).bool()
+        return current, _add_round(state, delivered, self.cutoff)
 
     def user_weights(self, state: State) -> Tensor:
-        ended, total = state["ended"], state["total"]
-        return (total.double() / ended.clamp(min=1)).masked_fill(ended == 0, 1.0)
+        return _mean_intervals(state)
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return ``None``: the weights follow past deliveries; with a cutoff of 1 they are those of `average_all`."""
         return self.server_lr * deliveries / users if self.cutoff == 1 else None
 
-    def _add_round(self, state: State, delivered: Tensor) -> State:
-        """Add a round in which the users in the mask *delivered*, ``[users]``, participate."""
-        lasting = state["lasting"] + 1
-        ends = delivered if self.cutoff is None else delivered | (lasting == self.cutoff)
-        total = state["total"] + lasting * ends
-        return {"ended": state["ended"] + ends, "total": total, "lasting": lasting.masked_fill(ends, 0)}
+
+def _mean_intervals(state: State) -> Tensor:
+    """Return the mean length ω of the intervals that have ended, in the shape of the *state*; 1 before the first."""
+    ended = state["ended"]
+    return (state["total"].double() / ended.clamp(min=1)).masked_fill(ended == 0, 1.0)
+
+
+def _add_round(state: State, delivered: Tensor, cutoff: Tensor | int | None) -> State:
+    """Add a round in which the users in the mask *delivered* participate, ``[users]`` or ``[lanes, users]``."""
+    lasting = state["lasting"] + 1
+    ends = delivered
+    if cutoff is not None:
+        ends = delivered | (lasting == cutoff)
+    total = state["total"] + lasting * ends
+    return {"ended": state["ended"] + ends, "total": total, "lasting": lasting.masked_fill(ends, 0)}

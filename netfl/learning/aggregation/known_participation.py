@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Self
 
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
+from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Tensor, Updates
+from netfl.learning.aggregation._lanes import column, stack_states
 from netfl.rates import ZipfChances, chances_of
 from netfl.registry import ByForm
 from netfl.types import Floats, ScenarioFacts
@@ -59,6 +60,14 @@ class KnownParticipation(Aggregation):
         weights = state["weights"]
         change = weights[updates.users] @ (updates.models - updates.bases)
         return current + self.server_lr / len(weights) * change, state
+
+    @classmethod
+    def step_together(
+        cls, rules: Sequence[Self], states: Sequence[State], current: Tensor, updates: SingleUpdates
+    ) -> tuple[Tensor, Sequence[State]]:
+        weights = stack_states(states)["weights"]  # [lanes, users]
+        change = weights.gather(1, updates.users[:, None]) * updates.changes
+        return current + column([rule.server_lr / weights.shape[1] for rule in rules], current) * change, states
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return ``η/N Σ 1/p_k`` over the D users of smallest p_k; ``None`` if the probabilities are not known."""

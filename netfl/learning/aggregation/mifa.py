@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from netfl.learning.aggregation import State, Tensor, Updates
-from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows
+from collections.abc import Sequence
+from typing import Self
+
+from netfl.learning.aggregation import SingleUpdates, State, Tensor, Updates
+from netfl.learning.aggregation._lanes import column, stack_states
+from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows, store_single_rows
 
 
 class Mifa(PerUserState):
@@ -28,6 +32,17 @@ class Mifa(PerUserState):
         sums = pseudo_gradients(updates.models - updates.bases, updates.rates)
         state = store_rows(state, updates.users, sums, updates.has_repeats)
         return self.idle(state, current, updates.round, updates.newest_rates)
+
+    @classmethod
+    def step_together(
+        cls, rules: Sequence[Self], states: Sequence[State], current: Tensor, updates: SingleUpdates
+    ) -> tuple[Tensor, Sequence[State]]:
+        sums = pseudo_gradients(updates.changes, updates.rates)
+        following = store_single_rows(states, updates.users, sums)
+        move = column([rule.server_lr for rule in rules], current) * stack_states(following, "mean")["mean"]
+        move[:, :-1].mul_(updates.newest_rates[:, :1])
+        move[:, -1].mul_(updates.newest_rates[:, 1])
+        return current - move, following
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         move = self.server_lr * state["mean"]

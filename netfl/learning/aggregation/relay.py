@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
+from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Tensor, Updates
 from netfl.types import Floats, Ints, ScenarioFacts
 
 
@@ -26,6 +27,12 @@ class Relay(Aggregation):
         if len(updates.models) != 1:
             raise ValueError(f"relay passes on one model, but round {updates.round} delivered {len(updates.models)}")
         return updates.models[0], state
+
+    @classmethod
+    def step_together(
+        cls, rules: Sequence[Self], states: Sequence[State], current: Tensor, updates: SingleUpdates
+    ) -> tuple[Tensor, Sequence[State]]:
+        return updates.models, states
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         return 1.0
