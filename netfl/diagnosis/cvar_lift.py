@@ -250,7 +250,7 @@ def cvar_lifts(
             return
     has_counts = "samples" in users
     examples = users["samples"].to_numpy() if has_counts else np.ones(participation.users, np.int64)
-    groups = _rare_groups(run, users) if len(users) else {}
+    groups = _groups(run, users) if len(users) else {}
     for name, learner in _learners(run).items():
         weights = learner.aggregation.merge_weights(examples)
         of_learner = learner.objective.cvar_level if level is None else level
@@ -312,8 +312,11 @@ def _learners(run: Run) -> dict[str, LearnerSpec]:
     return learners
 
 
-def _rare_groups(run: Run, users: pd.DataFrame) -> dict[str, list[int]]:
-    """Return those of the *users* of a replica that hold a rare class, as one group, if some do and some do not."""
+def _groups(run: Run, users: pd.DataFrame) -> dict[str, list[int]]:
+    """Return groups of the *users* of a replica: the blocks of its partition, or those that hold a rare class."""
+    if "block" in users:
+        in_block = users[users["block"] != ""]
+        return {f"in block {name}": of_block["user"].tolist() for name, of_block in in_block.groupby("block")}
     table = aggregates.with_delivery_counts(users, run.deliveries, run.rare_classes)
     members = table[table["rare"]]["user"].tolist()
     if not members:
