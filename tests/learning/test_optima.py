@@ -155,6 +155,7 @@ def plane_optimum(level, rho):
     return theta
 
 
+@pytest.mark.slow
 def test_quadratics_in_the_plane(tmp_path):
     """The share ρ is the mean weight in a merge: 0.6, 0.3, 0.1, where the shares of deliveries are 4/8, 3/8, 1/8."""
     delivered = np.array([[user in users for user in range(3)] for users in PLANE_ORDER])
@@ -166,11 +167,11 @@ def test_quadratics_in_the_plane(tmp_path):
         "args": {"free": 2},
         "loss": "support.quadratic_learning:half_square",
     }
-    levels = {0.5: (0.05, 0.02, 100), 0.25: (0.05, 0.02, 100), 0.1: (0.05, 0.01, 100)}
+    levels = {0.5: (0.05, 0.02, 50), 0.25: (0.05, 0.02, 50), 0.1: (0.05, 0.01, 200)}
     learners = other_learners(PLANE_ORDER, 3, 0.05, 100, base="average")
     for alpha, steps in levels.items():
         learners[f"CVaR {alpha:g}"] = cvar_learner("average", alpha, steps, 100)
-    means = train(tmp_path, PLANE_ORDER, 1000, np.zeros((3, 1, 1)), CENTERS[:, None], model, learners, targets=2)
+    means = train(tmp_path, PLANE_ORDER, 1500, np.zeros((3, 1, 1)), CENTERS[:, None], model, learners, targets=2)
     equal = CENTERS.mean(0)
     expected = {"FedAvg": rho @ CENTERS, "known": equal, "MIFA": equal, "FedAU": equal}
     for alpha in levels:
@@ -209,17 +210,18 @@ def logistic_gap(weight):
     return logistic_loss(line, CONTRARY) - logistic_loss(line, USUAL)
 
 
+@pytest.mark.slow
 def test_logistic_regression_in_conflict(tmp_path):
     """With α = 0.5 CVaR gives the rare user less than equal weights do, with 0.2 more, and with 0.1 equal losses."""
     turns = np.resize(np.arange(4), 36)
     order = [[int(user)] for user in np.insert(turns, [4, 13, 22, 31], 4)]  # the rare user in each tenth round
-    levels = {0.5: (0.2, 0.02, 200), 0.2: (0.2, 0.02, 200), 0.1: (0.05, 0.005, 100)}
+    levels = {0.5: (0.05, 0.01, 400), 0.2: (0.1, 0.02, 400), 0.1: (0.05, 0.005, 400)}
     learners = other_learners(order, 5, 0.2, 300)
     for alpha, steps in levels.items():
-        learners[f"CVaR {alpha:g}"] = cvar_learner("relay", alpha, steps, 300)
+        learners[f"CVaR {alpha:g}"] = cvar_learner("relay", alpha, steps, 200)
     x = np.tile(POINTS[:, None], (5, 1, 1))
     y = np.array([USUAL] * 4 + [CONTRARY])
-    means = train(tmp_path, order, 2400, x, y, "logistic", learners, labels=2)
+    means = train(tmp_path, order, 4000, x, y, "logistic", learners, labels=2)
     equalising = brentq(logistic_gap, 0.05, 0.95)
     weights = {"FedAvg": 0.1, "known": 0.2, "MIFA": 0.2, "FedAU": 0.2}
     for alpha in levels:

@@ -26,6 +26,9 @@ class Cvar(Objective):
     share of the examples of all users.  The reported objective uses the users' mean losses in both cases, and so is a
     lower bound of that for examples.
 
+    At the optimum user k, with the share ρ_k of the deliveries, has at most the weight ``(1-γ) min(1, ρ_k/α) + γ ρ_k``.
+    docs/background/cvar.md says when that changes the model.
+
     Example::
 
         kind: cvar
