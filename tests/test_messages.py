@@ -463,6 +463,16 @@ def test_no_message_ends_with_a_period():
     assert found == []
 
 
+def test_every_error_of_a_scenario_has_a_remedy():
+    found = []
+    for path in sorted((ROOT / "netfl").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Fault":
+                has_remedy = len(node.args) > 3 or "remedy" in {keyword.arg for keyword in node.keywords}
+                found += [] if has_remedy else [f"{path.relative_to(ROOT)}:{node.lineno}"]
+    assert found == []
+
+
 def ends_with_a_period(node):
     """Return whether a text that code builds ends with a full stop, but not with an ellipsis."""
     if isinstance(node, ast.JoinedStr) and node.values:

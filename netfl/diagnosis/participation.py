@@ -199,7 +199,9 @@ def _closing_times(
         return None
     value = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
     if not np.isfinite(value).all():
-        raise ScenarioError([Fault(name, "not a time in seconds", table[name][~np.isfinite(value)].tolist()[0])])
+        first_wrong = table[name][~np.isfinite(value)].tolist()[0]
+        remedy = f"write numbers, or leave the column {name} out"
+        raise ScenarioError([Fault(name, "not a time in seconds", first_wrong, remedy)])
     last = pd.Series(value).groupby(index).max()
     known = last.index.to_numpy()
     _check_order(last.to_numpy(), known + first, name)

@@ -230,10 +230,13 @@ def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
         given = model.model_validate(fields, context=WRITTEN)
     except ValidationError as error:
         where = f"the example of {kind}" if text else f"{kind} without an Example:: in its docstring"
-        faults = [Fault(".".join(map(str, item["loc"])), item["msg"], where=where) for item in error.errors()]
+        remedy = "correct the example, or the fields of the class"
+        faults = [
+            Fault(".".join(map(str, item["loc"])), item["msg"], remedy=remedy, where=where) for item in error.errors()
+        ]
         raise ScenarioError(faults) from None
     if (laws := given.laws()) and (problem := law_problem(given)):
-        raise ScenarioError([Fault("", f"{kind} {problem}")])
+        raise ScenarioError([Fault("", f"{kind} {problem}", remedy="correct its laws()")])
     return laws
 
 

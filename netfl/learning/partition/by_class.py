@@ -54,7 +54,8 @@ class ByClass(Partition):
         for user, labels in enumerate(self.classes):
             for index, label in enumerate(labels):
                 if label >= facts.classes:
-                    yield Fault(f"classes.{user}.{index}", f"the data have labels 0 to {facts.classes - 1}", label)
+                    problem = f"the data have labels 0 to {facts.classes - 1}"
+                    yield Fault(f"classes.{user}.{index}", problem, label, "use one of them")
         held = {label for labels in self.classes for label in labels if label < facts.classes}
         missing = facts.classes - len(held)
         if missing:
