@@ -11,7 +11,7 @@ from typing import Any
 
 import drawing
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Published, Result, Row, forms
+from reproduction import ASSUMED, Experiment, Order, Part, Published, Result, Row, forms
 from run_results import agreement, estimate, excess
 from script import run_script
 from wording import listed
@@ -48,7 +48,7 @@ def rows(
     metrics = {"accuracy": "all", **{f"accuracy/user:{user}": label for user, label in enumerate(users)}}
     return [
         Row(f"{prefix}{learner}: {label}", (part,), learner, metric,
-            Published(*published[learner][place]) if learner in published else None,
+            Published(*published[learner][place], mean_of=5, basis=ASSUMED) if learner in published else None,
             claimed=learner != "AFL" or FIXED not in published)
         for learner in (*published, *more)
         for place, (metric, label) in enumerate(metrics.items())

@@ -527,7 +527,8 @@ def _published(row: Row) -> str:
     if published is None:
         return ""
     if published.text:
-        return f"{published.text} ({published.low:g} to {published.high:g})"
+        range_of_words = [f"{end:g}" for end in dict.fromkeys(published.ends)]
+        return f"{published.text} ({' to '.join(range_of_words)})"
     spread = f" ± {published.spread:.{row.digits}f}" if published.spread else ""
     return _number(published.value, row.digits) + spread
 

@@ -91,15 +91,30 @@ PLAYS = {"q = 0": ((51.1, 0.3), (39.7, 2.8), (72.9, 6.7), (82, 41)),
 """Mean and standard deviation of each metric over five splits."""
 
 
-def rows(parts: tuple[str, ...], table: Mapping[str, tuple[tuple[float, float], ...]], prefix: str = "") -> list[Row]:
-    """Return the metrics of each learner with the published values; rows with a *prefix* have no published values."""
+def rows(
+    parts: tuple[str, ...],
+    table: Mapping[str, tuple[tuple[float, float], ...]],
+    prefix: str = "",
+    *,
+    is_one_draw: bool = False,
+) -> list[Row]:
+    """Return the metrics of each learner with the published values.
+
+    Args:
+        parts: the runs.
+        table: the published values.
+        prefix: begins the labels; rows with a prefix have no published values.
+        is_one_draw: whether the published splits are of one draw of the data, and our replicas are draws.
+    """
+    count = 1 if is_one_draw else 5
+    basis = "1 draw; ± over 5 splits of it" if is_one_draw else "5 splits"
     return [
         Row(
             f"{prefix}{label}, {learner}",
             parts,
             learner,
             metric,
-            None if prefix else Published(*published[place], digits=digits),
+            None if prefix else Published(*published[place], digits=digits, mean_of=count, basis=basis),
             scale,
             digits,
         )
@@ -203,8 +218,8 @@ EXPERIMENTS = (
         ),
         parts={**DRAWS, **UNIFORM_DRAWS, **SPLITS, **UNIFORM},
         rows=[
-            *rows((*DRAWS,), SYNTHETIC),
-            *rows((*UNIFORM_DRAWS,), UNIFORM_SAMPLING),
+            *rows((*DRAWS,), SYNTHETIC, is_one_draw=True),
+            *rows((*UNIFORM_DRAWS,), UNIFORM_SAMPLING, is_one_draw=True),
             *rows((*SPLITS,), SYNTHETIC, ONE_DRAW),
             *rows((*UNIFORM,), UNIFORM_SAMPLING, ONE_DRAW),
         ],

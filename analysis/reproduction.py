@@ -44,6 +44,8 @@ TURNS = {
     8: "what needs days, or a GPU",
 }
 """The meaning of `Part.turn`.  Runs of a lower turn come first, and within a turn the cheaper ones."""
+ASSUMED = "5 runs and their standard deviation assumed"
+"""`Published.basis` of a table that has ± and names neither the number of runs nor the meaning of the sign."""
 _SETTINGS = ("seed", "users", "rounds", "access", "data", "partition", "model", "learners", "precision")
 
 
@@ -139,10 +141,13 @@ class Published:
         spread: the number published after ±, in most papers the standard deviation of a few runs.
         low: if the paper gives only words such as "about 50 %" or "over 80 %": the low end of the range compared.
         high: the high end of that range.
-        text: these words.
+        text: these words, or those of a value such as "never".
         digits: decimal places of the value as published; it is known to half a unit of the last one.
         runs: number of independent runs of which the value is the mean, as far as their randomness is that of our
             replicas. Splits of one draw of the data count as one run if our replicas are draws.
+        mean_of: number of independent runs of which the value is the mean and `spread` the standard deviation. Splits
+            of one draw of the data are one run if our replicas are draws.
+        basis: these runs in words, with what is assumed because the paper does not say it.
     """
 
     value: float = math.nan
@@ -152,6 +157,18 @@ class Published:
     text: str = ""
     digits: int = 1
     runs: int = 1
+    mean_of: int = 1
+    basis: str = "1 run assumed"
+
+    @property
+    def rounding(self) -> float:
+        """Half a unit of the last digit as published; words have none."""
+        return 0.0 if math.isnan(self.value) else 0.5 * 10.0**-self.digits
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the range of words, or the value twice."""
+        return (self.low, self.high) if math.isnan(self.value) else (self.value, self.value)
 
     @property
     def span(self) -> tuple[float, float]:
@@ -163,12 +180,8 @@ class Published:
 
     def distance(self, other: Published) -> float:
         """Return the smallest difference between two published values that their words allow; 0 if ranges overlap."""
-        (low, high), (other_low, other_high) = self._ends, other._ends
+        (low, high), (other_low, other_high) = self.ends, other.ends
         return max(low - other_high, other_low - high, 0.0)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return (self.low, self.high) if math.isnan(self.value) else (self.value, self.value)
 
 
 @dataclass(frozen=True)
@@ -196,6 +209,11 @@ class Row:
     digits: int = 1
     claimed: bool = True
     effect: float = math.nan
+
+    @property
+    def is_extreme(self) -> bool:
+        """True if 0 or 100 % is published, which runs match under any rule if their accuracy has no room either."""
+        return self.published is not None and self.scale == 100.0 and self.published.value in (0.0, 100.0)
 
 
 @dataclass(frozen=True)
