@@ -25,12 +25,12 @@ import numpy as np
 from reproduction import Published
 from scipy import stats
 
-from netfl.results.statistics import MIN_REPLICAS, interval
+from netfl.results.statistics import MIN_REPLICAS, ConfidenceInterval, interval
 
 YES, OPEN, NO = "yes", "open", "no"
 """The verdicts."""
 MOST_REPLICAS = 1000
-"""The largest number of replicas that `Comparison.needed` returns."""
+"""The largest number of replicas that is named as the one which would decide a claim."""
 _CONFIDENCE = 0.975
 """The quantile at the upper end of a 95 % interval."""
 
@@ -64,6 +64,11 @@ class Comparison:
         if len(self.values) < MIN_REPLICAS or not np.isfinite(self.values).all():
             return math.nan
         return welch_half(self._deviation, len(self.values), self.published.spread, self.published.mean_of)
+
+    @property
+    def interval(self) -> ConfidenceInterval:
+        """Return d ± q."""
+        return ConfidenceInterval(self.difference, self.half, len(self.values))
 
     @property
     def margin(self) -> float:

@@ -107,7 +107,7 @@ def rows(
         is_one_draw: whether the published splits are of one draw of the data, and our replicas are draws.
     """
     count = 1 if is_one_draw else 5
-    basis = "1 draw; ± over 5 splits of it" if is_one_draw else "5 splits"
+    basis = "1 draw, ± over 5 splits" if is_one_draw else "5 splits, SD"
     return [
         Row(
             f"{prefix}{label}, {learner}",
@@ -231,14 +231,16 @@ EXPERIMENTS = (
         ],
         remarks=lambda results: (
             "The paper has five splits of one draw of the data, which is not published. Its values are therefore those "
-            "of one draw, and are compared with the prediction interval over our draws. The splits of one draw, below, "
-            "differ less than draws do: their interval is that of another draw than the paper's, and cannot decide.\n\n"
+            "of one draw, whose ± says nothing of other draws: each is compared with our draws as one more of them. "
+            "The splits of one draw of ours, in the file above, differ less than draws do: their interval is that of "
+            "another draw than the paper's, and cannot decide.\n\n"
             "As in the published code, the test share of each user is rounded up, and updates of uniformly drawn users "
             "have equal weights. The splits of one draw have a test share rounded down, and weights by size. The "
             "paper's text and its table of the data disagree on the spread of the "
             "users' sizes. We chose the spread that gives the mean and the standard deviation of the table."
             f"{_span_of_draws(results)}"
         ),
+        chosen="the spread of the users' sizes, on which text and table of the paper disagree",
         draw=draw,
         shown=(*DRAWS,),
     ),
@@ -270,6 +272,7 @@ EXPERIMENTS = (
             for part in ("full", FIFTH, "quick")
             for order in orders((part,), "q = 0", "q = 0.001", prefix="" if part == "full" else f"{part}: ")
         ],
+        chosen="the edition of the text, and the draw of the roles",
     ),
     Experiment(
         name="qffl_efficiency",
@@ -297,6 +300,7 @@ EXPERIMENTS = (
             "The paper uses the best step size of q-FedSGD with q = 0. We show three step sizes with q = 1. The first, "
             "which is that of q-FedAvg, is compared."
         ),
+        chosen="the step size of q-FedSGD, and the rounds that are compared",
     ),
     Experiment(
         name="qffl_devices",

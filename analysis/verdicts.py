@@ -1,73 +1,52 @@
-"""The margins of all published values, by the rule of `agreement`.
+"""All claims of the papers with the verdict of the former rule beside that of `agreement`, and their counts.
 
-    python analysis/verdicts.py --margins   write the margin of every published value, tested or not
+It reads the stored results alone:
 
-A margin depends on published values only, so that the file of margins can be written before any run.
+    python analysis/verdicts.py
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import math
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Sequence
 
 import paper
-from agreement import margin
-from reproduction import ROOT, Experiment, Row
-
-MARGINS = ROOT / "docs/reproduction/margins.csv"
-"""The margin of every published value."""
-FORMER = ROOT / "analysis/results/former_verdicts.csv"
-"""The verdict of the former rule on every claim that was tested when the rule was changed.
-
-The former rule called a value "yes" if it lay in the prediction interval of our replicas, to which it added the
-published spread and half a unit of the last digit, and "open" if the prediction interval was wider than the effect.
-"""
-_HEAD = ("experiment", "value", "published", "spread", "runs", "basis", "effect", "margin")
+from agreement import NO, OPEN, YES
+from claims import KINDS, SETTINGS, Claim, all_claims, claims_sentence, counts, tally
+from tables import former_verdicts, key
 
 
-def margins() -> str:
-    """Return the margin of every published value that is a claim, as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_HEAD)
-    for experiment, row in _published_rows():
-        published = row.published
-        if published is None:
-            continue
-        effect = experiment.effect(row)
-        value = published.text or f"{published.value:.{row.digits}f}"
-        shown = "" if math.isnan(effect) else f"{effect:.{row.digits}f}"
-        limit = f"{margin(published, effect):.{row.digits + 2}f}"
-        spread = f"{published.spread:.{row.digits}f}"
-        writer.writerow((experiment.name, row.label, value, spread, published.mean_of, published.basis, shown, limit))
-    return text.getvalue()
+def text(claims: Sequence[Claim]) -> str:
+    """Return the table of all tested claims, and how many claims changed from one verdict to another.
 
-
-def write_margins(path: Path = MARGINS) -> None:
-    """Write the margins to a file."""
-    path.write_text(margins(), encoding="utf-8")
-
-
-def _published_rows() -> Iterator[tuple[Experiment, Row]]:
-    """Yield the rows with a published value that is a claim, with their experiments."""
-    for experiment in paper.EXPERIMENTS.values():
-        for row in experiment.rows:
-            if experiment.is_claim(row):
-                yield experiment, row
+    Args:
+        claims: the tested claims.
+    """
+    former = former_verdicts()
+    lines = [f"{'former':7} {'now':7} {'settings':8} claim"]
+    for claim in claims:
+        kind = KINDS[claim.kind] + (", after results" if claim.is_after_results else "")
+        words = f"{claim.experiment.name}: {claim.item.label} ({kind})"
+        lines.append(f"{former.get(key(claim), '-'):7} {claim.answer:7} {claim.settings:8} {words}")
+    lines += ["", f"{'former':7} " + " ".join(f"{answer:>5}" for answer in (YES, OPEN, NO))]
+    for before in (YES, OPEN, NO):
+        changed = [claim.answer for claim in claims if former.get(key(claim)) == before]
+        lines.append(f"{before:7} " + " ".join(f"{changed.count(answer):5}" for answer in (YES, OPEN, NO)))
+    lines += ["", "agree/open/disagree"]
+    for kind, words in KINDS.items():
+        for who, where in SETTINGS.items():
+            found = tally(claim for claim in claims if (claim.kind, claim.settings) == (kind, who))
+            lines.append(f"{words}, {where}: {found}")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Write the margins."""
+    """Print the claims."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--margins", action="store_true", help="write the margins of all published values")
-    options = parser.parse_args()
-    if options.margins:
-        write_margins()
-        print(MARGINS)
+    parser.parse_args()
+    results, experiments = paper.read_all_results(), [*paper.EXPERIMENTS.values()]
+    print(text([claim for claim in all_claims(experiments, results) if claim.is_tested]))
+    print(f"\n{claims_sentence(experiments, results)}\n\n{counts(experiments, results)}")
 
 
 if __name__ == "__main__":

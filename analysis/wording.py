@@ -1,4 +1,4 @@
-"""Numbers and lists in the sentences and tables of docs/reproduction.md."""
+"""Numbers and lists in the sentences and tables of docs/reproduction."""
 
 from __future__ import annotations
 
