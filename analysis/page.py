@@ -111,8 +111,8 @@ that agree/are open/disagree.
   replicas that exist, of those in the plan. *Other settings*: there are only runs with fewer rounds, a smaller model,
   or less or other data. *No data*: we may not distribute the data. [Hours](#hours) lists what is missing, and why.
 - A claim counts once, and only if a run has the settings of its authors. **Untested** claims have no such run yet.
-- **Other settings**: rows with other pixel scales, fewer rounds or other step sizes. They show how much the settings
-  matter. They are no claims. The CSV file of each experiment has them.
+- **Other settings**: {sensitivity} rows with other pixel scales, fewer rounds or other step sizes. They show how much
+  the settings matter. They are no claims. The CSV file of each experiment has them.
 - Experiments named *Beyond* are our own. They do not count as published claims.
 
 **A gain at equal step sizes may be that of a larger step**, because a CVaR objective steps further on users above t.
@@ -225,7 +225,9 @@ def _index(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str,
         "The margins of all published values, tested or not, are in [margins.csv](margins.csv). Until this rule, a "
         "value agreed if it lay in the prediction interval of our replicas, to which the published spread and the "
         f"rounding were added: {_former()}. [verdicts.csv](verdicts.csv) has both verdicts on each claim, and `python "
-        "analysis/verdicts.py` prints them from the stored results."
+        "analysis/verdicts.py` prints them from the stored results. Before that, until November 2026, a claim counted "
+        "once for each setting in which it was tested, and agreed if two intervals overlapped: 66 of 131 agreed, 45 "
+        "were open and 20 disagreed."
     )
     return _INDEX.format(
         comment=_COMMENT,
@@ -237,6 +239,7 @@ def _index(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str,
         states=_wrapped(states),
         chosen=chosen_sentence(experiments, results),
         overview="\n".join(_overview(each, results[each.name]) for each in experiments),
+        sensitivity=sum(count_sensitivity(each, results[each.name]) for each in experiments),
         hours="\n".join(_hours(each, results[each.name]) for each in experiments),
         window=WINDOW,
         short=4 * WINDOW,
@@ -257,8 +260,8 @@ def section(experiment: Experiment, results: Mapping[str, Result], plots: Path |
     Args:
         experiment: the experiment.
         results: its results, by part.
-        plots: the folder of the plots, for a page, which has a link to the rows of other settings. By default the
-            section is printed, with these rows.
+        plots: the folder of the plots, for a page, which has a link to the rows of other settings, and their orders
+            only if no claim is tested. By default the section is printed, with all these rows.
     """
     yield f"## {experiment.title}"
     yield ""
@@ -282,12 +285,14 @@ def section(experiment: Experiment, results: Mapping[str, Result], plots: Path |
         yield from _orders(experiment, [order for order in orders if experiment.is_claim(order)], results)
         yield from _untested(experiment, results)
         yield from _history(experiment, orders, results)
-        if plots is not None:
-            yield from _link_to_other_settings(experiment, results)
-        else:
+        is_tested = any(claim.is_tested for claim in claims_of(experiment, results))
+        if plots is None:
             yield from _values(experiment, [row for row in rows if not experiment.is_authors(row)], results)
+        if plots is None or not is_tested:
             others = [order for order in orders if not experiment.is_claim(order) and not order.came_first]
             yield from _orders(experiment, others, results)
+        if plots is not None:
+            yield from _link_to_other_settings(experiment, results)
     else:
         yield from _folded_values(experiment, rows, results)
         yield from _orders(experiment, orders, results)
@@ -317,7 +322,7 @@ def _link_to_other_settings(experiment: Experiment, results: Mapping[str, Result
     if count:
         rows = "1 row" if count == 1 else f"{count} rows"
         yield ""
-        yield f"[{experiment.name}.csv]({experiment.name}.csv) has these rows, and {rows} of other settings, no claims."
+        yield f"[{experiment.name}.csv]({experiment.name}.csv) also has {rows} of other settings, which are no claims."
 
 
 def _folded_values(experiment: Experiment, rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]:

@@ -611,13 +611,21 @@ def test_rows_of_other_settings_are_in_the_table_of_the_experiment():
     text = "\n".join(page.section(toy, {"short": values, "long": values}, FOLDER))
     assert "| claim | yes | +0.0 ± 0.0 | 0.05 (no effect) | 5.0 | 1 run (assumed) | 5.0 ± 0.0 | 3 |" in text
     assert "| other |" not in text
-    assert "[toy.csv](toy.csv) has these rows, and 1 row of other settings, no claims." in text
+    assert "[toy.csv](toy.csv) also has 1 row of other settings, which are no claims." in text
     lines = tables.rows_of(toy, {"short": values, "long": values}).splitlines()
     assert "value,claim,authors,5.0,0.0,1 run (assumed),5.00,0.00,3,105.00,0.00,0.00,0.05,yes,3" in lines
     assert "value,other,other,5.0,0.0,1 run (assumed),5.00,0.00,3,105.00,,,,," in lines
     text = " ".join("\n".join(page.section(toy, {"short": values})).split())
     assert "1 claim is untested: no run has the settings of the authors yet. [toy.csv](toy.csv) has" in text
     assert "value,claim,authors,5.0,0.0,1 run (assumed),,,0,,,,0.05,untested," in tables.rows_of(toy, {}).splitlines()
+
+
+def test_a_page_without_a_tested_claim_has_the_orders_of_other_settings():
+    orders = [Order(f"{part}: A above B", (part,), "x", "A", "B") for part in ("short", "long")]
+    toy = paper_with([], orders, {"short": replace(PART, full=False), "long": Part("paper/fig2a")})
+    both = result(A=[5.0, 5.1, 5.2], B=[1.0, 1.0, 1.0])
+    assert "| short: A above B |" in "\n".join(page.section(toy, {"short": both}, FOLDER))
+    assert "| short: A above B |" not in "\n".join(page.section(toy, {"short": both, "long": both}, FOLDER))
 
 
 def test_rows_and_orders_pool_the_parts_that_exist():
