@@ -69,10 +69,10 @@ ALPHAS = ("1", "0.5", "0.3", "0.2", "0.1", "0.05")
 RATES = ("0.002", "0.005", "0.01", "0.02", "0.05", "0.1")
 FULL = Part("beyond/rivals", ("full",))
 MAP = {rate: Part("beyond/alpha_rho", ("full", f"rho_{rate.replace('.', '_')}")) for rate in RATES}
-TUNED = "[Findings](findings.md) tune all learners in accesses like these."
+TUNED = "[Findings](../findings.md) tune all learners in accesses like these."
 SMALLER = (
     "None of these steps is smaller than that of CVaR. "
-    "[Findings](findings.md#does-a-gain-of-cvar-remain-on-fashion-mnist) tune all learners, with smaller steps too: "
+    "[Findings](../findings.md#does-a-gain-of-cvar-remain-on-fashion-mnist) tune all learners, with smaller steps too: "
     "in the 2,000 rounds of that test FedAvg is best at far smaller steps than these, and no gain remains in any of "
     "the five accesses. With the 4,000 rounds of this section, tuned learners have not been run."
 )

@@ -1,4 +1,4 @@
-"""Campaign: make the runs that docs/reproduction.md lacks, for a given time, and write the page.
+"""Campaign: make the runs that docs/reproduction lacks, for a given time, and write the page.
 
 The list of runs is that of the experiments (`reproduction.Part`). One task is one replica of one part. Tasks run in the
 order of the turns of their parts (`reproduction.TURNS`), and within a turn the cheap ones first: by the hours that a

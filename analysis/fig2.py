@@ -21,7 +21,8 @@ from netfl.results.run_reader import Run
 PAPER = "Federated Learning Under Restricted User Availability"
 FEDAVG, CVAR = "FedAvg", "FED-CVaR-AVG"
 RARE = {"2a": (2,), "2b": (2, 3), "2c": (2,)}
-NEVER, ALWAYS = Published(0.0, digits=0), Published(low=95, high=100, text="all")
+NEVER, ALWAYS = Published(0.0, digits=0, text="never"), Published(100.0, digits=0, text="all")
+"""The words of the paper as accuracies: FedAvg learns a pattern never, and FED-CVaR-AVG learns all."""
 
 
 def rows() -> Iterator[Row]:

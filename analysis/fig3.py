@@ -12,7 +12,7 @@ import numpy as np
 from biases import redraw_biases
 from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, PlottedRun, Published, Result, Row
-from run_results import difference, holds, replicas_to_decide, verdict
+from run_results import difference, holds, replicas_to_decide
 from script import run_script
 from step_control import conclusion
 from wording import listed, signed
@@ -31,7 +31,7 @@ PIXELS = (
     "Table 1 in every replica. The published script draws them anew at each start. Our intervals do not include the "
     "differences between such draws."
 )
-UNNAMED = "ρ, which the published script draws anew at each start"
+CHOSEN = "ρ, which the published script draws anew at each start"
 """What the paper leaves open in Fig. 3 and 4."""
 CONTROL = (
     "A control of the step size: with α = γ = 0.3 a user above t moves the model (1 - γ)/α + γ = 2.6 times as far as "
@@ -280,7 +280,7 @@ def _controlled(results: Mapping[str, Result], rare: int) -> str:
 
 def _undecided(gain: ConfidenceInterval) -> str:
     """Return how many replicas would decide the sign of a gain, in brackets; empty if it is decided."""
-    count = None if verdict(gain) != "open" else replicas_to_decide(gain)
+    count = None if gain.clear else replicas_to_decide(gain)
     return f" (about {count} replicas would decide it)" if count else ""
 
 
@@ -331,7 +331,7 @@ def _gains(results: Mapping[str, Result], rare: int) -> Iterator[str]:
 def _needed(gains: Sequence[float]) -> str:
     """Return how many replicas would decide the sign of the mean gain, as a sentence; empty if it is decided."""
     mean = interval(gains)
-    if verdict(mean) != "open":
+    if mean.clear:
         return ""
     count = replicas_to_decide(mean)
     return f" About {count} replicas would decide its sign." if count else ""
@@ -464,7 +464,7 @@ EXPERIMENTS = (
         rows=[*ROWS, *rows_of_tests(), *rows_of_steps([9])],
         orders=[*orders([9]), *orders_of_tests(), *orders_of_steps([9])],
         remarks=lambda results: remarks(results, 9, RARE),
-        unnamed=UNNAMED,
+        chosen=CHOSEN,
         draw=lambda runs, figure: draw(runs, figure, [9]),
         size=lambda runs: (7.6, 3.2 if "unit" in runs else 5.6),
         separate_plots=("raw", "unit", ZERO),

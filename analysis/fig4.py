@@ -5,7 +5,7 @@ python analysis/fig4.py runs/fig4-001 runs/fig4-002 --out plots
 
 from __future__ import annotations
 
-from fig3 import PAPER, RARE, UNNAMED, draw, orders, orders_of_steps, parts, remarks, rows, rows_of_steps
+from fig3 import CHOSEN, PAPER, RARE, draw, orders, orders_of_steps, parts, remarks, rows, rows_of_steps
 from reproduction import Experiment, Published
 from script import run_script
 
@@ -34,7 +34,7 @@ EXPERIMENTS = (
             *orders_of_steps([8, 9]),
         ],
         remarks=lambda results: remarks(results, 9, CLASSES[9]),
-        unnamed=UNNAMED,
+        chosen=f"{CHOSEN}, and the classes of the two plots",
         draw=lambda runs, figure: draw(runs, figure, [8, 9]),
         size=lambda runs: (10.0, 3.2 if "unit" in runs else 5.6),
         separate_plots=("raw", "unit"),

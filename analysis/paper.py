@@ -1,11 +1,12 @@
-"""Tables and plots that compare the papers with our runs, and the page docs/reproduction.md.
+"""Tables and plots that compare the papers with our runs, and the pages of docs/reproduction.
 
 The script searches the folder of --runs. A run belongs to an experiment if it has the scenario of that experiment. Its
-replicas are added to the results in analysis/results, and the page is written from there. `campaign.py` makes the runs.
+replicas are added to the results in analysis/results, and the pages are written from there. `campaign.py` makes the
+runs.
 
     python analysis/paper.py --all                 every experiment, from the runs below runs/
     python analysis/paper.py fig3 table1 --runs D  some experiments, from the runs below D
-    python analysis/paper.py --page                only the page and the sentence in README.md, from stored results
+    python analysis/paper.py --page                only the pages and the counts in README.md, from stored results
 """
 
 from __future__ import annotations
@@ -71,12 +72,14 @@ def read_all_results() -> dict[str, dict[str, Result]]:
 
 
 def write_page() -> Path:
-    """Write the page and the sentence in README.md from the stored results, and return the page."""
+    """Write the pages and the sentences in README.md from the stored results, and return the index of the pages."""
     results, experiments = read_all_results(), [*EXPERIMENTS.values()]
-    path = DOCS / "reproduction.md"
-    path.write_text(page.text(experiments, results, DOCS / "reproduction"), encoding="utf-8")
-    page.write_between_marks(README, page.claims_sentence(experiments, results))
-    return path
+    folder = DOCS / "reproduction"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in page.files(experiments, results, folder).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    page.write_between_marks(README, page.readme_text(experiments, results))
+    return folder / "index.md"
 
 
 def main() -> None:
@@ -84,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=f"of {', '.join(EXPERIMENTS)}")
     parser.add_argument("--all", action="store_true", help="all experiments")
-    parser.add_argument("--page", action="store_true", help="only write the page, from stored results")
+    parser.add_argument("--page", action="store_true", help="only write the pages, from stored results")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="the folder of the run directories")
     options = parser.parse_args()
     unknown = [name for name in options.experiments if name not in EXPERIMENTS]

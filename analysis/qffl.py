@@ -91,15 +91,30 @@ PLAYS = {"q = 0": ((51.1, 0.3), (39.7, 2.8), (72.9, 6.7), (82, 41)),
 """Mean and standard deviation of each metric over five splits."""
 
 
-def rows(parts: tuple[str, ...], table: Mapping[str, tuple[tuple[float, float], ...]], prefix: str = "") -> list[Row]:
-    """Return the metrics of each learner with the published values; rows with a *prefix* have no published values."""
+def rows(
+    parts: tuple[str, ...],
+    table: Mapping[str, tuple[tuple[float, float], ...]],
+    prefix: str = "",
+    *,
+    is_one_draw: bool = False,
+) -> list[Row]:
+    """Return the metrics of each learner with the published values.
+
+    Args:
+        parts: the runs.
+        table: the published values.
+        prefix: begins the labels; rows with a prefix have no published values.
+        is_one_draw: whether the published splits are of one draw of the data, and our replicas are draws.
+    """
+    count = 1 if is_one_draw else 5
+    basis = "1 draw, ± over 5 splits" if is_one_draw else "5 splits, SD"
     return [
         Row(
             f"{prefix}{label}, {learner}",
             parts,
             learner,
             metric,
-            None if prefix else Published(*published[place], digits=digits),
+            None if prefix else Published(*published[place], digits=digits, mean_of=count, basis=basis),
             scale,
             digits,
         )
@@ -203,8 +218,8 @@ EXPERIMENTS = (
         ),
         parts={**DRAWS, **UNIFORM_DRAWS, **SPLITS, **UNIFORM},
         rows=[
-            *rows((*DRAWS,), SYNTHETIC),
-            *rows((*UNIFORM_DRAWS,), UNIFORM_SAMPLING),
+            *rows((*DRAWS,), SYNTHETIC, is_one_draw=True),
+            *rows((*UNIFORM_DRAWS,), UNIFORM_SAMPLING, is_one_draw=True),
             *rows((*SPLITS,), SYNTHETIC, ONE_DRAW),
             *rows((*UNIFORM,), UNIFORM_SAMPLING, ONE_DRAW),
         ],
@@ -216,14 +231,16 @@ EXPERIMENTS = (
         ],
         remarks=lambda results: (
             "The paper has five splits of one draw of the data, which is not published. Its values are therefore those "
-            "of one draw, and are compared with the prediction interval over our draws. The splits of one draw, below, "
-            "differ less than draws do: their interval is that of another draw than the paper's, and cannot decide.\n\n"
+            "of one draw, whose ± says nothing of other draws: each is compared with our draws as one more of them. "
+            "The splits of one draw of ours, in the file above, differ less than draws do: their interval is that of "
+            "another draw than the paper's, and cannot decide.\n\n"
             "As in the published code, the test share of each user is rounded up, and updates of uniformly drawn users "
             "have equal weights. The splits of one draw have a test share rounded down, and weights by size. The "
             "paper's text and its table of the data disagree on the spread of the "
             "users' sizes. We chose the spread that gives the mean and the standard deviation of the table."
             f"{_span_of_draws(results)}"
         ),
+        chosen="the spread of the users' sizes, on which text and table of the paper disagree",
         draw=draw,
         shown=(*DRAWS,),
     ),
@@ -255,6 +272,7 @@ EXPERIMENTS = (
             for part in ("full", FIFTH, "quick")
             for order in orders((part,), "q = 0", "q = 0.001", prefix="" if part == "full" else f"{part}: ")
         ],
+        chosen="the edition of the text, and the draw of the roles",
     ),
     Experiment(
         name="qffl_efficiency",
@@ -282,6 +300,7 @@ EXPERIMENTS = (
             "The paper uses the best step size of q-FedSGD with q = 0. We show three step sizes with q = 1. The first, "
             "which is that of q-FedAvg, is compared."
         ),
+        chosen="the step size of q-FedSGD, and the rounds that are compared",
     ),
     Experiment(
         name="qffl_devices",

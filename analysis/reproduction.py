@@ -44,6 +44,8 @@ TURNS = {
     8: "what needs days, or a GPU",
 }
 """The meaning of `Part.turn`.  Runs of a lower turn come first, and within a turn the cheaper ones."""
+ASSUMED = "5 runs, SD (assumed)"
+"""`Published.basis` of a table that has ± and names neither the number of runs nor the meaning of the sign."""
 _SETTINGS = ("seed", "users", "rounds", "access", "data", "partition", "model", "learners", "precision")
 
 
@@ -61,6 +63,7 @@ class Part:
         core_hours: the hours of one thread that a replica takes, measured in a run of a few rounds.
         needs: what else a run needs, beside time: a data set that is not free, or a GPU.
         published: whether its settings are those of the paper, and not a test of an explanation.
+        after_results: whether its settings were chosen after results with other settings had been seen.
     """
 
     scenario: str
@@ -72,6 +75,7 @@ class Part:
     core_hours: float = math.nan
     needs: str = ""
     published: bool = True
+    after_results: bool = False
 
     @property
     def path(self) -> Path:
@@ -139,10 +143,11 @@ class Published:
         spread: the number published after ±, in most papers the standard deviation of a few runs.
         low: if the paper gives only words such as "about 50 %" or "over 80 %": the low end of the range compared.
         high: the high end of that range.
-        text: these words.
+        text: these words, or those of a value such as "never".
         digits: decimal places of the value as published; it is known to half a unit of the last one.
-        runs: number of independent runs of which the value is the mean, as far as their randomness is that of our
-            replicas. Splits of one draw of the data count as one run if our replicas are draws.
+        mean_of: number of independent runs of which the value is the mean and `spread` the standard deviation. Splits
+            of one draw of the data are one run if our replicas are draws.
+        basis: these runs in words, with what is assumed because the paper does not say it.
     """
 
     value: float = math.nan
@@ -151,24 +156,23 @@ class Published:
     high: float = math.nan
     text: str = ""
     digits: int = 1
-    runs: int = 1
+    mean_of: int = 1
+    basis: str = "1 run (assumed)"
 
     @property
-    def span(self) -> tuple[float, float]:
-        """Low and high end of what was published: the range of words, or the value with its spread and rounding."""
-        if math.isnan(self.value):
-            return self.low, self.high
-        half = self.spread + 0.5 * 10.0**-self.digits
-        return self.value - half, self.value + half
+    def rounding(self) -> float:
+        """Half a unit of the last digit as published; words have none."""
+        return 0.0 if math.isnan(self.value) else 0.5 * 10.0**-self.digits
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the range of words, or the value twice."""
+        return (self.low, self.high) if math.isnan(self.value) else (self.value, self.value)
 
     def distance(self, other: Published) -> float:
         """Return the smallest difference between two published values that their words allow; 0 if ranges overlap."""
-        (low, high), (other_low, other_high) = self._ends, other._ends
+        (low, high), (other_low, other_high) = self.ends, other.ends
         return max(low - other_high, other_low - high, 0.0)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return (self.low, self.high) if math.isnan(self.value) else (self.value, self.value)
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,11 @@ class Row:
     claimed: bool = True
     effect: float = math.nan
 
+    @property
+    def is_extreme(self) -> bool:
+        """True if 0 or 100 % is published, which runs match under any rule if their accuracy has no room either."""
+        return self.published is not None and self.scale == 100.0 and self.published.value in (0.0, 100.0)
+
 
 @dataclass(frozen=True)
 class Order:
@@ -212,6 +221,9 @@ class Order:
         scale: factor of the metric.
         digits: decimal places.
         claimed: whether the paper claims it, if its parts are those of the authors.
+        after_results: whether it became a claim of the page after its results had been seen.
+        came_first: whether it is a claim at a setting that was replaced after results had been seen. It is no claim any
+            more, and stands beside those that replaced it.
     """
 
     label: str
@@ -223,6 +235,8 @@ class Order:
     scale: float = 100.0
     digits: int = 1
     claimed: bool = True
+    after_results: bool = False
+    came_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -366,7 +380,8 @@ class Experiment:
         shown: the parts of the common plot; by default all.
         draws_tables: whether *draw* needs tables of a run directory that are not stored.
         paper: the title of the paper; empty for an experiment of our own.
-        unnamed: settings that the paper leaves open and we have chosen, in words.
+        chosen: settings that the paper leaves open and we have chosen, in words; empty if all are its authors'.
+        history: the order of events, if a setting or a claim was chosen after results had been seen.
     """
 
     name: str
@@ -383,7 +398,13 @@ class Experiment:
     shown: Sequence[str] = ()
     draws_tables: bool = False
     paper: str = ""
-    unnamed: str = ""
+    chosen: str = ""
+    history: str = ""
+
+    @property
+    def settings(self) -> str:
+        """Who chose the settings at which the claims are tested: "authors", or "ours" if we had to choose some."""
+        return "ours" if self.chosen else "authors"
 
     def is_claim(self, item: Row | Order) -> bool:
         """Return whether a row or an order is a claim of the paper, tested at the settings of its authors."""
@@ -392,8 +413,17 @@ class Experiment:
 
     def is_authors(self, item: Row | Order) -> bool:
         """Return whether a row or an order is at the settings of the authors."""
-        parts = (*item.parts, *item.against) if isinstance(item, Order) else item.parts
-        return item.claimed and all(self.parts[name].is_authors for name in parts)
+        return item.claimed and all(self.parts[name].is_authors for name in self.parts_of(item))
+
+    def is_after_results(self, item: Row | Order) -> bool:
+        """Return whether a claim, or a setting at which it is tested, was chosen after results had been seen."""
+        if isinstance(item, Order) and item.after_results:
+            return True
+        return any(self.parts[name].after_results for name in self.parts_of(item))
+
+    def parts_of(self, item: Row | Order) -> tuple[str, ...]:
+        """Return the names of the parts that a row or an order needs."""
+        return (*item.parts, *item.against) if isinstance(item, Order) else item.parts
 
     def effect(self, row: Row) -> float:
         """Return the largest effect on the metric of a row that a claimed order states; `Row.effect` if none does.

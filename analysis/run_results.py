@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reproduction import Experiment, Order, Published, Result, Row, is_same, settings_of
+from agreement import MOST_REPLICAS, Comparison, order_answer
+from reproduction import Experiment, Order, Result, Row, is_same, settings_of
 
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
-from netfl.results.statistics import ConfidenceInterval, interval, t_factor
+from netfl.results.statistics import MIN_REPLICAS, ConfidenceInterval, interval, t_factor
 
 WINDOW = 250
 """Metrics of learning are means over the evaluations of so many last rounds, or of the last quarter of a shorter run.
@@ -24,8 +25,6 @@ WINDOW = 250
 A single evaluation depends on the user whose update was delivered last.
 """
 
-MOST_REPLICAS = 1000
-"""The largest number of replicas that `replicas_to_decide` returns."""
 _CURVE_POINTS = 100
 """Maximum number of points of a stored curve."""
 
@@ -73,9 +72,7 @@ def merge_results(stored: Result | None, added: Mapping[str, Any]) -> dict[str, 
 
 def estimate(results: Mapping[str, Result], row: Row, *, last: bool = False) -> ConfidenceInterval:
     """Return the metric of a row, as mean and interval over the replicas of those of its parts that have results."""
-    known = [results[part] for part in row.parts if part in results]
-    found = [value for result in known for value in result.values(row.learner, row.metric, last=last)]
-    return interval([row.scale * value for value in found])
+    return interval(_values(results, row, last=last))
 
 
 def difference(results: Mapping[str, Result], order: Order) -> ConfidenceInterval:
@@ -88,12 +85,31 @@ def lost_pairs(results: Mapping[str, Result], order: Order) -> int:
     return sum(map(math.isnan, _paired(results, order)))
 
 
-def holds(results: Mapping[str, Result], order: Order) -> str:
-    """Return "yes" or "no" for a claimed order if the interval of the difference excludes 0, else "open".
+def compare(results: Mapping[str, Result], row: Row, effect: float = math.nan) -> Comparison:
+    """Return our values of a row beside the published one.
 
-    It is also "open" if a learner diverged in some replicas: the others would be a choice by their result.
+    Args:
+        results: the results that exist, by part.
+        row: the row.
+        effect: the effect that the paper claims on its metric; NaN if it claims none.
+
+    Raises:
+        ValueError: the row has no published value.
     """
-    return "open" if lost_pairs(results, order) else verdict(difference(results, order))
+    if row.published is None:
+        raise ValueError(f"{row.label} has no published value")
+    return Comparison(_values(results, row), row.published, effect)
+
+
+def holds(results: Mapping[str, Result], order: Order) -> str:
+    """Return the verdict on a claimed order: "yes", "no" or "open"."""
+    return order_answer(_paired(results, order))
+
+
+def _values(results: Mapping[str, Result], row: Row, *, last: bool = False) -> list[float]:
+    """Return the metric of a row in each replica of those of its parts that have results; NaN where it diverged."""
+    known = [results[part] for part in row.parts if part in results]
+    return [row.scale * value for result in known for value in result.values(row.learner, row.metric, last=last)]
 
 
 def _paired(results: Mapping[str, Result], order: Order) -> list[float]:
@@ -109,73 +125,6 @@ def _paired(results: Mapping[str, Result], order: Order) -> list[float]:
     return found
 
 
-def prediction_half(found: ConfidenceInterval, runs: int = 1) -> float:
-    """Return the half width of the 95 % prediction interval of the mean of further runs; NaN for a single replica.
-
-    For n replicas with mean m and standard deviation s, the mean of k further runs lies in
-    ``m ± t s √(1/n + 1/k)`` with a probability of 95 %, where t is the quantile of Student's distribution with n - 1
-    degrees of freedom. The confidence interval of m has the half width ``h = t s / √n``, so this is ``h √(1 + n/k)``.
-
-    Args:
-        found: mean and confidence interval of our replicas.
-        runs: the number k of further runs.
-    """
-    return found.half * math.sqrt(1 + found.replicas / runs)
-
-
-def agreement(found: ConfidenceInterval, published: Published, effect: float = math.nan) -> str:
-    """Return "yes" if a published value lies in the prediction interval of our replicas, "no" if not, else "open".
-
-    The published value counts with its spread and its rounding (`Published.span`). "Open" means that there is no
-    interval, because there is one replica, or that the value lies in an interval that is wider than the claimed effect:
-    such an interval also holds values that contradict the claim.
-
-    Args:
-        found: mean and confidence interval of our replicas.
-        published: the published value.
-        effect: the effect that the paper claims on this metric; NaN if it claims none.
-    """
-    half = prediction_half(found, published.runs)
-    if math.isnan(half):
-        return "open"
-    low, high = published.span
-    if found.mean + half < low or found.mean - half > high:
-        return "no"
-    return "open" if 2 * half > effect else "yes"
-
-
-def excess(found: ConfidenceInterval, published: Published) -> float:
-    """Return how far a published value lies outside the prediction interval; 0 inside.
-
-    The published value counts with its spread and its rounding, as in `agreement`.
-    """
-    half = prediction_half(found, published.runs)
-    low, high = published.span
-    return max(low - (found.mean + half), (found.mean - half) - high, 0.0)
-
-
-def replicas_to_agree(found: ConfidenceInterval, published: Published, effect: float) -> int | None:
-    """Return the number of replicas at which the prediction interval is no wider than *effect*, with this spread.
-
-    Returns:
-        ``None`` for a single replica, or if single runs differ too much for any number up to `MOST_REPLICAS`.
-    """
-    if found.replicas < 2:
-        return None
-    deviation = found.half / t_factor(found.replicas)
-    for size in range(2, MOST_REPLICAS + 1):
-        if 2 * deviation * t_factor(size) * math.sqrt(1 + size / published.runs) <= effect:
-            return size
-    return None
-
-
-def verdict(found: ConfidenceInterval) -> str:
-    """Return "yes" or "no" for a difference that is claimed to be positive if its interval excludes 0, else "open"."""
-    if not found.clear:
-        return "open"
-    return "yes" if found.mean > 0 else "no"
-
-
 def replicas_to_decide(found: ConfidenceInterval) -> int | None:
     """Return the number of replicas at which the interval would exclude 0, for the mean and the spread observed.
 
@@ -185,7 +134,7 @@ def replicas_to_decide(found: ConfidenceInterval) -> int | None:
     if found.replicas < 2 or not found.mean:
         return None
     deviation = found.half / t_factor(found.replicas)
-    sizes = range(2, MOST_REPLICAS + 1)
+    sizes = range(MIN_REPLICAS, MOST_REPLICAS + 1)
     return next((size for size in sizes if deviation * t_factor(size) < abs(found.mean)), None)
 
 

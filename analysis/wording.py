@@ -1,4 +1,4 @@
-"""Numbers, lists and paragraphs in the text of docs/reproduction.md and docs/findings.md."""
+"""Numbers, lists and paragraphs in the text of docs/reproduction and docs/findings.md."""
 
 from __future__ import annotations
 

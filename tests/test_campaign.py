@@ -355,4 +355,4 @@ def test_terminated_campaign_stops_with_checkpoints_and_writes_the_page(tmp_path
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "stopped after" in output
-    assert (tmp_path / "docs/reproduction.md").exists()
+    assert (tmp_path / "docs/reproduction/index.md").exists()

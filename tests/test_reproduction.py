@@ -1,7 +1,9 @@
 """Reproduced experiments: runs are identified, metrics equal those of pandas, verdicts those by hand."""
 
+import csv
 import json
 import math
+import re
 import shutil
 from contextlib import redirect_stderr
 from dataclasses import replace
@@ -15,20 +17,28 @@ import page
 import paper
 import pytest
 import script
+import tables
+import verdicts
+from claims import (
+    all_claims,
+    claims_of,
+    claims_sentence,
+    count_sensitivity,
+    counts,
+    hours_untested,
+    state,
+    states_sentence,
+    tally,
+)
 from reproduction import Experiment, Order, Part, Published, Result, Row, StoredRun
 from run_results import (
-    agreement,
     difference,
     estimate,
-    excess,
     extract_result,
     holds,
     lost_pairs,
-    prediction_half,
     read_results,
-    replicas_to_agree,
     replicas_to_decide,
-    verdict,
     write_results,
 )
 from scipy import stats
@@ -38,6 +48,7 @@ import netfl
 from netfl.formats import FORMAT
 from netfl.results.statistics import interval
 
+FOLDER = paper.DOCS / "reproduction"
 SHORT = {"rounds": 300, "evaluate.every": 25}
 PART = Part("paper/fig2a", ("full",), SHORT)
 ROWS = [
@@ -145,14 +156,14 @@ def test_orders_use_paired_differences():
     results = {"a": result(A=[5.0, 25.0, 45.0], B=[4.0, 24.1, 43.9]), "b": result(A=[1.0, 1.0, 1.0])}
     pairs = Order("A above B", ("a",), "x", "A", "B", scale=1)
     assert difference(results, pairs).mean == pytest.approx(1.0)
-    assert verdict(difference(results, pairs)) == "yes"
-    assert verdict(difference(results, replace(pairs, above="B", below="A"))) == "no"
+    assert holds(results, pairs) == "yes"
+    assert holds(results, replace(pairs, above="B", below="A")) == "no"
     assert difference({"a": result(A=[5.0, 6.0], B=[4.0])}, pairs).replicas == 1  # of the replicas that both have
     across = Order("A of a above A of b", ("a",), "x", "A", "A", against=("b",), scale=1)
     assert difference(results, across).mean == pytest.approx(24.0)
-    assert verdict(difference(results, across)) == "open"
+    assert holds(results, across) == "open"
     single = {"a": result(A=[5.0], B=[1.0])}
-    assert verdict(difference(single, pairs)) == "open"
+    assert holds(single, pairs) == "open"
 
 
 def test_number_of_replicas_that_decides():
@@ -162,70 +173,12 @@ def test_number_of_replicas_that_decides():
     deviation = np.std([1.0, 4.0, -2.0, 3.0], ddof=1)
     halves = {size: stats.t.ppf(0.975, size - 1) * deviation / math.sqrt(size) for size in (needed - 1, needed)}
     assert halves[needed] < found.mean < halves[needed - 1]
-    assert replicas_to_decide(interval([5.0, 5.1, 4.9])) == 2
+    assert replicas_to_decide(interval([5.0, 5.1, 4.9])) == 3, "an interval needs three"
     assert replicas_to_decide(interval([1.0])) is None
     assert replicas_to_decide(interval([-1.0, 1.001])) is None
 
 
-def test_prediction_interval_is_that_of_students_t():
-    """By hand: s = 1.2910 for 9, 10, 11 and 12; the mean of k more runs differs by t s √(1/4 + 1/k)."""
-    values = [9.0, 10.0, 11.0, 12.0]
-    deviation, t = np.std(values, ddof=1), stats.t.ppf(0.975, 3)
-    for runs in (1, 5):
-        expected = t * deviation * math.sqrt(1 / 4 + 1 / runs)
-        assert prediction_half(interval(values), runs) == pytest.approx(expected)
-    assert math.isnan(prediction_half(interval([1.0])))
-
-
-@pytest.mark.parametrize("runs", [1, 3])
-@pytest.mark.quick_first
-def test_prediction_intervals_hold_95_percent_of_further_runs(runs):
-    rng, inside = np.random.default_rng(3), 0
-    for _ in range(2000):
-        found = interval(rng.normal(size=5))
-        inside += abs(rng.normal(size=runs).mean() - found.mean) < prediction_half(found, runs)
-    assert inside / 2000 == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 2000))
-
-
-def test_one_replica_is_open():
-    row = Row("x", ("a",), "A", "x", scale=1)
-    assert agreement(estimate({"a": result(A=[50.0])}, row), Published(50.0)) == "open"
-    assert agreement(estimate({"a": result(A=[math.nan, math.nan])}, row), Published(50.0)) == "open"
-
-
-@pytest.mark.parametrize(
-    ("values", "published", "agrees"),
-    [
-        ([10.0, 10.0], Published(10.05), "yes"),  # published as 10.0 or 10.1: 10.00 to 10.10
-        ([10.0, 10.0], Published(10.06), "no"),
-        ([10.0, 10.0], Published(10.4, digits=0), "yes"),
-        ([10.0, 10.0], Published(10.6, 0.6), "yes"),  # the published spread counts
-        ([10.0, 10.0], Published(10.66, 0.6), "no"),
-        ([19.0, 21.0], Published(41.9), "yes"),  # t = 12.706, s = √2: ± 22.0
-        ([19.0, 21.0], Published(42.2), "no"),
-        ([19.0, 21.0], Published(39.0, runs=9), "no"),  # ± 14.9
-        ([10.0, 10.0], Published(low=5, high=15, text="about 10"), "yes"),
-        ([16.0, 16.0], Published(low=5, high=15, text="about 10"), "no"),
-    ],
-)
-def test_values_agree_inside_the_prediction_interval(values, published, agrees):
-    found = estimate({"a": result(A=values)}, Row("x", ("a",), "A", "x", scale=1))
-    assert agreement(found, published) == agrees
-
-
-def test_an_interval_wider_than_the_claimed_effect_never_agrees():
-    """Three replicas with s = 1: a width of 2 · 4.303 · √(4/3) = 9.94."""
-    found = interval([9.0, 10.0, 11.0])
-    assert agreement(found, Published(10.0), effect=10.0) == "yes"
-    assert agreement(found, Published(10.0), effect=9.9) == "open"
-    assert agreement(found, Published(30.0), effect=9.9) == "no"
-    assert replicas_to_agree(found, Published(10.0), 9.9) == 4  # 2 · 3.182 · √(5/4) = 7.1
-    assert replicas_to_agree(found, Published(10.0), 3.9) is None  # 2 · 1.96 for any number of replicas
-    assert replicas_to_agree(found, Published(10.0, runs=5), 3.9) == 5  # 2 · 2.776 · √(1/5 + 1/5) = 3.5
-    assert replicas_to_agree(interval([9.0]), Published(10.0), 9.9) is None
-
-
-def claims_of(rows, orders, parts=None):
+def paper_with(rows, orders, parts=None):
     """Return an experiment of a paper with these claims."""
     return Experiment("toy", "Toy", "Fig. 1", "It works.", parts or {"long": Part("paper/fig2a")}, rows, orders,
                       paper="A paper")  # fmt: skip
@@ -235,23 +188,31 @@ def test_the_effect_of_a_value_is_the_largest_claimed_difference():
     published = {"A": Published(80.0, 3.0), "B": Published(72.5), "C": Published(low=40, high=55, text="about 50")}
     rows = [Row(name, ("long",), name, "x", value) for name, value in published.items()]
     orders = [Order("a", ("long",), "x", "A", "B"), Order("b", ("long",), "x", "A", "C", claimed=False)]
-    found = [claims_of(rows, orders).effect(row) for row in rows]
+    found = [paper_with(rows, orders).effect(row) for row in rows]
     assert found[:2] == [7.5, 7.5]
     assert math.isnan(found[2])
     both = [*orders, Order("c", ("long",), "x", "B", "C"), Order("d", ("long",), "y", "A", "C")]
-    assert [claims_of(rows, both).effect(row) for row in rows] == [7.5, 17.5, 17.5]
+    assert [paper_with(rows, both).effect(row) for row in rows] == [7.5, 17.5, 17.5]
 
 
 @pytest.mark.parametrize(
     ("values", "answer"),
-    [([9.0, 11.0], "open: about 4 replicas"), ([9.0], "open: at least 2 replicas"), ([9.9, 10.1], "yes")],
+    [
+        ([9.0, 10.0, 11.0], "open: about 4 replicas"),
+        ([9.0, 10.0], "open: no interval"),
+        ([9.9, 10.0, 10.1], "yes"),
+        ([17.0, 18.0, 19.0], "open: about 5 replicas"),
+        ([29.0, 30.0, 31.0], "no"),
+    ],
 )
-def test_open_values_name_the_replicas_that_decide_them(values, answer):
-    """Two, three and four replicas with s = √2 have widths of 44.0, 14.1 and 10.1; the claimed effect is 11."""
-    rows = [Row("x", ("long",), "A", "x", Published(10.0), scale=1), Row("y", ("long",), "B", "x", Published(21.0))]
-    toy = claims_of(rows, [Order("o", ("long",), "x", "B", "A")])
-    lines = [*page.section(toy, {"long": result(A=values)})]
-    assert next(line for line in lines if line.startswith("| x |")).endswith(f"| {answer} |")
+def test_rows_of_values_have_the_interval_the_margin_and_the_verdict(values, answer):
+    """For s = 1 and one published run q is 4.97, 3.56 and 3.04 with three, four and five replicas: t √(1 + 1/n)."""
+    rows = [Row("x", ("long",), "A", "x", Published(10.0), scale=1), Row("y", ("long",), "B", "x", Published(19.0))]
+    toy = paper_with(rows, [Order("o", ("long",), "x", "B", "A")])
+    line = next(line for line in page.section(toy, {"long": result(A=values)}) if line.startswith("| x |"))
+    mean = np.mean(values)
+    half = f" ± {stats.t.ppf(0.975, 2) * np.std(values, ddof=1) * math.sqrt(4 / 3):.1f}" if len(values) > 2 else ""
+    assert line.startswith(f"| x | {answer} | {mean - 10:+.1f}{half} | 4.50 | 10.0 | 1 run (assumed) | {mean:.1f}")
 
 
 @pytest.mark.slow
@@ -426,57 +387,180 @@ def test_an_order_is_open_if_a_learner_diverged_in_some_replicas():
     order = Order("A above B", ("long",), "x", "A", "B", scale=1.0)
     both = {"long": result(A=[5.0, 5.1, 5.2, 5.3], B=[1.0, 1.1, 1.2, math.nan])}
     assert difference(both, order).mean == pytest.approx(4.0)
-    assert verdict(difference(both, order)) == "yes"
+    assert difference(both, order).clear
     assert (holds(both, order), lost_pairs(both, order)) == ("open", 1)
-    text = "\n".join(page.section(claims_of([], [order]), both))
+    text = "\n".join(page.section(paper_with([], [order]), both))
     assert "| A above B | +4.0 ± 0.0 | 3 | open: diverged in 1 of 4 |  |" in text
 
 
-def test_the_excess_is_the_distance_beyond_the_prediction_interval():
-    found = interval([4.0, 5.0, 6.0])
-    half = stats.t.ppf(0.975, 2) * math.sqrt(1 + 1 / 3)
-    assert excess(found, Published(5.0 + half + 1.25, spread=1.0, digits=1)) == pytest.approx(0.2)
-    assert excess(found, Published(5.0 - half - 1.25, spread=1.0, digits=1)) == pytest.approx(0.2)
-    assert excess(found, Published(5.0 + half, digits=1)) == 0.0
-
-
-def test_the_page_names_the_settings_that_papers_leave_open():
+def test_the_page_names_the_settings_that_we_had_to_choose():
     order = Order("A above B", ("long",), "x", "A", "B")
-    toy = replace(claims_of([], [order]), unnamed="the step size")
-    results = {"long": result(A=[5.0, 5.1], B=[1.0, 1.0])}
-    assert page.unnamed_sentences([toy], {"toy": results}) == (
-        "Of the tested claims, 1 are of experiments whose papers leave a setting open, which is then ours: Toy (the "
-        "step size)."
-    )
-    assert page.unnamed_sentences([toy], {"toy": {}}) == ""
+    toy = replace(paper_with([], [order]), chosen="the step size")
+    results = {"long": result(A=[5.0, 5.1, 5.2], B=[1.0, 1.0, 1.0])}
+    assert page.chosen_sentence([toy], {"toy": results}) == "- Toy (1 claim): the step size"
+    assert page.chosen_sentence([toy], {"toy": {}}) == ""
+    assert "**Chosen by us:** the step size." in [*page.section(toy, results)]
+    assert "1 at a setting that we had to choose" in claims_sentence([toy], {"toy": results})
+    assert "1 at the authors' settings and 0 at" in claims_sentence([replace(toy, chosen="")], {"toy": results})
 
 
-def test_readme_and_page_count_the_same_claims():
+def test_claims_are_counted_by_kind_and_by_who_chose_the_settings():
+    """An order, a value with the effect 4, one without, and one of 100 %, each in two experiments."""
+    values = {
+        "A": Published(10.0, 0.5, mean_of=5),
+        "B": Published(14.0, 0.5, mean_of=5),
+        "C": Published(50.0, 0.5, mean_of=5),
+        "D": Published(100.0, 0.0, mean_of=5),
+    }
+    rows = [Row(name, ("long",), name, "x", value) for name, value in values.items()]
+    ours = paper_with(rows, [Order("o", ("long",), "x", "B", "A")])
+    theirs = replace(ours, name="theirs", chosen="all")
+    found = {"long": result(A=[0.1] * 3, B=[0.2] * 3, C=[0.5] * 3, D=[1.0] * 3)}
+    claims = claims_of(ours, found)
+    assert [(claim.kind, claim.answer) for claim in claims] == [
+        ("values with an effect", "yes"),
+        ("values with an effect", "no"),
+        ("values without an effect", "yes"),
+        ("values of 0 or 100 %", "yes"),
+        ("orders", "yes"),
+    ]
+    assert {claim.settings for claim in claims} == {"authors"}
+    assert {claim.settings for claim in claims_of(theirs, found)} == {"ours"}
+    assert counts([ours, theirs], {"toy": found, "theirs": {}}).splitlines()[2:] == [
+        "| orders | 1/0/0 | – |",
+        "| values with a claimed effect | 1/0/1 | – |",
+        "| apart: values without a claimed effect | 1/0/0 | – |",
+        "| apart: values of 0 or 100 % | 1/0/0 | – |",
+        "| untested | 0 | 5: nan core-hours |",
+    ]
+
+
+def test_untested_claims_name_the_hours_of_their_runs_alone():
+    parts = {
+        "long": Part("paper/fig2a", changes={"replicas": 3}, core_hours=2.0),
+        "control": Part("paper/fig2a", ("full",), published=False, core_hours=7.0),
+    }
+    toy = paper_with([Row("a", ("long",), "A", "x", Published(5.0))], [], parts)
+    assert hours_untested(toy, {}) == 6.0
+    assert "The other 1 need 6 core-hours" in claims_sentence([toy], {"toy": {}})
+    assert hours_untested(toy, {"long": result(A=[0.1, 0.1, 0.1])}) == 0.0
+
+
+def test_claims_that_were_chosen_after_results_say_so():
+    orders = [
+        Order("before", ("long",), "x", "A", "B"),
+        Order("late", ("long",), "x", "A", "B", after_results=True),
+        Order("late setting", ("new",), "x", "A", "B"),
+        Order("old setting", ("old",), "x", "A", "B", came_first=True),
+    ]
+    parts = {
+        "long": Part("paper/fig2a"),
+        "new": Part("paper/fig2a", ("full",), after_results=True),
+        "old": Part("paper/fig2a", ("quick",), published=False),
+    }
+    toy = replace(paper_with([], orders, parts), history="First old, then new.")
+    both = result(A=[5.0, 5.1, 5.2], B=[1.0, 1.0, 1.0])
+    results = {"long": both, "new": both, "old": result(A=[1.0, 1.0, 1.0], B=[5.0, 5.1, 5.2])}
+    assert [claim.is_after_results for claim in claims_of(toy, results)] == [False, True, True]
+    assert "Of the tested ones, 2 were chosen, or their setting was, after" in claims_sentence([toy], {"toy": results})
+    claimed, _, first = "\n".join(page.section(toy, results)).partition("First old, then new.")
+    assert "| late (claim added after results) |" in claimed
+    assert "old setting" not in claimed
+    assert "At the settings that came first, agree/open/disagree would be 0/0/1:" in first
+    assert "| old setting | -410.0 ± 24.8 | 3 | no |  |" in first
+
+
+def test_weight_divergence_keeps_the_start_that_came_first():
+    """Eleven claims, seven of divergence and four of accuracy, each at both starts."""
+    experiment = paper.EXPERIMENTS["divergence"]
+    claims = claims_of(experiment, {})
+    assert len(claims) == 11
+    assert all(claim.is_after_results for claim in claims)
+    assert sum(claim.item.after_results for claim in claims) == 4
+    first = [order for order in experiment.orders if order.came_first]
+    assert [order.label.replace(", normal start", "") for order in (claim.item for claim in claims)] == [
+        order.label for order in first
+    ]
+    assert not any(experiment.is_claim(order) for order in first)
+    assert not any(experiment.parts[part].after_results for order in first for part in experiment.parts_of(order))
+
+
+def test_readme_and_pages_count_the_same_claims():
     results, experiments = paper.read_all_results(), [*paper.EXPERIMENTS.values()]
-    sentence = page.claims_sentence(experiments, results)
-    readme, text = (" ".join(path.read_text().split()) for path in (paper.README, paper.DOCS / "reproduction.md"))
-    assert f"{page.BEGIN.strip()} {sentence} {page.END}" in readme
-    assert sentence in text
-    rows = [line.strip("| \n").split(" | ") for line in (paper.DOCS / "reproduction.md").read_text().splitlines()
+    readme, text = (path.read_text() for path in (paper.README, FOLDER / "index.md"))
+    assert f"{page.BEGIN}{page.readme_text(experiments, results)}\n{page.END}" in readme
+    assert counts(experiments, results) in text
+    assert " ".join(claims_sentence(experiments, results).split()) in " ".join(text.replace("**", "").split())
+    table = [line.strip("| \n").split(" | ") for line in counts(experiments, results).splitlines()[2:]]
+    rows = [line.strip("| \n").split(" | ") for line in text.splitlines()
             if line.startswith("| [") and "[Beyond:" not in line]  # fmt: skip
-    pairs = [cell.split(" of ") for row in rows for cell in row[2:4] if cell != "–"]
-    agree, counted = (sum(int(pair[place]) for pair in pairs) for place in (0, 1))
-    still_open, disagree = (sum(int(row[place]) for row in rows) for place in (4, 5))
-    untested = sum(int(row[6]) for row in rows)
+    cells = [row[column] for row in rows for column in range(2, 6)]
+    assert sums(cells) == sums([cell for line in table[:-1] for cell in line[1:]])
+    tested, untested = sum(sums(cells)), sum(int(row[6]) for row in rows)
     papers = page.count_papers(experiments)
-    assert sentence.startswith(f"{papers.capitalize()} papers make {counted + untested} claims. ")
-    assert f"We could test {counted}: {agree} agree with our runs, " in sentence
-    assert f"The other {untested} need data or computing time that we lack." in sentence
-    assert f"{sum(int(row[7]) for row in rows)} rows of other settings" in " ".join(text.split())
-    assert f"{still_open} are open and {disagree} disagree" in sentence
-    assert agree + still_open + disagree == counted
-    assert f"{[row[1] for row in rows].count('full')} experiments are run in full" in sentence
-    assert f"{[row[1] for row in rows].count('other settings')} at other settings only" in sentence
-    titles = {f'"{item.paper}"' for item in experiments if item.paper}
-    assert all(title in text for title in titles)
-    assert f"experiments of {page.count_papers(experiments)} papers" in (paper.DOCS / "index.md").read_text()
-    assert f"experiment of {page.count_papers(experiments)} papers" in readme
-    assert page.count_papers(experiments) == {4: "four", 5: "five"}[len(titles)]
+    assert f"{papers.capitalize()} papers make {tested + untested} claims. {tested} are tested" in text
+    assert untested == sum(int(cell.partition(":")[0]) for cell in table[-1][1:])
+    assert f"{[row[1] for row in rows].count('full')} experiments are run in full" in text
+    assert f"{[row[1] for row in rows].count('other settings')} at other settings only" in text
+    assert f"experiments of {papers} papers" in (paper.DOCS / "index.md").read_text()
+    assert f"experiment of {papers} papers" in " ".join(readme.split())
+    titles = {item.paper for item in experiments if item.paper}
+    assert papers == {4: "four", 5: "five"}[len(titles)]
+    assert titles | {""} == {*page.PAGES}
+
+
+def sums(cells):
+    """Return the sums of cells such as ``3/2/0``."""
+    found = [[int(number) for number in cell.split("/")] for cell in cells if cell != "–"]
+    return [sum(each) for each in zip(*found, strict=True)]
+
+
+def test_every_stored_row_and_every_claim_is_on_a_page_or_in_a_table():
+    """The pages have all rows at the authors' settings, and the tables all rows."""
+    results = paper.read_all_results()
+    for experiment in paper.EXPERIMENTS.values():
+        text = (FOLDER / f"{page.PAGES[experiment.paper]}.md").read_text(encoding="utf-8")
+        with (FOLDER / f"{experiment.name}.csv").open(encoding="utf-8", newline="") as file:
+            stored = {(line["kind"], line["row"]) for line in csv.DictReader(file)}
+        for kind, items in (("value", experiment.rows), ("order", experiment.orders)):
+            for item in items:
+                found = estimate if kind == "value" else difference
+                has_results = found(results[experiment.name], item).replicas > 0
+                if has_results or experiment.is_claim(item):
+                    assert (kind, item.label) in stored, f"{experiment.name}: {item.label}"
+                if has_results and (experiment.is_claim(item) or not experiment.paper):
+                    assert f"| {item.label} |" in text or f"| {item.label} (" in text, item.label
+    with (FOLDER / "runs.csv").open(encoding="utf-8", newline="") as file:
+        runs = {(line["experiment"], line["run"]) for line in csv.DictReader(file)}
+    assert {(name, part) for name, found in results.items() for part in found} <= runs
+
+
+def test_links_of_the_pages_lead_somewhere():
+    """Files exist, and anchors are those of a heading as Sphinx and GitHub write them."""
+    for path in FOLDER.glob("*.md"):
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8")):
+            file = (path.parent / target) if target else path
+            assert file.exists(), f"{path.name}: {target}"
+            if anchor:
+                titles = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+                known = ["".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+                         for title in titles]  # fmt: skip
+                assert anchor in known, f"{path.name}: {target}#{anchor}"
+
+
+def test_verdicts_are_printed_beside_the_former_ones():
+    results, experiments = paper.read_all_results(), [*paper.EXPERIMENTS.values()]
+    claims = [claim for claim in all_claims(experiments, results) if claim.is_tested]
+    assert {tables.key(claim) for claim in claims} == {*tables.former_verdicts()}, "each claim has both verdicts"
+    text = verdicts.text(claims)
+    line = "yes     open    ours     afl_fashion_mnist: AFL: shirt (values with a claimed effect)"
+    assert line in text.splitlines()
+    changes = text.partition("former    yes  open    no\n")[2].splitlines()[:3]
+    rows = [[int(number) for number in line.split()[1:]] for line in changes]
+    assert [sum(row) for row in rows] == [65, 20, 2]
+    assert [sum(column) for column in zip(*rows, strict=True)] == [
+        sum(claim.answer == answer for claim in claims) for answer in ("yes", "open", "no")
+    ]
 
 
 def test_claims_are_counted_at_the_settings_of_the_authors():
@@ -490,45 +574,58 @@ def test_claims_are_counted_at_the_settings_of_the_authors():
     rows.append(Row("other test", ("long",), "A", "x", Published(5.0), scale=1, claimed=False))
     orders = [Order("a", (part,), "x", "A", "B") for part in ("short", "long")]
     parts = {"short": replace(PART, full=False), "long": Part("paper/fig2a")}
-    toy = claims_of(rows, orders, parts)
-    claims = page.count_claims(toy, both)
-    assert (claims.run, claims.orders, claims.values) == ("full", ["no"], ["no"])
-    assert (claims.untested, claims.sensitivity) == (0, 3)
-    claims = page.count_claims(toy, {"short": both["short"]})
-    assert (claims.run, claims.orders, claims.values) == ("other settings", [], [])
-    assert (claims.untested, claims.sensitivity) == (2, 2)
-    assert page.count_claims(toy, {}).run == "not run"
+    toy = paper_with(rows, orders, parts)
+    assert state(toy, both) == "full"
+    assert (tally(claims_of(toy, both)), count_sensitivity(toy, both)) == ("0/0/2", 3)
+    short = {"short": both["short"]}
+    assert state(toy, short) == "other settings"
+    assert [claim.answer for claim in claims_of(toy, short)] == ["untested", "untested"]
+    assert count_sensitivity(toy, short) == 2
+    assert state(toy, {}) == "not run"
     elsewhere = replace(toy, parts={**parts, "long": replace(parts["long"], published=False)})
-    assert page.count_claims(elsewhere, both).run == "other settings"
+    assert state(elsewhere, both) == "other settings"
     lacking = replace(toy, parts={"long": replace(parts["long"], needs="a file"), "short": parts["short"]})
-    assert page.count_claims(lacking, {}).run == "no data"
-    assert page.claims_sentence([toy, lacking], {"toy": {}}).endswith(
-        "The other 4 need data or computing time that we lack. A claim is tested at the settings of its authors, as "
-        "far as these are published. 0 experiments are run in full, 1 not yet and 1 not, because the data cannot be "
-        "distributed."
+    assert state(lacking, {}) == "no data"
+    assert states_sentence([toy, lacking], {"toy": {}}) == (
+        "0 experiments are run in full, 1 not yet and 1 not, because the data cannot be distributed."
     )
     more = replace(toy, parts={"short": parts["short"], "long": replace(parts["long"], changes={"replicas": 5})})
-    assert page.count_claims(more, both).run == "3 of 5 replicas"
+    assert state(more, both) == "3 of 5 replicas"
     own_experiment = replace(toy, name="ours", paper="")
-    claims = page.count_claims(own_experiment, both)
-    assert (claims.orders, claims.values, claims.untested) == (["yes", "no"], [], 0)
-    assert page.claims_sentence([toy, own_experiment], {"toy": both, "ours": {"short": both["short"]}}) == (
-        "One paper makes 2 claims. We could test 2: 0 agree with our runs, 0 are open and 2 disagree. A claim is "
-        "tested at the settings of its authors, as far as these are published. 1 experiment is run in full."
+    assert tally(claims_of(own_experiment, both)) == "1/0/1"
+    assert claims_of(own_experiment, {}) == []
+    found = {"toy": both, "ours": short}
+    assert claims_sentence([toy, own_experiment], found) == (
+        "One paper makes 2 claims. 2 are tested: 2 at the authors' settings and 0 at a setting that we had to choose."
     )
-    assert "3 rows of other settings are no claims" in page.counting_sentences([toy], {"toy": both})
+    assert states_sentence([toy, own_experiment], found) == "1 experiment is run in full."
 
 
-def test_rows_of_other_settings_stand_below_the_claims():
+def test_rows_of_other_settings_are_in_the_table_of_the_experiment():
     rows = [Row("claim", ("long",), "A", "x", Published(5.0)), Row("other", ("short",), "A", "x", Published(5.0))]
-    toy = claims_of(rows, [], {"short": replace(PART, full=False), "long": Part("paper/fig2a")})
+    toy = paper_with(rows, [], {"short": replace(PART, full=False), "long": Part("paper/fig2a")})
     values = result(A=[0.05, 0.05, 0.05])
-    text = "\n".join(page.section(toy, {"short": values, "long": values}))
-    claimed, _, sensitivity = text.partition("<details><summary>Sensitivity: other settings, no claims</summary>")
-    assert "| claim | 5.0 | 5.0 ± 0.0 | 3 | 105.0 | +0.0 | ± 0.0 | yes |" in claimed
-    assert "| other | 5.0 | 5.0 ± 0.0 | 3 | 105.0 |" in sensitivity
-    text = "\n".join(page.section(toy, {"short": values}))
-    assert "1 claim is untested: no run has the settings of the authors yet." in text
+    printed = "\n".join(page.section(toy, {"short": values, "long": values}))
+    assert "| other | 5.0 | 5.0 ± 0.0 | 3 |" in printed
+    assert "toy.csv" not in printed
+    text = "\n".join(page.section(toy, {"short": values, "long": values}, FOLDER))
+    assert "| claim | yes | +0.0 ± 0.0 | 0.05 (no effect) | 5.0 | 1 run (assumed) | 5.0 ± 0.0 | 3 |" in text
+    assert "| other |" not in text
+    assert "[toy.csv](toy.csv) also has 1 row of other settings, which are no claims." in text
+    lines = tables.rows_of(toy, {"short": values, "long": values}).splitlines()
+    assert "value,claim,authors,5.0,0.0,1 run (assumed),5.00,0.00,3,105.00,0.00,0.00,0.05,yes,3" in lines
+    assert "value,other,other,5.0,0.0,1 run (assumed),5.00,0.00,3,105.00,,,,," in lines
+    text = " ".join("\n".join(page.section(toy, {"short": values})).split())
+    assert "1 claim is untested: no run has the settings of the authors yet. [toy.csv](toy.csv) has" in text
+    assert "value,claim,authors,5.0,0.0,1 run (assumed),,,0,,,,0.05,untested," in tables.rows_of(toy, {}).splitlines()
+
+
+def test_a_page_without_a_tested_claim_has_the_orders_of_other_settings():
+    orders = [Order(f"{part}: A above B", (part,), "x", "A", "B") for part in ("short", "long")]
+    toy = paper_with([], orders, {"short": replace(PART, full=False), "long": Part("paper/fig2a")})
+    both = result(A=[5.0, 5.1, 5.2], B=[1.0, 1.0, 1.0])
+    assert "| short: A above B |" in "\n".join(page.section(toy, {"short": both}, FOLDER))
+    assert "| short: A above B |" not in "\n".join(page.section(toy, {"short": both, "long": both}, FOLDER))
 
 
 def test_rows_and_orders_pool_the_parts_that_exist():
@@ -542,8 +639,10 @@ def test_rows_and_orders_pool_the_parts_that_exist():
 def test_orders_without_their_control_name_its_hours():
     order = Order("A above B with a larger step", ("long",), "x", "A", "B", ("control",), claimed=False)
     parts = {"long": Part("paper/fig2a"), "control": Part("paper/fig2a", ("full",), published=False, core_hours=0.5)}
-    toy = claims_of([Row("A", ("long",), "A", "x", Published(5.0))], [order], parts)
+    toy = paper_with([Row("A", ("long",), "A", "x", Published(5.0))], [order], parts)
     values = result(A=[0.05, 0.05])
+    assert "order,A above B with a larger step,other,,,,,,0,,,,,not run," in tables.rows_of(toy, {"long": values})
+    toy = replace(toy, paper="")
     row = "| A above B with a larger step | – | 0 | not run | 1.5 h |"
     assert row in [*page.section(toy, {"long": values})]
     assert "not run" not in "\n".join(page.section(toy, {"long": values, "control": result(B=[0.04, 0.03])}))
@@ -558,9 +657,13 @@ def test_learners_that_diverged_are_named_in_place_of_their_values():
     for number, replica in control.content["replicas"].items():
         replica["diverged"] = [f"B, replica {number}, user 1: the update in round 9 is not finite"]
     results = {"long": result(A=[0.05, 0.05]), "control": control}
-    lines = [*page.section(claims_of(rows, [order], parts), results)]
+    toy = paper_with(rows, [order], parts)
+    table = tables.rows_of(toy, results)
+    assert "order,A above B with a larger step,other,,,,,,0,,,,,diverged," in table
+    assert "value,B,other,,,,diverged,,0,,,,,," in table
+    lines = [*page.section(replace(toy, paper=""), results)]
     assert "| A above B with a larger step | – | 0 | diverged |  |" in lines
-    assert "| B | diverged | 0 | – |" in lines
+    assert "| B |  | diverged | 0 |" in lines
     assert any(line.startswith("| control |") and "; diverged: B in 2 |" in line for line in lines)
 
 

@@ -50,6 +50,7 @@ def use(folder, set_value=setattr):
     experiment = replace(TOY, parts={name: replace(part) for name, part in PARTS.items()})
     set_value(reproduction, "ROOT", folder)
     set_value(paper, "EXPERIMENTS", {"toy": experiment})
+    set_value(paper.page, "PAGES", {"A paper": "toy"})
     for name, path in (("RESULTS", "results"), ("DOCS", "docs"), ("README", "README.md")):
         set_value(paper, name, folder / path)
     return experiment
