@@ -270,6 +270,11 @@ def cvar_lifts(
         yield cvar_lift(participation, level, groups=groups)
 
 
+def has_cvar_learner(run: Run) -> bool:
+    """Return whether a learner of *run* minimises a CVaR, so that `cvar_lifts` may yield something."""
+    return any(learner.objective.cvar_level is not None for learner in _learners(run).values())
+
+
 def stated_lifts(scenario: Scenario) -> Iterator[CvarLift]:
     """Yield the lifts of learners that minimise a CVaR over shares that the access states, before any round.
 

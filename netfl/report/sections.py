@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from netfl.diagnosis.cvar_lift import cvar_lifts
+from netfl.diagnosis.cvar_lift import cvar_lifts, has_cvar_learner
 from netfl.diagnosis.reading import participation_of_run
 from netfl.diagnosis.text import format_p_value
 from netfl.errors import ScenarioError
@@ -379,7 +379,7 @@ def cvar_plots(data: RunData) -> Iterator[Markup]:
 
 def cvar_weights(data: RunData) -> Iterator[Markup]:
     """Yield which users each CVaR can weigh more than importance weighting, by the deliveries of a replica."""
-    if data.lacks("deliveries", "rounds", "scenario"):
+    if data.lacks("deliveries", "rounds", "scenario") or not has_cvar_learner(data.run):
         return
     try:
         participation = participation_of_run(data.run, data.first)
