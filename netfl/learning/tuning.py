@@ -52,6 +52,7 @@ CRITERIA: Mapping[str, Criterion] = {
     "rare_accuracy": Criterion("rare_accuracy", "rare accuracy"),
     "accuracy": Criterion("accuracy", "accuracy"),
     "worst": Criterion("accuracy_users_worst10", "accuracy of the worst 10 % of users"),
+    "mean_over_users": Criterion("accuracy_users_mean", "mean accuracy over users"),
     "loss": Criterion("loss", "loss", is_loss=True, needs_labels=False),
     "objective": Criterion("objective", "objective", is_loss=True, needs_labels=False),
 }
@@ -61,9 +62,10 @@ CRITERIA: Mapping[str, Criterion] = {
 class TuningSpec(Spec):
     """Tuning of every learner by validation, with the same number of candidates and by the same rule."""
 
-    by: Literal["rare_accuracy", "accuracy", "worst", "loss", "objective"]
+    by: Literal["rare_accuracy", "accuracy", "worst", "mean_over_users", "loss", "objective"]
     """The criterion, on validation examples: the mean over the last quarter of the evaluations and over the validation
-    replicas.  ``worst`` is the accuracy of the worst 10 % of users; ``objective`` is that of each learner."""
+    replicas.  ``worst`` is the mean accuracy of the worst 10 % of users, and ``mean_over_users`` that of all, each user
+    with equal weight; ``objective`` is that of each learner."""
     candidates: Annotated[int, Field(ge=3, le=49)] = 7
     """Values of ``lr`` of each learner, in a geometric sequence around the centre of its grid."""
     factor: Annotated[float, Field(gt=1, le=100)] = 2.0
