@@ -11,7 +11,7 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 from netfl.rates import ZipfChances, chances_of
-from netfl.registry import ByForm
+from netfl.registry import ByForm, PerUser
 from netfl.types import Floats, ScenarioFacts
 
 _Probabilities = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
@@ -38,7 +38,7 @@ class KnownParticipation(Aggregation):
         server_lr: 1
     """
 
-    probability: Annotated[_Probabilities | ZipfChances, ByForm()] | None = None
+    probability: Annotated[Annotated[_Probabilities | ZipfChances, ByForm()] | None, PerUser("{zipf: 1.0}")] = None
     """Participation probabilities p_k, one for each user, or ``{zipf: s}`` as in the access `bernoulli`; by default
     those that the access states."""
     server_lr: Annotated[float, Field(gt=0)] = 1.0
