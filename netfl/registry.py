@@ -222,6 +222,27 @@ def _length_of(model: type[Spec], loc: Sequence[int | str]) -> int:
     return 1
 
 
+def _per_user(model: type[Spec], loc: Sequence[int | str]) -> PerUser | None:
+    """Return the mark of a list with an entry for each user at *loc* in *model*; ``None`` if there is none."""
+    field = model.model_fields.get(str(loc[0]))
+    if field is None or len(loc) > 1:
+        return None
+    return next((mark for mark in field.metadata if isinstance(mark, PerUser)), None)
+
+
+def _remedy_for_list(model: type[Spec], loc: Sequence[int | str], value: object) -> str:
+    """Return the remedy for a *value* at *loc* in *model*, where a list is expected."""
+    per_user = _per_user(model, loc)
+    if per_user is not None and _is_single(value):
+        return per_user.remedy
+    return _list_remedy(value, _length_of(model, loc))
+
+
+def _is_single(value: object) -> bool:
+    """Return whether a *value* in place of a list is one number or one word."""
+    return isinstance(value, int | float) or (isinstance(value, str) and "," not in value)
+
+
 def _list_remedy(value: object, length: int = 1) -> str:
     """Return the list that *value* probably stands for, as the remedy; a number stands for *length* equal ones.
 
@@ -450,7 +471,7 @@ class FamilyMember:
                 remedy = f"kinds: {', '.join(list_kinds(source))}"
                 names = [*map(str, value)] if isinstance(value, Mapping) else []
                 written = [name for name in names if name.startswith(("kind ", "kind:"))]
-                raise invalid(problem, _for_key(written[0], ["kind"]) if written else remedy)
+                raise invalid(problem, _for_key(written[0], None, ["kind"]) if written else remedy)
             try:
                 model = find_model(source, kind)
             except PydanticCustomError as error:
@@ -791,6 +812,28 @@ _REMEDIES = {
 _NUMBER_START = re.compile(r"\s*[+-]?\.?\d")
 
 
+@dataclass(frozen=True, slots=True)
+class PerUser:
+    """Annotation of a list with one entry for each user, where a list of one would be wrong, too.
+
+    Args:
+        others: other forms of the value in words, such as ``{zipf: 1.0}``.
+
+    Example::
+
+        positions: Annotated[tuple[Point, ...], PerUser()]
+    """
+
+    others: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """The remedy for a single value in place of the list."""
+        if not self.others:
+            return "give a list with one entry for each user"
+        return f"give a list with one entry for each user, or {self.others}"
+
+
 class ByForm:
     """Annotation of a field of a union type: the form of a value chooses its part, so that one mistake is one error.
 
@@ -815,7 +858,10 @@ class ByForm:
                 fitting = [model for model in models if value.keys() & model.model_fields.keys()]
                 if len(models) > 1 and value and not fitting:
                     known = [name for model in models for name in model.model_fields]
-                    faults = [Fault(str(key), "unknown key", None, _for_key(str(key), known)) for key in value]
+                    faults = [
+                        Fault(str(key), "unknown key", None, _for_key(str(key), entry, known))
+                        for key, entry in value.items()
+                    ]
                     raise ValidationError.from_exception_data("", [to_line_error(fault) for fault in faults])
                 return (fitting or models)[0].model_validate(value, context=info.context)
             form = "number"
@@ -916,11 +962,10 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     if kind in _REMEDIES:
         remedy = _REMEDIES[kind].format(limit=message.rpartition(" ")[2], **ctx)
     if message == "not a list":
-        remedy = _list_remedy(error["input"], _length_of(model, loc))
+        remedy = _remedy_for_list(model, loc, error["input"])
     elif kind == "extra_forbidden":
-        kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
-        if get_close_matches(str(loc[-1]), [*model.model_fields], cutoff=0.8) or str(loc[-1]).isdecimal():
-            kind = "misspelt_key"
+        message = "unknown key"
+        kind, remedy = _for_unknown_key(model, str(loc[-1]), error["input"])
     elif kind == "missing":
         remedy = _missing_remedy(model, loc)
     elif kind == "literal_error":
@@ -1027,18 +1072,32 @@ def _singular(word: str) -> str:
     return word.lower().removesuffix("s")
 
 
-def _for_key(key: str, known: Sequence[str]) -> str:
-    """Return the remedy for an unknown *key*.
+def _is_after_comma(key: str, value: object) -> bool:
+    """Return whether an unknown *key* is the end of a number: in ``{lr: 0,1}`` there is a key 1 without a value."""
+    return key.isdecimal() and value is None
 
-    In YAML, ``{power:14 dBm}`` is a single key, and ``{lr: 0,1}`` has the keys ``lr`` and ``1``.
+
+def _for_unknown_key(model: type[Spec], key: str, value: object) -> tuple[str, str]:
+    """Return the kind of the error of an unknown *key* of *model*, and its remedy."""
+    known = [*model.model_fields]
+    kind = "unknown_key"
+    if get_close_matches(key, known, cutoff=0.8) or _is_after_comma(key, value):
+        kind = "misspelt_key"
+    return kind, _for_key(key, value, known)
+
+
+def _for_key(key: str, value: object, known: Sequence[str]) -> str:
+    """Return the remedy for an unknown *key* with this *value*.
+
+    In YAML, ``{power:14 dBm}`` is a single key.
     """
-    name, colon, value = key.partition(":")
+    name, colon, written = key.partition(":")
     if colon and name in known:
-        return f"write a space after the colon: '{name}: {value}'"
-    name, space, value = key.partition(" ")
+        return f"write a space after the colon: '{name}: {written}'"
+    name, space, written = key.partition(" ")
     if space and name in known:
-        return f"write a colon after the key: '{name}: {value}'"
-    if key.isdecimal():
+        return f"write a colon after the key: '{name}: {written}'"
+    if _is_after_comma(key, value):
         return f"write a decimal point, as in 0.{key}: a comma begins the next key"
     return _name_remedy(key, known)
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from netfl.rates import Zipf, ZipfChances
-from netfl.registry import ByForm, Spec, invalid
+from netfl.registry import ByForm, PerUser, Spec, invalid
 from netfl.streams import Streams
 from netfl.types import Floats
 from netfl.units import PositiveProbability
@@ -40,6 +40,8 @@ class LabelCorrelated(Spec):
 
 
 def _check_sum(rates: tuple[float, ...]) -> tuple[float, ...]:
+    if not any(rates):
+        raise invalid("all rates are 0", "give a user a rate above 0")
     if abs(sum(rates) - 1) > _SUM_TOLERANCE:
         raise invalid(f"the rates sum to {sum(rates):.6g}, not to 1", "divide each by their sum")
     return rates
@@ -48,7 +50,7 @@ def _check_sum(rates: tuple[float, ...]) -> tuple[float, ...]:
 _Rates = Annotated[
     tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...], Field(min_length=1), AfterValidator(_check_sum)
 ]
-Rho = Annotated[_Rates | Zipf | Literal["random_simplex"], ByForm()]
+Rho = Annotated[_Rates | Zipf | Literal["random_simplex"], ByForm(), PerUser("{zipf: 1.0}, or random_simplex")]
 """A list with one rate for each user, ``{zipf: power}``, or ``random_simplex``."""
 _List = Annotated[tuple[PositiveProbability, ...], Field(min_length=1)]
 Chances = Annotated[_List | PositiveProbability | ZipfChances | LabelCorrelated, ByForm()]

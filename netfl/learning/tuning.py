@@ -60,6 +60,7 @@ CRITERIA: Mapping[str, Criterion] = {
     "rare_accuracy": Criterion("rare_accuracy", "rare accuracy"),
     "accuracy": Criterion("accuracy", "accuracy"),
     "worst": Criterion("accuracy_users_worst10", "accuracy of the worst 10 % of users"),
+    "mean_over_users": Criterion("accuracy_users_mean", "mean accuracy over users"),
     "loss": Criterion("loss", "loss", is_loss=True, needs_labels=False),
     "objective": Criterion("objective", "objective", is_loss=True, needs_labels=False),
 }
@@ -76,7 +77,7 @@ class _Ends(Spec):
         return values["from"], values["to"]
 
 
-LabelCriterion = Literal["rare_accuracy", "accuracy", "worst"]
+LabelCriterion = Literal["rare_accuracy", "accuracy", "worst", "mean_over_users"]
 """Criteria that are shares of right answers."""
 _POSITIVE = Annotated[float, Field(gt=0)]
 _FIELDS: dict[str, Any] = {  # "from" is a word of Python, which no class statement can have as a field
@@ -91,7 +92,8 @@ class TuningSpec(Spec):
 
     by: Literal[LabelCriterion, "loss", "objective"]
     """The criterion, on validation examples: the mean over the last quarter of the evaluations and over the validation
-    replicas.  ``worst`` is the accuracy of the worst 10 % of users; ``objective`` is that of each learner."""
+    replicas.  ``worst`` is the mean accuracy of the worst 10 % of users, and ``mean_over_users`` that of all, each user
+    with equal weight; ``objective`` is that of each learner."""
     trials: Annotated[int, Field(ge=3, le=99)] = 7
     """Candidates of each learner in a pass, for each combination of ``keys``: values of ``lr`` in a geometric sequence
     or, of a learner in ``learners``, points of a low-discrepancy sequence in its ranges."""

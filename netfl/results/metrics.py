@@ -173,7 +173,13 @@ _LEARNING: tuple[Metric, ...] = (
             "points": "",
         },
     ),
-    Metric(name="accuracy_users_mean", label="mean over users", unit="%", views={"report": ""}),
+    Metric(
+        name="accuracy_users_mean",
+        label="mean over users",
+        unit="%",
+        has_sets=True,
+        views={"report": "", "sweep": "mean accuracy over users"},
+    ),
     Metric(
         name="accuracy_users_worst10",
         label="worst 10 % of users",

@@ -12,7 +12,7 @@ from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Tensor, Updates
 from netfl.learning.aggregation._lanes import column, stack_states
 from netfl.rates import ZipfChances, chances_of
-from netfl.registry import ByForm
+from netfl.registry import ByForm, PerUser
 from netfl.types import Floats, ScenarioFacts
 
 _Probabilities = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
@@ -39,7 +39,7 @@ class KnownParticipation(Aggregation):
         server_lr: 1
     """
 
-    probability: Annotated[_Probabilities | ZipfChances, ByForm()] | None = None
+    probability: Annotated[Annotated[_Probabilities | ZipfChances, ByForm()] | None, PerUser("{zipf: 1.0}")] = None
     """Participation probabilities p_k, one for each user, or ``{zipf: s}`` as in the access `bernoulli`; by default
     those that the access states."""
     server_lr: Annotated[float, Field(gt=0)] = 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Annotated
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from netfl.errors import Fault
 from netfl.learning.data import Labels
 from netfl.learning.partition import Partition
 from netfl.learning.partition._allocation import RowDealer
+from netfl.registry import PerUser
 from netfl.streams import Streams
 from netfl.types import Ints, ScenarioFacts
 
@@ -28,7 +30,7 @@ class ByClass(Partition):
         classes: [[0, 1], [2, 3], [4, 5], [6, 7], [8], [9]]
     """
 
-    classes: tuple[Labels, ...] | None = None
+    classes: Annotated[tuple[Labels, ...] | None, PerUser()] = None
     """The labels of each user, from user 0 on; every label of the data needs a user."""
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:

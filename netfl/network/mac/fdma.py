@@ -17,7 +17,7 @@ from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.spectrum import WHOLE_BAND, Spectrum
-from netfl.registry import OnlyWith
+from netfl.registry import OnlyWith, PerUser
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
 from netfl.units import Bandwidth, DecibelMilliwatts
@@ -114,7 +114,7 @@ class Fdma(Mac):
     ] = None
     """I, the power of the interference from outside of the network in each block of the band."""
     shares: Annotated[
-        tuple[Annotated[float, Field(gt=0, le=1)], ...] | None, OnlyWith("division", "given", needed=True)
+        tuple[Annotated[float, Field(gt=0, le=1)], ...] | None, OnlyWith("division", "given", needed=True), PerUser()
     ] = None
     """Fraction of the band of each user, in the order of their numbers; those of a cell add up to at most 1, and none
     is wider than the radio of the user."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
 
 from netfl.errors import Fault
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point
+from netfl.registry import PerUser
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
 
@@ -22,7 +24,7 @@ class Listed(Placement):
         positions: [[0, 50 m], [30, 40], [10 m, 0], [-20, 5], [0, -60], [100 m, 100 m]]
     """
 
-    positions: tuple[Point, ...]
+    positions: Annotated[tuple[Point, ...], PerUser()]
     """Position [x, y] of each user."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -16,7 +16,7 @@ from netfl.network.placement._sampling import at_distance, disk_distance_law
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
-from netfl.registry import FamilyMember, check_one_of
+from netfl.registry import FamilyMember, PerUser, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Bitrate, Extent, LinkDelay
@@ -41,7 +41,7 @@ class Star(Topology):
     """Radius of the disk over which users are spread."""
     distance: Annotated[Extent, Field(gt=0)] | None = None
     """Distance of every user to the tower."""
-    distances: tuple[Annotated[Extent, Field(gt=0)], ...] | None = None
+    distances: Annotated[tuple[Annotated[Extent, Field(gt=0)], ...] | None, PerUser()] = None
     """Distance of each user to the tower, a list with one entry for each user."""
     placement: Annotated[Placement, FamilyMember()] | None = None
     """Positions of users, in any other way."""
