@@ -59,7 +59,7 @@ def runs(monkeypatch, tmp_path):
     learner = {"accuracy": [0.7] * 3, "validation": [0.7] * 3, "at_edge": [0] * 3, "learns": [1] * 3}
     content = {"settings": {}, "core_s": 720.0, "learners": dict.fromkeys(LEARNERS, learner)}
     monkeypatch.setattr(map_campaign, "run_cell", run)
-    monkeypatch.setattr(map_campaign, "extract_rows", lambda cell, run: content)
+    monkeypatch.setattr(map_campaign, "extract_rows", lambda cell, run, core_s: content)
     return started
 
 
@@ -156,6 +156,7 @@ def test_a_cell_that_was_killed_continues_to_the_same_rows(monkeypatch, tmp_path
         time.sleep(0.05)
     process.kill()
     process.wait()
+    assert (tmp_path / "killed" / cell.name / "manifest.json").exists()  # what was tuned is not lost
     rows = map_campaign.extract_rows(cell, map_campaign.run_cell(cell, tmp_path / "killed"))
     whole = map_campaign.extract_rows(cell, map_campaign.run_cell(cell, tmp_path / "whole"))
     assert rows["learners"] == whole["learners"]
