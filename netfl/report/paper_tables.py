@@ -20,7 +20,7 @@ from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
-from netfl.results.comparison import UNFINISHED, joint_state
+from netfl.results.comparison import UNFINISHED, has_order, joint_state
 from netfl.results.formatting import (
     CUT,
     MetricText,
@@ -88,6 +88,8 @@ class ComparisonTable(pd.DataFrame):
             remarks.append(f"{CUT} marks an end of an interval that is cut at the possible values")
         if self.comparison:
             remarks.append(f"comparison: {self.comparison}")
+        if self.attrs.get("unordered"):
+            remarks.append(self.attrs["unordered"])
         return remarks
 
     def _shown(self) -> pd.DataFrame:
@@ -211,7 +213,8 @@ def compare(
 
     Returns:
         A row for each group and metric.  ``half`` is half the width of the interval, ``replicas`` the number of values,
-        ``difference`` the mean difference to the baseline, ``difference_replicas`` the number of pairs or the smaller
+        ``difference`` the mean difference to the baseline (none where learners are compared whose tuning has failed),
+        ``difference_replicas`` the number of pairs or the smaller
         number of values, and ``paired`` states whether it is by replica.  Costs have
         a column ``billing`` if learners do not pay what they send: ``largest``, ``given`` or ``recorded``; see
         `netfl.results.payload.Billing`.  Values at a common or chosen time have a column ``at_s``.
@@ -262,7 +265,12 @@ def compare(
     compared = ComparisonTable(table[[*keys, *values]].fillna(dict.fromkeys(keys, "")))
     compared.attrs["note"] = time.sentence
     if "learner" in keys:
-        compared.attrs["comparison"] = joint_state(_states(opened, read))
+        states = _states(opened, read)
+        compared.attrs["comparison"] = joint_state(states)
+        if not all(map(has_order, states.values())):
+            compared[["difference", "difference_half"]] = math.nan
+            compared["difference_replicas"] = 0
+            compared.attrs["unordered"] = "no differences, as the learners are not tuned"
     return compared
 
 

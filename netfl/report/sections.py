@@ -24,6 +24,7 @@ from netfl.report import animation, page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results import aggregates, formatting
+from netfl.results.comparison import has_order
 from netfl.results.formatting import clock, format_count, format_setting, learning_label, left_out_sentence, percent
 from netfl.results.metrics import metrics_in
 from netfl.results.payload import billing_note
@@ -134,8 +135,8 @@ def final_table(data: RunData) -> Markup:
     return page.table(
         ["Learner", *(formatting.metric_title(metric) for metric in metrics)],
         [[name, *(data.cell(metric, name) for metric in metrics)] for name in data.learners],
-        caption("final", data, bool(means)),
-        page.best_cells(means, metrics),
+        caption("final", data, bool(means) and has_order(data.run.comparison)),
+        page.best_cells(means, metrics) if has_order(data.run.comparison) else frozenset(),
     )
 
 

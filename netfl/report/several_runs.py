@@ -31,7 +31,7 @@ from netfl.report.run_set import (
 )
 from netfl.report.summary_text import verdict_metrics
 from netfl.results import aggregates, formatting, statistics
-from netfl.results.comparison import stated_states
+from netfl.results.comparison import has_order, stated_states
 from netfl.results.differing_keys import differing_keys
 from netfl.results.formatting import clock, format_count, percent, shortened
 from netfl.results.metrics import metrics_in
@@ -157,7 +157,8 @@ def final_table(runs: RunSet) -> Markup:
         for name in run.data.learners:
             for x, metric in enumerate(metrics, 1):
                 value = run.data.intervals(metric).get(name)
-                if value and value.is_shown and name not in run.data.run.choices:
+                is_ranked = name not in run.data.run.choices and has_order(run.data.run.comparison)
+                if value and value.is_shown and is_ranked:
                     means[len(rows), x] = value.mean
             rows.append([f"{run.letter} · {name}", *(run.data.cell(metric, name) for metric in metrics)])
     windows = sorted({str(run.data.window) for run in runs.members if run.data.learners})

@@ -14,7 +14,7 @@ from netfl.report.run_data import RunData
 from netfl.report.run_set import RunSet, relate_traces
 from netfl.report.sweep_data import MIN_DEVIATION, PointRanking, SweepData, rank_points
 from netfl.results import aggregates, formatting, statistics
-from netfl.results.comparison import joint_state
+from netfl.results.comparison import has_order, joint_state
 from netfl.results.formatting import capitalized, class_names, clock, counted, format_count, join_words, percent
 from netfl.results.metrics import metrics_in
 from netfl.simulation.checkpoints import CHECKPOINT
@@ -88,6 +88,7 @@ class LearnerRanking:
         means: mean final value of each, over the replicas that all have, if there are any.
         lead: difference of the best two by replica; without replicas if they have none in common.
         window: the rounds that the values are the means of.
+        is_ordered: whether they may be ranked; if their tuning has failed, they stand in the order of the scenario.
     """
 
     names: tuple[str, ...]
@@ -95,6 +96,7 @@ class LearnerRanking:
     means: dict[str, float]
     lead: statistics.ConfidenceInterval
     window: str
+    is_ordered: bool = True
 
     @property
     def is_tied(self) -> bool:
@@ -120,10 +122,13 @@ def rank_learners(data: RunData, metric: str) -> LearnerRanking:
     ends = {name: values for name, values in ends.items() if len(values)}
     common = pd.DataFrame(ends).dropna()
     means = {name: float((common[name] if len(common) else values).mean()) for name, values in ends.items()}
-    names = sorted(means, key=lambda name: -means[name])
+    is_ordered = has_order(data.run.comparison)
+    names = [*means]
+    if is_ordered:
+        names.sort(key=lambda name: -means[name])
     lead = statistics.interval((common[names[0]] - common[names[1]]).to_numpy() if len(names) > 1 else [])
     texts = {name: data.text(metric, name) for name in names}
-    return LearnerRanking(tuple(names), texts, means, lead, str(data.window))
+    return LearnerRanking(tuple(names), texts, means, lead, str(data.window), is_ordered)
 
 
 def verdict_metrics() -> dict[str, str]:
@@ -246,12 +251,14 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
     for run in members:
         ranking = rank_learners(run.data, metric)
         lead = ranking.lead
-        if ranking.names and run.data.intervals(metric)[ranking.names[0]].is_shown:
+        if ranking.names and ranking.is_ordered and run.data.intervals(metric)[ranking.names[0]].is_shown:
             tops.append((ranking.value(0), ranking.names[0], run.letter, ranking.texts[ranking.names[0]]))
         if len(ranking.names) < 2:
             continue
         state = {True: "ahead", None: "few", False: "undecided"}[lead.clear]
-        if not lead.replicas:
+        if not ranking.is_ordered:
+            state = "open"
+        elif not lead.replicas:
             state = "apart"
         elif lead.clear is not None and ranking.is_tied:
             state = "tied"
@@ -328,9 +335,9 @@ def _axis(data: SweepData, axis: str) -> str:
 def point_verdict(ranking: PointRanking, metric: str, state: str = "") -> list[str]:
     """Return the best learner and setting by one metric, and whether its lead is beyond chance.
 
-    *state* is that of the comparison of the learners.
+    *state* is that of the comparison of the learners; without an order there is no sentence.
     """
-    if not ranking.complete:
+    if not ranking.complete or not has_order(state):
         return []
     texts = [
         formatting.format_final(metric, entry.mean.mean, entry.mean.half, entry.mean.replicas)

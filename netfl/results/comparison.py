@@ -45,6 +45,17 @@ def comparison_state(scenario: Mapping[str, Any], manifest: Mapping[str, Any]) -
     return "; ".join([state, *_controls(learners)])
 
 
+def has_order(state: str) -> bool:
+    """Return whether learners may be ranked in a comparison of this *state*: not if their tuning has failed.
+
+    A best setting at the edge of what was tried, or one that learns nothing, says nothing about a learner.
+
+    >>> has_order("not tuned: no candidate learns, of 21 of A"), has_order("settings as given, not tuned")
+    (False, True)
+    """
+    return not state.startswith("not tuned")
+
+
 def _untuned_state(learners: Mapping[str, Mapping[str, Any]], steps: Mapping[str, float | None]) -> str:
     """Return the state of learners without tuning, by their settings and effective steps."""
     first, *others = learners.values()

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from netfl.learning.aggregation import Average
+from netfl.learning.aggregation import Aggregation, Average
 
 
 class Tripled(Average):
@@ -22,3 +22,15 @@ class Partial(Average):
             return current, state
         columns = {name: getattr(updates, name)[kept] for name in ("users", "bases", "models", "samples")}
         return super().step(state, current, replace(updates, **columns))
+
+
+class Still(Aggregation):
+    """Ignores all updates: its model is never trained.
+
+    Example::
+
+        kind: support.planted_rules:Still
+    """
+
+    def step(self, state, current, updates):
+        return current, state
