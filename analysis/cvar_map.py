@@ -35,7 +35,6 @@ from netfl.types import Floats
 ROOT = Path(__file__).parents[1]
 SCENARIO = ROOT / "scenarios/findings/cvar_map.yaml"
 RESULTS = ROOT / "analysis/results/cvar_map"
-PLOT = ROOT / "docs/findings/cvar_map.png"
 
 USERS = 20
 ALPHAS = (0.1, 0.05, 0.02)

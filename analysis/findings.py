@@ -599,7 +599,7 @@ FINDINGS = (
                 ),
             )
         ],
-        core_hours=9.0,
+        core_hours=16.0,
     ),
     Finding(
         name="fashion_small_steps",
@@ -627,7 +627,7 @@ FINDINGS = (
             for block in ("cycle of 100", "network")
             for learner in (CVAR_3, CVAR_1)
         ],
-        core_hours=6.0,
+        core_hours=10.0,
     ),
 )
 

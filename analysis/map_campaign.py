@@ -47,10 +47,15 @@ def run_cell(cell: Cell, folder: Path) -> Run | None:
     return run if run.status == "done" else netfl.resume(place, progress=False)
 
 
-def extract_rows(cell: Cell, run: Run) -> dict[str, Any]:
+def extract_rows(cell: Cell, run: Run, core_s: float = 0.0) -> dict[str, Any]:
     """Return the content of the stored rows of a finished run of *cell*.
 
     Accuracies are means over the evaluations in the last quarter of the rounds, as those by which learners are tuned.
+
+    Args:
+        cell: the cell.
+        run: its run.
+        core_s: processor time of the run, of its last part if it was continued.
     """
     metrics = run.metrics[(run.metrics["group"] == "") & (run.metrics["round"] >= 0.75 * run.metrics["round"].max())]
     means = metrics.groupby(["metric", "learner", "replica"], observed=True)["value"].mean()
@@ -62,7 +67,7 @@ def extract_rows(cell: Cell, run: Run) -> dict[str, Any]:
     return {
         "settings": settings_of(cell.scenario.plain()),
         "netfl": run.manifest["versions"]["netfl"],
-        "core_s": round(float(run.manifest["timings"]["total_s"]), 1),
+        "core_s": round(core_s, 1),
         "learners": learners,
     }
 
@@ -99,13 +104,14 @@ def run_map(folder: Path, should_start: Callable[[], bool], report: Callable[[st
             continue
         if not should_start():
             return
-        begin = time.monotonic()
+        begin_s = time.process_time()
         run = run_cell(cell, folder)
         if run is None:
             report(f"{cell.name}: another process runs it")
             continue
-        store_rows(cell, extract_rows(cell, run))
-        report(f"{cell.name}: done in {(time.monotonic() - begin) / 60:.1f} min")
+        core_s = time.process_time() - begin_s
+        store_rows(cell, extract_rows(cell, run, core_s))
+        report(f"{cell.name}: done, {core_s / 60:.1f} min of one core")
 
 
 def plan_lines() -> Iterator[str]:

@@ -44,7 +44,11 @@ def half(found: ConfidenceInterval, digits: int) -> str:
 
 
 def wrap_paragraph(text: str) -> list[str]:
-    """Return the lines of a paragraph of a page; none begins with a percent sign, which makes a comment of a line."""
+    """Return the lines of a paragraph of a page; none begins with a percent sign, which makes a comment of a line.
+
+    >>> [line[0] for line in wrap_paragraph(f"{'x' * 118} 5 %")]
+    ['x', '5']
+    """
     kept = text.replace(" %", "\N{NO-BREAK SPACE}%")
     lines = textwrap.wrap(kept, 120, break_long_words=False, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}%", " %") for line in lines]

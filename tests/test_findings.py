@@ -93,6 +93,29 @@ def test_results_of_a_block_replace_those_before(toy):
     assert len(toy.results) == 4
 
 
+@pytest.mark.parametrize(("at_edge", "verdict"), [(0, "yes"), (2, "yes"), (3, "open")])
+def test_no_order_is_printed_of_a_learner_at_the_edge_in_most_replicas(toy, at_edge, verdict):
+    values = [("1", "A", replica, 0.9 + 0.01 * replica) for replica in range(4)]
+    values += [("1", "B", replica, 0.5 + 0.01 * replica + 0.001 * (replica % 2)) for replica in range(4)]
+    table = rows(values).assign(tuning="inside")
+    is_edge = (table["learner"] == "B") & (table["replica"] < at_edge)
+    findings.store(toy, "", table.assign(tuning=np.where(is_edge, "edge", "inside")))
+    assert toy.verdict(toy.hypotheses[0]) == verdict
+    sentence = findings._choice_sentence(toy)
+    assert "in each replica for itself" in sentence
+    assert sentence.endswith(
+        f"at the edge of the widest range: B, 1 in {at_edge}" if at_edge else "inside their ranges"
+    )
+    cells = findings._cells(toy, Series("", "1", "A"))
+    assert cells == ("91.5 ± 2.1", "91.5", "0.1")  # the choice is not one of the former rule
+
+
+def test_step_sizes_of_replicas_are_a_median_and_a_range(toy):
+    table = rows([("1", "A", replica, 0.9) for replica in range(3)]).assign(tuning="inside")
+    findings.store(toy, "", table.assign(lr=0.1 * 2.0 ** table["replica"]))
+    assert findings._cells(toy, Series("", "1", "A"))[2] == "0.2 (0.1 to 0.4)"
+
+
 @pytest.mark.parametrize(
     ("places", "edges"),
     [

@@ -1,6 +1,10 @@
 """Runs of the map: what is stored of a cell, the order, cells that are stored, killed, or run by another process."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import cvar_map
 import map_campaign
@@ -9,6 +13,7 @@ import pandas as pd
 import pytest
 from cvar_map import CELLS, LEARNERS, run_order
 
+import netfl
 from netfl.results.locking import locked
 
 
@@ -54,7 +59,7 @@ def runs(monkeypatch, tmp_path):
     learner = {"accuracy": [0.7] * 3, "validation": [0.7] * 3, "at_edge": [0] * 3, "learns": [1] * 3}
     content = {"settings": {}, "core_s": 720.0, "learners": dict.fromkeys(LEARNERS, learner)}
     monkeypatch.setattr(map_campaign, "run_cell", run)
-    monkeypatch.setattr(map_campaign, "extract_rows", lambda cell, run: content)
+    monkeypatch.setattr(map_campaign, "extract_rows", lambda cell, run, core_s: content)
     return started
 
 
@@ -116,3 +121,48 @@ def test_seeds_of_the_cells_are_those_of_one_scenario_and_shares_sum_to_one():
             if name.startswith("CVaR"):
                 assert name.startswith(cvar_map.cvar(learner.objective.alpha))
                 assert learner.objective.gamma == 0.1
+
+
+SHORT = {
+    "rounds": 40,
+    "replicas": 2,
+    "evaluate.every": 4,
+    "tuning.trials": 3,
+    "tuning.replicas": 1,
+    "data.samples": 300,
+}
+RUN = """
+import sys
+from pathlib import Path
+import cvar_map, map_campaign, netfl
+scenario = netfl.load(cvar_map.SCENARIO, {changes})
+cvar_map.Cell.scenario = property(lambda cell: scenario)
+map_campaign.run_cell(cvar_map.CELLS[17], Path({folder!r}))
+"""
+
+
+@pytest.mark.slow
+def test_a_cell_that_was_killed_continues_to_the_same_rows(monkeypatch, tmp_path):
+    cell = CELLS[17]
+    scenario = netfl.load(cvar_map.SCENARIO, SHORT)
+    monkeypatch.setattr(cvar_map.Cell, "scenario", property(lambda cell: scenario))
+    monkeypatch.setattr(cvar_map, "RESULTS", tmp_path / "results")
+    code = RUN.format(changes=SHORT, folder=str(tmp_path / "killed"))
+    environment = {**os.environ, "PYTHONPATH": str(cvar_map.ROOT / "analysis")}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    started = tmp_path / "killed" / cell.name / "tuning/replica-1"  # after the first replica is tuned
+    while not started.exists():
+        assert process.poll() is None, "the run ended before it was killed"
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert (tmp_path / "killed" / cell.name / "manifest.json").exists()  # what was tuned is not lost
+    rows = map_campaign.extract_rows(cell, map_campaign.run_cell(cell, tmp_path / "killed"))
+    whole = map_campaign.extract_rows(cell, map_campaign.run_cell(cell, tmp_path / "whole"))
+    assert rows["learners"] == whole["learners"]
+    assert rows["settings"] == whole["settings"]
+    for learner, values in rows["learners"].items():
+        assert {name: len(column) for name, column in values.items()} == dict.fromkeys(values, 2), learner
+    map_campaign.store_rows(cell, rows)
+    assert cell.rows.values("MIFA").tolist() == rows["learners"]["MIFA"]["accuracy"]
+    assert cell.rows.best_rival in cvar_map.RIVALS
