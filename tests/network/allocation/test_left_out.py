@@ -64,6 +64,15 @@ def test_users_that_are_left_out_are_counted_and_named(tmp_path):
     assert set(run.events.user[run.events.kind == "delivered"]) == {0, 1, 2, 4, 5, 7}
 
 
+def test_a_quorum_counts_the_users_that_take_part():
+    """Two of eight have no share: all six others are a quorum of 1, and a share of 1."""
+    quorum = {"kind": "quorum", "quorum": 1, "min_share": 1, "deadline": "1 h", "losses": "unknown"}
+    with netfl.Simulation(cell(round=quorum)) as simulation:
+        rounds = [simulation.step() for _ in range(2)]
+    assert [len(each.deliveries) for each in rounds] == [6, 6]
+    assert all(each.closed_s - each.opened_s < 21.0 for each in rounds)  # the allocation's deadline, and the download
+
+
 def test_check_names_users_that_are_always_left_out():
     (warning,) = [text for text in run_dry(cell()).warnings() if text.startswith("left out")]
     assert "users 3 and 6 had no share of the band in any round" in warning

@@ -118,6 +118,18 @@ def test_round_without_selected_users_waits_for_its_deadline():
     assert [result.closed_s for result in rounds] == pytest.approx([7.0, 10.0], abs=1e-3)
 
 
+@pytest.mark.slow
+def test_sensors_that_harvest_have_rounds_of_a_minute():
+    """Else the policies of the sweep would have less time, the more often they ask a sensor without charge."""
+    for policy in netfl.load("sweeps/harvesting").sweep.grid["access.selection"][:2]:
+        scenario = netfl.load("sweeps/harvesting", {"access.selection": policy, "rounds": 20})
+        with netfl.Simulation(scenario) as simulation:
+            rounds = [simulation.step() for _ in range(20)]
+        waiting = [each for each in rounds if len(each.deliveries) < 10]
+        assert len(waiting) > 10
+        assert [each.closed_s - each.opened_s for each in waiting] == pytest.approx([60.0] * len(waiting))
+
+
 # any composition of models
 
 
