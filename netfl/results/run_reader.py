@@ -132,10 +132,9 @@ class Run:
         evaluate = self.scenario.get("evaluate")
         partition = self.scenario.get("partition")
         rare = evaluate.get("rare_classes") if isinstance(evaluate, dict) else None
-        kind = partition.get("kind") if isinstance(partition, dict) else None
-        if rare is None and kind == "rare_classes":
+        if rare is None and isinstance(partition, dict) and partition.get("kind") == "rare_classes":
             rare = partition["classes"]
-        elif rare is None and kind == "blocks":
+        elif rare is None and isinstance(partition, dict) and partition.get("kind") == "blocks":
             rare = [label for block in partition["blocks"].values() for label in block.get("classes") or ()]
         return tuple(int(label) for label in rare or ())
 
