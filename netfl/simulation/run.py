@@ -203,7 +203,7 @@ def perform_scenario(
 
 @dataclass(frozen=True)
 class RunPerformer:
-    """What performs the runs below a run: the passes of its tuning, and the run itself, or that of each replica.
+    """Performer of the runs of a scenario: the passes of its tuning, and the run itself, or that of each replica.
 
     Args:
         observer: an observer of the run, which may stop it.
