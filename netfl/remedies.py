@@ -80,6 +80,9 @@ def changed(key: str, value: object) -> str:
     >>> with command_line():
     ...     changed("tuning", None)
     '--set tuning=null'
+    >>> with command_line():
+    ...     changed("learners.FedAvg 2.lr", 0.1)
+    "--set 'learners.FedAvg 2.lr=0.1'"
     """
     if not is_command_line():
         return f"overrides={{{key!r}: {'…' if value == '…' else repr(value)}}}"
@@ -87,7 +90,10 @@ def changed(key: str, value: object) -> str:
         value = "null"
     if isinstance(value, bool):
         value = str(value).lower()
-    return f"--set {key}={value}"
+    setting = f"{key}={value}"
+    if _quoted(setting.replace("…", "")) != setting.replace("…", ""):  # a blank in the name of a learner, for example
+        setting = _quoted(setting)
+    return f"--set {setting}"
 
 
 def function(command: str) -> str:

@@ -53,9 +53,9 @@ class StepRule:
         steps of an update with local momentum.
         """
         informed = learner.with_participation(self.participation)
+        aggregation = informed.aggregation
         of_objective = _known_weight(informed.objective, informed.objective.largest_weight, self)
-        stated = informed.aggregation.largest_weight(self.users, self.deliveries)
-        of_aggregation = _known_weight(informed.aggregation, stated, self)
+        of_aggregation = _known_weight(aggregation, aggregation.largest_weight(self.users, self.deliveries), self)
         if of_objective is None or of_aggregation is None:
             return None
         return of_objective * of_aggregation / (1 - learner.momentum)
@@ -128,8 +128,10 @@ class StepRule:
         if failure or not _is_weight(weight):
             yield Fault(key, problem, kind, "give a positive number, or None if the weights have no bound")
             return
+        if weight is None or not _is_own_weight(part):
+            return
         probed = _probe(part, self)
-        if weight is None or probed is None or probed.largest <= float(weight) * (1 + _ROUNDING):
+        if probed is None or probed.largest <= float(weight) * (1 + _ROUNDING):
             return
         if isinstance(part, Objective):
             answer = f"the weights of a mini-batch have the sum {probed.largest:g}"
@@ -147,12 +149,21 @@ def _is_weight(weight: object) -> TypeGuard[float | None]:
 
 def _known_weight(part: Objective | Aggregation, stated: float | None, rule: StepRule) -> float | None:
     """Return the largest weight of *part* of a learner: the *stated* one, else that of a proportional rule."""
-    if stated is not None:
+    if stated is not None and _is_own_weight(part):
         return stated
     probed = _probe(part, rule)
     if probed is None or not probed.is_proportional:
         return None
     return probed.largest
+
+
+def _is_own_weight(part: Objective | Aggregation) -> bool:
+    """Return whether the largest weight of *part* is meant for it: not that of a class whose steps it has changed."""
+    changed = "gradient_weights" if isinstance(part, Objective) else "step"
+    classes = type(part).__mro__
+    of_weight = next(number for number, each in enumerate(classes) if "largest_weight" in vars(each))
+    of_steps = next(number for number, each in enumerate(classes) if changed in vars(each))
+    return of_weight <= of_steps or classes[of_steps].__module__.startswith("netfl.")
 
 
 def _probe(part: Objective | Aggregation, rule: StepRule) -> ProbedWeight | None:

@@ -479,11 +479,12 @@ def _learners(document: ScenarioDocument) -> Mapping[str, Any]:
 
 def _check_learners(document: ScenarioDocument, known: Sequence[str], overrides: Mapping[str, object]) -> None:
     """Refuse overrides of unknown learners; an override that names an objective adds a learner."""
-    for key in overrides:
+    for key, value in overrides.items():
         section, name, *rest = [*key.split("."), ""]
         is_known = name in known or "objective" in (_learners(document).get(name) or {})
         if section == "learners" and any(rest) and not is_known:
-            raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), changed(key, "…"))])
+            where = changed(key, _shown(copy_containers(value)))
+            raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), where)])
 
 
 def _apply_named(document: ScenarioDocument, named: Sequence[str]) -> None:

@@ -185,7 +185,7 @@ def test_invalid_file_is_reported_and_exits_with_2(folder, command, content, mes
         (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write for example --set users=10"),
         (["--set", "users=[1"], "--set users: invalid YAML: while parsing a flow sequence from line 1 on: expected ',' or ']', but got '<stream end>'; check indentation, colons, brackets and quotes"),
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry in a list of 3 ('9'); entries are counted from 0"),
-        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: unknown unit: kg ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
+        (["--set", "access.round_length=3 kg"], "--set 'access.round_length=3 kg': access.round_length: unknown unit: kg ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
         (["--out", "."], "--out: . already exists and is not empty; use another folder, or give none for a new one"),
         (["--out", "good.yaml"], "--out: good.yaml is a file; use another folder, or give none for a new one"),

@@ -35,6 +35,7 @@ def weight(rule, users=USERS, deliveries=DELIVERIES, **changes):
         ("ByUser", 4 + 5 + 6),  # the three heaviest of six users
         ("HeavyBall", pytest.approx(1 / (1 - 0.8), rel=1e-3)),
         ("MemoryInPlace", 5),
+        ("Inherited", 3),  # what an Average states is not meant for it
     ],
 )
 def test_the_weight_of_a_proportional_rule_is_found(name, expected):
@@ -197,12 +198,6 @@ def test_a_hidden_factor_gives_the_step_of_another_learner():
             "learners.A.aggregation",
             "its largest_weight gives 2.0, but a change that all users make moves the version 7 times as far",
             "give at least 7",
-        ),
-        (
-            rule("Inherited"),
-            "learners.A.aggregation",
-            "its largest_weight gives 1.0, but a change that all users make moves the version 3 times as far",
-            "give at least 3",
         ),
         (
             {**rule("Seven"), "objective": "support.probed_rules:StatedOne"},

@@ -352,7 +352,7 @@ class TestOptions:
     def test_unknown_learner_is_one_error(self, messages_of):
         text = DIRECT + LEARNING
         (fault,) = messages_of(text, {"learners.Z.lr": 1})
-        assert fault == "overrides={'learners.Z.lr': …}: learners: no such learner ('Z'); known: FedAvg, CVaR"
+        assert fault == "overrides={'learners.Z.lr': 1}: learners: no such learner ('Z'); known: FedAvg, CVaR"
         assert messages_of(text, {"learners.cvar.objective.alpha": 1})[0].startswith(
             "overrides={'learners.cvar.objective.alpha': 1}"
         )

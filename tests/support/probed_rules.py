@@ -21,7 +21,7 @@ class StatedSeven(Seven):
 
 
 class Inherited(Average):
-    """Moves three times the mean change, but inherits a stated weight of 1."""
+    """Moves three times the mean change, and inherits a weight of 1 that is not meant for it."""
 
     def step(self, state, current, updates):
         return current + 3 * (updates.models - updates.bases).mean(0), state
