@@ -171,7 +171,7 @@ def test_a_bad_second_parameter_is_found(tmp_path, learner, key, ends, is_found)
         access={"kind": "stationary", "rho": [*[0.98 / 19] * 19, 0.02]},
         data={"kind": "blobs", "centers": [[0, 0], [1.5, 0]], "std": 1, "samples": 3000},
         partition={"kind": "rare_classes", "classes": [1], "users": 1, "by": "rho"},
-        model={"kind": "logistic", "weights": "zero"},  # a constant answer, which is above no candidate by chance
+        model={"kind": "logistic", "weights": "zeros"},  # a constant answer, which is above no candidate by chance
         evaluate={"every": 20, "validation": 0.3},
         tuning={
             "by": "accuracy",
