@@ -225,9 +225,9 @@ def _index(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str,
         "The margins of all published values, tested or not, are in [margins.csv](margins.csv). Until this rule, a "
         "value agreed if it lay in the prediction interval of our replicas, to which the published spread and the "
         f"rounding were added: {_former()}. [verdicts.csv](verdicts.csv) has both verdicts on each claim, and `python "
-        "analysis/verdicts.py` prints them from the stored results. Before that, until November 2026, a claim counted "
-        "once for each setting in which it was tested, and agreed if two intervals overlapped: 66 of 131 agreed, 45 "
-        "were open and 20 disagreed."
+        "analysis/claim_verdicts.py` prints them from the stored results. Before that, until November 2026, a claim "
+        "counted once for each setting in which it was tested, and agreed if two intervals overlapped: 66 of 131 "
+        "agreed, 45 were open and 20 disagreed."
     )
     return _INDEX.format(
         comment=_COMMENT,

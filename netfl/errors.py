@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from netfl.synonyms import meanings
 
@@ -210,7 +210,11 @@ def prefix_faults(key: str) -> Iterator[None]:
         raise ScenarioError([fault.under(key) for fault in error.faults]) from error
 
 
-def _short(value: object, limit: int = 80) -> str:
+def _short(value: object) -> str:
+    """Return *value* in one short line; a path keeps its end, which names the file."""
+    limit = 80
+    if isinstance(value, str | PurePath) and os.sep in str(value):
+        limit = 400
     try:
         text = repr(value)
     except ValueError:  # Python writes no integer of more than 4,300 digits

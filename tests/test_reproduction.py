@@ -11,6 +11,7 @@ from io import StringIO
 from types import SimpleNamespace
 
 import biases
+import claim_verdicts
 import fig3
 import numpy as np
 import page
@@ -18,7 +19,6 @@ import paper
 import pytest
 import script
 import tables
-import verdicts
 from claims import (
     all_claims,
     claims_of,
@@ -552,7 +552,7 @@ def test_verdicts_are_printed_beside_the_former_ones():
     results, experiments = paper.read_all_results(), [*paper.EXPERIMENTS.values()]
     claims = [claim for claim in all_claims(experiments, results) if claim.is_tested]
     assert {tables.key(claim) for claim in claims} == {*tables.former_verdicts()}, "each claim has both verdicts"
-    text = verdicts.text(claims)
+    text = claim_verdicts.text(claims)
     line = "yes     open    ours     afl_fashion_mnist: AFL: shirt (values with a claimed effect)"
     assert line in text.splitlines()
     changes = text.partition("former    yes  open    no\n")[2].splitlines()[:3]

@@ -40,7 +40,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Concepts:
-    """How users see examples, and the labels that they give to them; a concept is one way to do so.
+    """The concepts of all users: how each sees examples, and the labels that it gives to them.
 
     Args:
         labels: the label that is given in place of each label of the data, ``[concepts, classes]``; the first concept

@@ -269,12 +269,12 @@ class NetworkSimulator:
         """
         log = self._log
         if warmup_s:
-            call_after(self.env, before_rounding(warmup_s), lambda _: self._restart_counts(warmup_s))
+            call_after(self.env, max(0.0, before_rounding(warmup_s)), lambda _: self._restart_counts(warmup_s))
         opened_s = 0.0
         for index in range(1, count + 1):
             self._open_round(index)
             closed_s = duration_s * index / count
-            call_after(self.env, before_rounding(closed_s) - self.env.now, lambda _: self._close())
+            call_after(self.env, max(0.0, before_rounding(closed_s) - self.env.now), lambda _: self._close())
             self._run_round()
             self._play_fast_traffic(closed_s)
             log.flush_packets()

@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 from support.disk_faults import FileErrors
@@ -218,10 +220,11 @@ _OTHER_USER = 65534
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may become another user")
-def test_folder_without_permissions_is_one_line(intact, tmp_path_factory):
-    base = tmp_path_factory.mktemp("locked")
-    for parent in (base, base.parent, base.parent.parent):
-        parent.chmod(0o755)
+def test_folder_without_permissions_is_one_line(intact, request):
+    temporary = tempfile.TemporaryDirectory()  # within folders that another user may enter, unlike those of pytest
+    request.addfinalizer(temporary.cleanup)
+    base = Path(temporary.name)
+    base.chmod(0o755)
     folder = base / "run"
     shutil.copytree(intact / "done", folder)
     folder.chmod(0)

@@ -56,7 +56,7 @@ def everything(tmp_path_factory):
             "-W",
             "error",
             "-W",
-            "ignore:access.allocation. the towers see the present snr_db:netfl.errors.NetflWarning",  # it is true
+            "ignore:access.allocation:netfl.errors.NetflWarning",  # its towers do see the SNR without cost
             "-rA",
             "--continue-on-collection-errors",
             ".",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import netfl
 from netfl.network.counters import PacketArray, PacketCounter, share_of_time
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Packet
@@ -104,3 +105,11 @@ def test_loss_counts_by_time_of_event():
     Packet(0, 1.0, born_s=9.0).end(event_log, Ending("dropped"), 9.0)
     Packet(0, 1.0, born_s=9.0).end(event_log, Ending("lost"), 11.0)
     assert event_log.packets.lost == {"lost": 1}
+
+
+def test_warmup_of_an_instant_is_one(tmp_path):
+    """It is shorter than the rounding of the clock, by which the end of a warm-up is brought forward."""
+    changes = {"duration": "1 s", "warmup": "1e-300 s", "access.theory": None}
+    run = netfl.trace(netfl.load("validation/multichannel_aloha", changes), tmp_path / "run", progress=False)
+    assert run.status == "done"
+    assert run.final_metrics["value"].notna().any()

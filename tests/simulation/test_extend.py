@@ -214,7 +214,7 @@ class TestCrashes:
             path.unlink()
         else:  # zeros: only the data are damaged, the footer is readable
             path.write_bytes(b"" if damage == "empty" else content[:4] + bytes(100) + content[104:])
-        monkeypatch.setattr(extend, "perform_run", lambda *_: pytest.fail("replicas are simulated"))
+        monkeypatch.setattr(extend, "RunPerformer", lambda *_: pytest.fail("replicas are simulated"))
         with pytest.raises(MachineError) as error:
             netfl.extend(two_replicas.folder, 5)
         problem = "is missing" if damage == "missing" else "cannot be read: it is damaged"
@@ -397,10 +397,8 @@ class TestCommand:
         assert (code, output) == (130, f"stopped; continue with: {command}\n")
 
     def test_stop_prints_the_command_to_continue(self, two_replicas, monkeypatch):
-        original = extend.perform_run
-        monkeypatch.setattr(
-            extend, "perform_run", lambda *arguments: original(*arguments[:3], StopAfter(4), *arguments[4:])
-        )
+        original = extend.RunPerformer
+        monkeypatch.setattr(extend, "RunPerformer", lambda _, *arguments: original(StopAfter(4), *arguments))
         code, output = self.call(two_replicas.folder, "--replicas", 4)
         assert code == 130
         assert (

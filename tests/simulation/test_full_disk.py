@@ -116,8 +116,9 @@ def test_read_only_disk_gives_one_line_errors(disk):
     finished = netfl.run(a_scenario(learners={"B": LEARNER}), disk.path / "done", device="cpu").folder
     disk.make_read_only()
     reason = os.strerror(errno.EROFS)
-    assert call("resume", stopped) == (1, f"cannot write into {stopped}: {reason}\n")
-    assert call("extend", finished, "--replicas", 2) == (1, f"cannot write into {finished}: {reason}\n")
+    remedy = "check its permissions, or choose another folder"
+    for folder, words in ((stopped, ("resume", stopped)), (finished, ("extend", finished, "--replicas", 2))):
+        assert call(*words) == (1, f"cannot write {folder / '.lock'}: {reason}; {remedy}\n")
     with pytest.raises(MachineError, match=f"cannot write a run into {disk.path / 'new'}: {reason}"):
         netfl.run(a_scenario(), disk.path / "new", device="cpu")
     assert netfl.open_run(stopped).status == "interrupted"

@@ -115,10 +115,16 @@ def _lossy(line: TandemLine, arrivals_s: Floats, sizes: Floats) -> Mapping[str, 
             delays_s[number] = now_s - arrival_s
     lost = np.isnan(delays_s)
     losses, counts = _batch_means(lost.astype(float)), _batch_means((~lost).astype(float))
-    delays = _batch_means(np.nan_to_num(delays_s)) / counts
+    has_deliveries = counts > 0  # not all batches have some on a line whose load is far too high
+    delay_s = delay_se_s = np.nan
+    if has_deliveries.any():
+        delays = _batch_means(np.nan_to_num(delays_s))[has_deliveries] / counts[has_deliveries]
+        delay_s = line.delay_s + float(np.average(delays, weights=counts[has_deliveries]))
+        if len(delays) > 1:
+            delay_se_s = float(delays.std(ddof=1) / np.sqrt(len(delays)))
     return {
         "loss_ratio_theory": float(losses.mean()),
         "loss_ratio_theory_se": float(losses.std(ddof=1) / np.sqrt(len(losses))),
-        "delay_theory_s": line.delay_s + float(np.average(delays, weights=counts)),
-        "delay_theory_se_s": float(delays.std(ddof=1) / np.sqrt(len(delays))),
+        "delay_theory_s": delay_s,
+        "delay_theory_se_s": delay_se_s,
     }

@@ -251,9 +251,10 @@ class TestNoCoverage:
     )
     def test_a_point_without_a_value_has_none(self, tmp_path, hole, column, level, expected):
         settings = {"reference_power": "18 dBm"} if column == "rsrp_dbm" else {}
+        missing = [255] if hole == "255" else []
         text = f"x_m,y_m,{column}\n0,0,{level}\n0,50,{level}\n100,0,{level}\n100,50,{hole}\n"
         (tmp_path / "m.csv").write_text(text)
-        model = RadioMap(file=tmp_path / "m.csv", missing=[255], **settings).fitted(20.0, -100.0, 1e6)
+        model = RadioMap(file=tmp_path / "m.csv", missing=missing, **settings).fitted(20.0, -100.0, 1e6)
         gain = model.open(users_at([(0, 0), (100, 50)]), STREAMS)
         covered, uncovered = gain.gain_db(np.arange(2), 0.0)
         if expected is None:

@@ -113,6 +113,12 @@ class TestQueues:
         mean_s = share @ np.arange(4) / (1.2 * (1 - share[-1]))
         assert metrics["delay_theory_s"] == pytest.approx(mean_s, abs=4 * metrics["delay_theory_se_s"])
 
+    def test_line_that_delivers_nothing_any_more_has_no_delay(self):
+        line = TandemLine(1e300, (1.0,), 3, 0.0)
+        metrics = _lossy(line, np.arange(1, 10_001) * 1e-300, np.ones(10_000))
+        assert (metrics["loss_ratio_theory"], metrics["loss_ratio_theory_se"]) == (1.0, 0.0)
+        assert np.isnan([metrics["delay_theory_s"], metrics["delay_theory_se_s"]]).all()
+
     def test_product_form_differs(self):
         metrics = predict("tandem", {"access.theory.packets": 1_000_000})
         assert metrics["delay_independent_s"] == pytest.approx(0.030)

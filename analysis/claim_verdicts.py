@@ -2,7 +2,7 @@
 
 It reads the stored results alone:
 
-    python analysis/verdicts.py
+    python analysis/claim_verdicts.py
 """
 
 from __future__ import annotations
