@@ -118,7 +118,7 @@ class TestPage:
 
     def test_each_metric_has_a_section(self, page):
         keys = re.findall(r'<section id="([^"]+)"', page)
-        figures = ["accuracy", "rare_accuracy", "accuracy_users_worst10"]
+        figures = ["accuracy", "rare_accuracy", "accuracy_users_mean", "accuracy_users_worst10"]
         assert keys == ["summary", *figures, "curves", "points", "tasks"]
         assert 'id="accuracy-over-' in page
 
