@@ -75,7 +75,7 @@ class Outcome:
         exit_code: of `netfl check`.
         failure: an exception that is no error of netfl, or a limit that was passed; empty if none.
         seconds: processor time of the check.
-        peak_bytes: largest memory of the process.
+        peak_bytes: largest memory of the process, beyond what it held before.
         faults: each error as (text, is located, has a remedy).
     """
 
@@ -324,6 +324,7 @@ def check(path: Path, outcome: Outcome) -> None:
         raise LimitError
 
     _reset_peak()
+    held_bytes = _peak_bytes()  # of the process before, which may have run other tests
     before = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S, 1.0)
     start_s = time.process_time()
@@ -360,7 +361,7 @@ def check(path: Path, outcome: Outcome) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
     outcome.seconds = time.process_time() - start_s
-    outcome.peak_bytes = _peak_bytes()
+    outcome.peak_bytes = _peak_bytes() - held_bytes
     if re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", output.getvalue() + errors.getvalue()):
         outcome.failure = outcome.failure or "a control character is printed"
 
