@@ -200,6 +200,17 @@ def test_links_in_run_directory_are_not_followed(tmp_path):
         pass
 
 
+def test_links_in_a_folder_of_weights_and_biases_are_left_to_it(tmp_path):
+    logs = tmp_path / "wandb" / "offline-run-1" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "debug-core.log").symlink_to(tmp_path / "core.log")
+    (tmp_path / "wandb" / "latest-run").symlink_to("offline-run-1")
+    with locked(tmp_path):
+        (tmp_path / "models").symlink_to(logs)
+    with pytest.raises(ScenarioError, match="models is a link"), locked(tmp_path):
+        pass
+
+
 def test_arrays_of_objects_are_rejected(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, x=np.array([{}], object), label=[0])

@@ -15,6 +15,8 @@ from netfl.errors import Fault, ScenarioError, cannot_write
 from netfl.files import unreadable_file
 
 _NAME = ".lock"
+_FOREIGN = frozenset({"wandb"})
+"""Folders of other programs in a run directory; that of Weights & Biases has links to its logs."""
 
 
 class _LockedError(Exception):
@@ -102,6 +104,8 @@ def locked(folder: Path) -> Iterator[None]:
 def refuse_special_files(folder: Path) -> None:
     """Refuse a folder with links, as files would be read or written where they lead, or with named pipes or devices.
 
+    Folders of other programs are left out, as netfl neither reads nor writes them.
+
     Raises:
         ScenarioError: it, or a folder in it, contains a link, a named pipe, a socket or a device.
         MachineError: it, or a folder in it, cannot be read.
@@ -112,6 +116,7 @@ def refuse_special_files(folder: Path) -> None:
             raise unreadable_file(Path(error.filename), error) from error
 
     for parent, folders, names in os.walk(folder, onerror=refuse_unreadable):
+        folders[:] = [name for name in folders if name not in _FOREIGN]
         for name in (*folders, *names):
             path = Path(parent) / name
             try:

@@ -212,7 +212,8 @@ def test_the_growth_of_replies_is_named_where_a_network_is_designed_for_their_si
         with pytest.raises(ScenarioError) as caught:
             grid.send_and_receive(messages(config=record))
         assert_messages(
-            [str(caught.value)], ["max_update_bits: … grown from 72 to 6408 bits … designed for 72 … --max-update-bits"]
+            [str(caught.value)],
+            ["max_update_bits: … grown from 72 to 6408 bits … designed for 72; … of the run: max_update_bits"],
         )
     with NetworkGrid(LOSSLESS, app) as grid:  # nothing is designed for a size
         for _ in range(3):

@@ -21,11 +21,11 @@ LOSSLESS = {
     "access": {
         "kind": "network",
         "round": {"kind": "available", "deadline": LIMIT_S},
-        "topology": {"kind": "star", "radius": "10 m", "rate": "1000 Gbps", "delay": 0},
+        "topology": {"kind": "star", "distance": "10 m", "rate": "1000 Gbps", "delay": 0},
         "radio": {"power": "20 dBm", "bandwidth": "1 MHz"},
         "channel": [{"kind": "free_space", "frequency": "868 MHz"}],
         "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": 3 * RATE_BPS},
-        "mac": "fdma",
+        "mac": {"kind": "fdma", "among": "users"},
         "compute": {"speed": [*SPEED], "samples": SAMPLES},
         "broadcast_rate": "1000 Gbps",
         "update_size": BITS,
@@ -56,15 +56,13 @@ def test_a_round_closes_at_its_deadline_with_what_has_arrived(fraction, delivere
 
 
 def test_each_round_has_its_own_deadline():
-    environment = make_with_deadline(scenario=NETWORK, overrides={"access.outages": []})
+    environment = make_with_deadline(scenario=NETWORK, overrides={"access.outages": [], "access.mac.probability": 0.01})
     environment.reset(seed=1)
     lengths_s = []
-    for x in (-1.0, 0.5, 1.0, 0.0):
-        *_, info = environment.step(np.array([x]))
+    for x in (-1.0, 0.5, 1.0, 0.0, None):  # the last: that of the scenario
+        *_, info = environment.step(None if x is None else np.array([x]))
         lengths_s.append(length_s(info))
-    assert lengths_s == pytest.approx([3.0, 30 * 0.775, 30.0, 30 * 0.55])
-    *_, info = environment.step(None)  # that of the scenario
-    assert length_s(info) == pytest.approx(30.0)
+    assert lengths_s == pytest.approx([3.0, 30 * 0.775, 30.0, 30 * 0.55, 30.0])
 
 
 def test_a_deadline_may_be_later_than_that_of_the_scenario():

@@ -128,10 +128,10 @@ def test_information_counts_what_the_tables_list():
 
 def test_observations_follow_their_formulas():
     environment = make()
-    results = play(environment, seed=5, rounds=8)
+    results = play(environment, seed=1, rounds=8)
     observation, state = results[-1][0], environment.simulation.state
     layout, history = environment.simulation.layout, environment.simulation.history
-    with netfl.Simulation(NETWORK, seed=5) as simulation:
+    with netfl.Simulation(NETWORK, seed=1) as simulation:
         environment.action_space.seed(1)
         for _ in range(8):
             simulation.step(environment.action_space.sample().astype(bool))

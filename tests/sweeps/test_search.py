@@ -234,7 +234,7 @@ class TestFailures:
         [
             ({"metric": "jian"}, False, "net.yaml: sweep.metric: no such metric of the network ('jian'); did you mean 'jain'?"),
             ({"metric": "acuracy"}, True, "learn.yaml: sweep.metric: no such metric of learner 'A' ('acuracy'); did you mean 'accuracy'?"),
-            ({"metric": "accuracy"}, False, "net.yaml: sweep.metric: is a metric of learners, and the sweep runs the network alone ('accuracy'); leave out --trace"),
+            ({"metric": "accuracy"}, False, "net.yaml: sweep.metric: is a metric of learners, and the sweep runs the network alone ('accuracy'); leave out learning=False"),
             ({"learner": None}, True, "learn.yaml: sweep.learner: missing; several learners have the metric; name one of A, B"),
             ({"pruner": "median", "metric": "delivered_per_round"}, True, "learn.yaml: sweep.pruner: has no effect: 'delivered_per_round' is not evaluated during a run ('median'); leave it out"),
         ],
