@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -27,17 +26,13 @@ from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.formats import check_format
 from netfl.remedies import call
 from netfl.scenario.path_errors import SCENARIO, find_place, wrong_path
-from netfl.scenario.yaml_nodes import MAX_DEPTH, NodeCheck, YamlNodeError
+from netfl.scenario.yaml_nodes import MAX_DEPTH, LimitedComposer, NodeCheck, YamlNodeError
 
 MAX_BYTES = 4_000_000
 """Largest YAML text that is read.  JSON is YAML, too, and is read a thousand times as fast, without this limit."""
-MAX_TOP_KEYS = 1_000
-"""Most keys of a YAML text outside of all sections; a scenario has fewer than fifty."""
 JSON_FROM = 100_000
 """Texts of at least this many characters are read as JSON if they are; their keys then have no lines."""
 
-_TOP_KEY = re.compile(r"^[A-Za-z_][\w.-]*:(?=\s|$)", re.MULTILINE)
-"""A key at the beginning of a line."""
 _PLAIN_VALUES = (
     ("null", r"~|null|Null|NULL|", "~nN"),
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -93,13 +88,9 @@ def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
             pass  # YAML in braces
     if len(text) > MAX_BYTES:
         raise _error(name, f"larger than {MAX_BYTES / 1e6:g} MB", "move large parts to separate files")
-    excess = next(islice(_TOP_KEY.finditer(text), MAX_TOP_KEYS, None), None)
-    if excess is not None:  # before each of them is parsed, and searched in all sections
-        line = text.count("\n", 0, excess.start()) + 1
-        problem = f"more than {MAX_TOP_KEYS:,} keys outside of all sections"
-        raise _error(_line_of(name, line), problem, "check that the file is a scenario")
     yaml = YAML(typ="safe", pure=True)
     yaml.Resolver = _CoreResolver
+    yaml.Composer = LimitedComposer
     yaml.composer.warn_double_anchors = False  # an alias means the last anchor before it (YAML 1.2.2 §7.1)
     try:
         node = yaml.compose(text)

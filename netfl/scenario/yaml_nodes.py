@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any, cast
 
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.events import Event
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH = 100
 """Most levels of lists and mappings inside of one another."""
 MAX_VALUES = 250_000
 """Most keys and values of a YAML text; nested aliases can make memory-filling data of a short one."""
+MAX_KEYS = 10_000
+"""Most keys of a section; positions and routes have one for each node, and thousands belong into files of their own."""
+MAX_TOP_KEYS = 1_000
+"""Most keys outside of all sections; a scenario has fewer than fifty."""
 _TAGS = "tag:yaml.org,2002:"
 _SCALARS = ("str", "int", "float", "bool", "null", "merge")
 _NUMBERS = {"int": "a whole number", "float": "a number", "bool": "true or false", "null": "null"}
@@ -24,18 +31,51 @@ class YamlNodeError(ValueError):
     """Something that no scenario has.
 
     Args:
-        node: the place.
+        node: the place, a node or the event that begins it.
         path: the keys that lead there.
         problem: the problem in words.
         remedy: what to do.
     """
 
-    def __init__(self, node: Node, path: tuple[str, ...], problem: str, remedy: str) -> None:
+    def __init__(self, node: Node | Event, path: tuple[str, ...], problem: str, remedy: str) -> None:
         self.line = node.start_mark.line + 1
         self.key = ".".join(path)
         self.problem = problem
         self.remedy = remedy
         super().__init__(problem)
+
+
+class LimitedComposer(Composer):
+    """Composer of nodes that refuses a section with too many keys as soon as it meets the first in excess.
+
+    ruamel.yaml parses 25,000 keys a second, and each unknown key is searched in all sections.
+    """
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self._path: list[str] = []
+
+    def compose_node(self, parent: Node | None, index: Node | int | None) -> Node:
+        """Return the next node: a key of the mapping *parent* without *index*, else the value of that key or place."""
+        if isinstance(parent, MappingNode) and index is None:
+            self._check_count(len(parent.value))
+        if not isinstance(index, Node):
+            return cast(Node, super().compose_node(parent, index))
+        self._path.append(str(index.value))
+        node = cast(Node, super().compose_node(parent, index))
+        self._path.pop()
+        return node
+
+    def _check_count(self, keys: int) -> None:
+        if self._path and keys == MAX_KEYS:
+            problem = f"more than {keys:,} keys"
+            remedy = "check that it is a section, or write the file as JSON"
+        elif not self._path and keys == MAX_TOP_KEYS:
+            problem = f"more than {keys:,} keys outside of all sections"
+            remedy = "check that the file is a scenario"
+        else:
+            return
+        raise YamlNodeError(self.parser.peek_event(), tuple(self._path), problem, remedy)
 
 
 class NodeCheck:
