@@ -188,19 +188,24 @@ def in_units(table: pd.DataFrame, unit: float, metric: str) -> pd.DataFrame:
 def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
     """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means.
 
-    A band may reach beyond the means by as much as these differ; wider ones are cut.
+    A band may reach beyond the means by as much as these differ; wider ones are cut.  Axes that share their y axis have
+    room for what each of them shows.
     """
     label = learning_label(metric)
     ax.set_ylabel(f"{label} (%)" if is_share(metric) else label)
+    before = None if ax.get_autoscaley_on() else ax.get_ylim()  # of an axis that shares this one, or of a curve before
+    ax.autoscale(axis="y")
+    bottom, top = ax.get_ylim()
     if is_share(metric):
-        low, high = ax.get_ylim()
-        margin = max(0.0, 5.0 - (high - low)) / 2  # a nearly constant curve is not magnified
-        ax.set_ylim(max(low - margin, -2.0), min(high + margin, 102.0))
+        margin = max(0.0, 5.0 - (top - bottom)) / 2  # a nearly constant curve is not magnified
+        bottom, top = max(bottom - margin, -2.0), min(top + margin, 102.0)
     elif len(table):
         low, high = float(table["mean"].min()), float(table["mean"].max())
         margin = (high - low) or 0.5
-        bottom, top = ax.get_ylim()
-        ax.set_ylim(max(bottom, low - margin), min(top, high + margin))
+        bottom, top = max(bottom, low - margin), min(top, high + margin)
+    if before is not None:
+        bottom, top = min(bottom, before[0]), max(top, before[1])
+    ax.set_ylim(bottom, top)
 
 
 def learner_legend(

@@ -122,6 +122,22 @@ def test_learners_have_the_order_of_the_scenario_whatever_that_of_the_rows(run):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [*run.learners]
 
 
+@pytest.mark.parametrize("order", [("low", "high"), ("high", "low")])
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_axes_that_share_y_show_all_curves(metric, order):
+    """Blocks of one run, and runs beside each other, have one scale: each curve lies within it, drawn first or last."""
+    values = {"low": [0.01, 0.02, 0.03], "high": [0.6, 0.8, 0.9]}
+    rows = [(0, at, "A", metric, f"block:{name}", value) for name in order for at, value in enumerate(values[name])]
+    metrics = pd.DataFrame(rows, columns=["replica", "round", "learner", "metric", "group", "value"])
+    cells = Figure().subplots(1, 2, sharey=True)
+    for name, ax in zip(order, cells, strict=True):
+        plots.curves(metrics, metric, group=f"block:{name}", ax=ax)
+    unit = 100.0 if metric == "accuracy" else 1.0
+    bottom, top = cells[0].get_ylim()
+    assert bottom < unit * 0.01
+    assert top > unit * 0.9
+
+
 def test_curves_over_bits_and_energy_need_the_rounds(run):
     with pytest.raises(ValueError, match=r"rounds=run\.rounds"):
         plots.curves(run.metrics, over="bits")

@@ -7,8 +7,8 @@ import pytest
 
 import netfl
 
-UPDATE_BITS = 32 * (64 * 32 + 32 + 32 * 10 + 10 + 1)
-"""The 2410 parameters of the model, and the variable t of the CVaR, at 4 bytes each."""
+UPDATE_BITS = 32 * (64 * 10 + 10 + 1)
+"""The 650 parameters of the model, and the variable t of the CVaR, at 4 bytes each."""
 NOISE_DBM = -174.0 + 10 * math.log10(180e3) + 3.0
 
 
@@ -50,7 +50,7 @@ def test_broadcast_reaches_the_maximum_coupling_loss(access):
 
 def test_airtime_of_an_update_is_its_size_over_the_rate(run):
     received = run.attempts[run.attempts["outcome"] == "received"]
-    assert received["airtime_s"].min() == pytest.approx(1.234432)  # 9644 B at 62.5 kbit/s
+    assert received["airtime_s"].min() == pytest.approx(0.333312)  # 2604 B at 62.5 kbit/s
     for rate in (UPDATE_BITS / received["airtime_s"]).unique():
         assert min(abs(rate - each) for each in (250, 500, 1e3, 2e3, 4e3, 8e3, 16e3, 32e3, 62.5e3)) < 1e-3
 
