@@ -34,6 +34,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     PydanticUserError,
     TypeAdapter,
@@ -41,15 +42,16 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
+from netfl.descriptions import key_descriptions
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
 from netfl.remedies import argument, is_command_line
 from netfl.synonyms import meanings, normalised
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
+    from pydantic.json_schema import JsonSchemaValue
 
     from netfl.types import Law, ScenarioFacts
 else:
@@ -324,7 +326,7 @@ class _SpecClass(ModelMetaclass):
 class Spec(BaseModel, ABC, metaclass=_SpecClass):
     """Base of the sections and models of a scenario: frozen, without unknown keys, with documented fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield the errors of this model in the scenario that *facts* describes; keys are relative to this model."""
@@ -346,6 +348,16 @@ class Spec(BaseModel, ABC, metaclass=_SpecClass):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Read numbers and booleans by `StrictScalars` in all fields."""
         return StrictScalars().__get_pydantic_core_schema__(source, handler)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the keys."""
+        resolved = handler.resolve_ref_schema(handler(schema))
+        for name, text in key_descriptions(cls).items():
+            resolved["properties"][name].setdefault("description", text)
+        return resolved
 
     @model_validator(mode="wrap")
     @classmethod
@@ -1056,15 +1068,15 @@ def keys_described_by(model: type[Spec], key: str) -> list[str]:
     keys = []
     for name, field in model.model_fields.items():
         if field.is_required() or field.default is None:
-            described = {_singular(word) for word in _LETTERS.findall(key_meaning(field))}
+            described = {_singular(word) for word in _LETTERS.findall(key_meaning(model, name))}
             if wanted <= described:
                 keys.append(name)
     return keys
 
 
-def key_meaning(field: FieldInfo) -> str:
+def key_meaning(model: type[Spec], key: str) -> str:
     """Return the first clause of the description of a key."""
-    text = " ".join((field.description or "").split())
+    text = " ".join(key_descriptions(model).get(key, "").split())
     return re.split(r"[.;] ", f"{text} ")[0].replace("``", "")
 
 

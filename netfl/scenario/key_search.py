@@ -303,7 +303,8 @@ def _remedy(places: Sequence[_Place], own_path: Sequence[str], value: object, be
             kinds_by_own_key.setdefault(key, []).append(section.kind)
         elif is_own:
             field = section.model.model_fields[key]
-            hints[_own_key(field, f"{key}{_kind_meant(field, value)}")] = None
+            meaning = key_meaning(section.model, key)
+            hints[_own_key(f"{key}{_kind_meant(field, value)}", meaning)] = None
         elif not section.path:
             hints[f"{key} is a key of the scenario itself, beside {own_path[0].partition('.')[0]}"] = None
         else:
@@ -327,9 +328,8 @@ def _kind_meant(field: FieldInfo, value: object) -> str:
     return f": {kind}" if kind else ""
 
 
-def _own_key(field: FieldInfo, key: str) -> str:
+def _own_key(key: str, meaning: str) -> str:
     """Return the hint to a key of the same section under another name, with what it means."""
-    meaning = key_meaning(field)
     shown = f" ({meaning})" if 0 < len(meaning) <= _MOST_CHARACTERS else ""
     return f"did you mean '{key}'?{shown}"
 

@@ -202,7 +202,7 @@ class SweepSpec(SweepAxes):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Allow paths directly below the sweep."""
-        resolved = handler.resolve_ref_schema(handler(schema))
+        resolved = super().__get_pydantic_json_schema__(schema, handler)
         resolved["additionalProperties"] = {"type": ["array", "object"]}
         return resolved
 

@@ -5,12 +5,14 @@ second".
 """
 
 from collections.abc import Mapping
+from copy import copy
 from math import log10
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from netfl.descriptions import key_descriptions
 from netfl.registry import find_model
 from netfl.units import Unit
 
@@ -31,7 +33,7 @@ def scaled(
     """
     if isinstance(part, BaseModel):
         kind = {"kind": _kind(part)} if _kind(part) else {}
-        fields = type(part).model_fields
+        fields = _described_fields(type(part))
         return kind | {
             name: scaled(getattr(part, name), factor, info.annotation, info, with_defaults=with_defaults)
             for name, info in fields.items()
@@ -69,7 +71,7 @@ def shrink(base: type, spec: dict[str, Any], longest_s: float) -> dict[str, Any]
 def _times_s(part, annotation=None, field=None):
     """Yield the times that settings state; defaults, such as the length of a day, remain as they are."""
     if isinstance(part, BaseModel):
-        for name, info in type(part).model_fields.items():
+        for name, info in _described_fields(type(part)).items():
             if name in part.model_fields_set:
                 yield from _times_s(getattr(part, name), info.annotation, info)
     elif isinstance(part, tuple):
@@ -77,6 +79,15 @@ def _times_s(part, annotation=None, field=None):
             yield from _times_s(entry, annotation, field)
     elif isinstance(part, float) and _unit(annotation, field) == "s":
         yield part
+
+
+def _described_fields(model):
+    """Return the fields of a model with their descriptions."""
+    fields = {}
+    for name, info in model.model_fields.items():
+        fields[name] = copy(info)
+        fields[name].description = key_descriptions(model).get(name)
+    return fields
 
 
 def _kind(part):

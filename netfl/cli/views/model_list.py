@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from netfl.descriptions import key_descriptions
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
 from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find_model, kind_of, list_kinds
 from netfl.scenario.scenario import Scenario
@@ -196,8 +197,9 @@ def _fill(text: str, width: int, first: str = "", later: str = "") -> str:
 
 def keys_of(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, type, default and meaning of each key, with those of nested mappings but not of other models."""
+    descriptions = key_descriptions(model)
     for name, field in model.model_fields.items():
-        description = " ".join((field.description or "").replace("``", "").split())
+        description = " ".join(descriptions.get(name, "").replace("``", "").split())
         units = [entry.symbol for entry in field.metadata if hasattr(entry, "symbol")]
         bounds = [_bound(entry) for entry in field.metadata if _bound(entry)]
         kind = ", ".join([units[0] if units else _word(field.annotation), *bounds])
