@@ -24,7 +24,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 WIDTH = 1100
 """Width of an image in pixels."""
 SHOWN: dict[str, tuple[str, dict[str, object]]] = {
-    "rural_outage": ("rural_outage", {}),
+    "rural_outage": ("rural_outage", {"replicas": 10}),
     "emergent_stationary": ("emergent_stationary", {}),
     "emergent_markov": ("emergent_markov", {}),
     "emergent_cyclic": ("emergent_cyclic", {}),
@@ -56,7 +56,7 @@ def draw(name: str, runs: Path, out: Path) -> Path:
             (WIDTH, round(drawn.height * WIDTH / drawn.width)), Image.Resampling.LANCZOS
         )
     path = out / f"{name}.png"
-    small.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    small.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
 
 

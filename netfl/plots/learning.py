@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from textwrap import fill
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,9 @@ from netfl.results.aggregates import Over
 from netfl.results.comparison import criterion_label
 from netfl.results.formatting import axis_unit, cut_interval, is_share, learning_label
 from netfl.results.statistics import MIN_REPLICAS
+
+_TITLE_CHARACTERS = 100
+"""Number of characters of a line above a figure of its own."""
 
 
 def curves(
@@ -90,8 +94,11 @@ def curves(
     ax.margins(x=0.01)
     learner_legend(ax, learners)
     if is_own_figure:
+        if group:
+            unit_label = " (%)" if is_share(metric) else ""
+            ax.set_ylabel(f"{learning_label(f'{metric}/{group}')}{unit_label}")
         remark = f"dots: final values, means of {finals.window}" if finals.values else ""
-        title = "\n".join(text for text in (state, remark) if text)
+        title = "\n".join(fill(text, _TITLE_CHARACTERS) for text in (state, remark) if text)
         ax.set_title(title, loc="left", fontsize="small", fontweight="normal")
     return ax
 

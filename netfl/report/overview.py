@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -21,6 +22,8 @@ from netfl.results.run_reader import Run
 
 _LINES = 12
 """Maximum number of metrics in a column."""
+_CHARACTERS = 180
+"""Number of characters of a line below the plots."""
 
 
 def picture(run: Run) -> Path:
@@ -36,7 +39,7 @@ def picture(run: Run) -> Path:
         is_smoothed = any(aggregates.smoothing_window(data.metrics, metric) > 1 for metric in verdict_metrics())
         legend = caption("overview", data, is_smoothed) if data.learners else ""
         legend = "; ".join(part for part in (data.run.comparison, legend) if part)
-        figure.supxlabel(legend, x=0.012, ha="left", fontsize=7, alpha=0.7)
+        figure.supxlabel(fill(legend, _CHARACTERS), x=0.012, ha="left", fontsize=7, alpha=0.7)
         if data.learners:
             _draw_learning(data, *cells[0])
             learning_plots.learner_legend(parts[0], data.learners, diverged=data.diverged, ncols=6, fontsize=8)

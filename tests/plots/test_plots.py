@@ -138,6 +138,20 @@ def test_axes_that_share_y_show_all_curves(metric, order):
     assert top > unit * 0.9
 
 
+def test_a_long_state_of_the_comparison_stays_within_the_figure(run):
+    metrics = run.metrics.copy()
+    metrics.attrs["comparison"] = "tuned by validation accuracy, 16 candidates each, " + "a key as given, " * 8
+    figure = plots.curves(metrics, "accuracy")
+    figure.draw_without_rendering()
+    (title,) = [text for text in figure.axes[0].findobj(Text) if text.get_text().startswith("tuned")]
+    assert title.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_figure_of_its_own_names_the_group(run):
+    assert plots.curves(run.metrics, "accuracy/class:9").axes[0].get_ylabel() == "accuracy, class 9 (%)"
+    assert plots.curves(run.metrics, "accuracy").axes[0].get_ylabel() == "accuracy (%)"
+
+
 def test_curves_over_bits_and_energy_need_the_rounds(run):
     with pytest.raises(ValueError, match=r"rounds=run\.rounds"):
         plots.curves(run.metrics, over="bits")
