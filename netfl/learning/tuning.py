@@ -65,6 +65,12 @@ CRITERIA: Mapping[str, Criterion] = {
     "objective": Criterion("objective", "objective", is_loss=True, needs_labels=False),
 }
 """Criteria by the name that a scenario gives them."""
+SCOPES: Mapping[str, str] = {
+    "step": "for this choice of step",
+    "settings": "for this choice of settings",
+    "replica": "each replica for itself",
+}
+"""Clauses of a state that say whether the intervals of a comparison include the choice."""
 
 
 class _Ends(Spec):
@@ -537,12 +543,13 @@ def tuning_state(
     number = f"{numbers[0]} candidates each"
     if len(numbers) > 1:
         number = f"{numbers[0]} to {numbers[-1]} candidates each"
-    scope = "each replica for itself"
+    scope = "replica"
     if tuning.per == "run" and (tuning.learners or tuning.keys):
-        scope = "for this choice of settings"
+        scope = "settings"
     elif tuning.per == "run":
-        scope = "for this choice of step"
-    parts = [f"tuned by validation {tuning.criterion.label}", number, f"means of {evaluations} evaluations", scope]
+        scope = "step"
+    by = f"tuned by validation {tuning.criterion.label}"
+    parts = [by, number, f"means of {evaluations} evaluations", SCOPES[scope]]
     if left := left_as_given(tuning, learners):
         parts.append(f"{', '.join(left)} as given")
     return ", ".join(parts)

@@ -12,7 +12,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from netfl.errors import suggest
 from netfl.learning.performance import split_group
@@ -163,10 +163,7 @@ def candidates(
         ax.scatter(chosen[over], scale * chosen["value"], **ring)
         lost = of_learner.loc[of_learner["diverged"] > 0, over]
         ax.scatter(lost, [0.02] * len(lost), marker="x", color=line["color"], transform=ax.get_xaxis_transform())
-    ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")  # no mathematical text, which pages show as it is
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    style.set_logarithmic(ax, "x")
     ax.tick_params(axis="x", labelrotation=30)
     ax.set_xlabel("step size lr" if over == "lr" else "effective step")
     label = f"validation {criterion_label(by)}" if by else "criterion"

@@ -15,7 +15,7 @@ from netfl.report.run_data import RunData
 from netfl.report.run_set import RunSet, relate_traces
 from netfl.report.sweep_data import MIN_DEVIATION, PointRanking, SweepData, rank_points
 from netfl.results import aggregates, formatting, statistics
-from netfl.results.comparison import has_order, joint_state
+from netfl.results.comparison import brief_state, has_order, joint_state
 from netfl.results.formatting import capitalized, class_names, clock, counted, format_count, join_words, percent
 from netfl.results.metrics import metrics_in
 from netfl.simulation.checkpoints import CHECKPOINT
@@ -154,7 +154,8 @@ def verdicts(data: RunData) -> list[str]:
     for metric, context in (blocks | verdict_metrics()).items():
         if data.has(metric):
             classes = data.rare_classes if metric == "rare_accuracy" else ()
-            start = qualified(context, class_names(classes) if classes else "", data.run.comparison)
+            state = brief_state(data.run.comparison)
+            start = qualified(context, class_names(classes) if classes else "", state)
             lines += sentences("verdict", start, rank_learners(data, metric))
     return lines
 

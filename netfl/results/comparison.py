@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from netfl.learning.tuning import CRITERIA
+from netfl.learning.tuning import CRITERIA, SCOPES
 
 _SETTINGS = ("lr", "schedule", "t_schedule", "momentum", "weight_decay", "batch_size", "local_epochs", "local_steps")
 """Keys of learners that are equal where a comparison has equal settings."""
@@ -79,6 +79,22 @@ def _controls(learners: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for name, learner in learners.items()
         if learner.get("step_of")
     ]
+
+
+def brief_state(state: str) -> str:
+    """Return how learners were tuned and for what, for a sentence; the whole state stands below the tables.
+
+    >>> state = "tuned by validation accuracy, 7 candidates each, for this choice of step, objective.alpha as given"
+    >>> brief_state(f"{state}; B at the effective step of A")
+    'tuned by validation accuracy, for this choice of step; B at the effective step of A'
+    >>> brief_state("settings as given, not tuned")
+    'settings as given, not tuned'
+    """
+    how, *controls = state.split("; ")
+    if how.startswith("tuned by"):
+        by, *clauses = how.split(", ")
+        how = ", ".join([by, *(clause for clause in clauses if clause in SCOPES.values())])
+    return "; ".join([how, *controls])
 
 
 def joint_state(states: Mapping[str, str]) -> str:
