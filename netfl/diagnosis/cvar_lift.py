@@ -240,8 +240,9 @@ def cvar_lifts(
         ScenarioError: a level is given, but *participation* lacks users.
     """
     users = run.users
+    number = 0 if replica is None else replica
     if len(users):
-        number = users["replica"].min() if replica is None else replica
+        number = int(users["replica"].min()) if replica is None else replica
         users = users[users["replica"] == number].sort_values("user")
         if len(users) != participation.users:  # a part of a large population: N and all shares are others
             if level is not None:
@@ -251,7 +252,7 @@ def cvar_lifts(
     has_counts = "samples" in users
     examples = users["samples"].to_numpy() if has_counts else np.ones(participation.users, np.int64)
     groups = _groups(run, users) if len(users) else {}
-    for name, learner in _learners(run).items():
+    for name, learner in _learners(run, number).items():
         weights = learner.aggregation.merge_weights(examples)
         of_learner = learner.objective.cvar_level if level is None else level
         if weights is None or of_learner is None:
@@ -272,7 +273,7 @@ def cvar_lifts(
 
 def has_cvar_learner(run: Run) -> bool:
     """Return whether a learner of *run* minimises a CVaR, so that `cvar_lifts` may yield something."""
-    return any(learner.objective.cvar_level is not None for learner in _learners(run).values())
+    return any(learner.objective.cvar_level is not None for learner in _learners(run, 0).values())
 
 
 def stated_lifts(scenario: Scenario) -> Iterator[CvarLift]:
@@ -298,18 +299,25 @@ def stated_lifts(scenario: Scenario) -> Iterator[CvarLift]:
             yield _lift_users(name, level, names, rates / rates.sum())
 
 
-def _learners(run: Run) -> dict[str, LearnerSpec]:
-    """Return the learners of *run* with the settings that its tuning chose; without those that cannot be read here."""
-    chosen = (run.manifest.get("tuning") or {}).get("chosen") or {}
+def _learners(run: Run, replica: int) -> dict[str, LearnerSpec]:
+    """Return the learners that *run* trained in a replica, with the settings that its tuning chose there.
+
+    Those that cannot be read here are left out, as are those of a scenario in whose place a Flower app ran.
+    """
+    tuning = run.manifest.get("tuning") or {}
+    chosen = tuning.get("chosen") or {}
     learners = {}
     for name, plain in (run.scenario.get("learners") or {}).items():
+        if name not in run.learners:
+            continue
         settings = deepcopy(plain)
         for key, value in chosen.get(name, {}).items():
             *sections, last = key.split(".")
             section = settings
             for part in sections:
                 section = section[part]
-            section[last] = value
+            is_by_replica = tuning.get("per") == "replica" and isinstance(value, list)
+            section[last] = value[replica] if is_by_replica else value
         try:
             learners[name] = LearnerSpec.model_validate(settings)
         except (ValidationError, ScenarioError):  # a model of another installation

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.diagnosis import cvar_lift, cvar_lifts, from_matrix
-from netfl.diagnosis.cvar_lift import parse_level, stated_lifts
+from netfl.diagnosis.cvar_lift import has_cvar_learner, parse_level, stated_lifts
 from netfl.diagnosis.reading import read_participation
 from netfl.errors import ScenarioError
 from netfl.learning.user_weights import CvarLevel
@@ -138,6 +138,27 @@ def test_chosen_settings_of_a_tuning_are_used(run):
     finally:
         del run.manifest["tuning"]
     assert lifts["equal"].level == CvarLevel(0.07, 0.0)
+
+
+def test_each_replica_has_the_settings_that_its_own_tuning_chose(run):
+    participation, _ = read_participation(run.folder)
+    chosen = {"equal": {"lr": [0.2, 0.1], "objective.alpha": [0.07, 0.03]}}
+    run.manifest["tuning"] = {"per": "replica", "chosen": chosen}
+    try:
+        lifts = {lift.learner: lift for lift in cvar_lifts(run, participation)}
+    finally:
+        del run.manifest["tuning"]
+    assert lifts["equal"].level == CvarLevel(0.07, 0.0)
+
+
+def test_learners_in_whose_place_an_app_ran_have_no_lifts(run):
+    participation, _ = read_participation(run.folder)
+    run.manifest["learners"] = {"FedAvg": {}}
+    try:
+        assert not has_cvar_learner(run)
+        assert list(cvar_lifts(run, participation)) == []
+    finally:
+        del run.manifest["learners"]
 
 
 def netfl_command(*words):

@@ -28,9 +28,10 @@ SEVERAL = {"access.round": {"kind": "first", "m": 4}, "learners": {"FedAvg": LEA
 
 
 def scenario_of(changes, rounds):
+    model = {"kind": "mlp", "hidden": [32]}
     common = {"rounds": rounds, "partition.by": "distance", "evaluate": {"every": 1}, "tuning": None, "record": "all"}
     everyone = {"access.selection": "all"}  # as FedAvg samples all nodes
-    return netfl.load("rural_outage", common | everyone | changes)
+    return netfl.load("rural_outage", common | everyone | {"model": model} | changes)
 
 
 def forward(parameters, x):
