@@ -20,6 +20,7 @@ from netfl.network.outage._state import NodeState
 from netfl.network.probe import Sampler
 from netfl.network.queue import Queue
 from netfl.network.radio.cell_band import RADIO_BAND, CellBand
+from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.medium import Medium
 from netfl.network.reception import Reception
 from netfl.network.round import RoundPolicy
@@ -128,8 +129,7 @@ class RoundServiceConfig:
         on_new_version: reaction of a user with an unfinished update to a newer version.
         staleness: number of versions that an update may lag behind and still count; ``None`` for any number.
         downlink: downlink over the network; ``None`` for an ideal one.
-        boost_db: SNR of the signal of its tower at a user above that of the user at the tower, one for all or
-            ``[users]``.
+        boost: SNR of the signals of towers above those of users; ``None`` without a radio or a downlink.
         jitter: factors of the training times of single updates; ``None`` without jitter.
     """
 
@@ -142,7 +142,7 @@ class RoundServiceConfig:
     on_new_version: OnNewVersion = "restart"
     staleness: int | None = 0
     downlink: Downlink | None = None
-    boost_db: float | Floats = 0.0
+    boost: DownlinkBoost | None = None
     transport: Transport = field(default_factory=Transport)
     jitter: TrainingJitter | None = None
 

@@ -19,6 +19,7 @@ from netfl.network.counterfactual.population import PersistentPopulation, cuts_o
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
+from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
@@ -48,6 +49,7 @@ class Tower:
         population: its users; ``None`` where they send traffic only, and so get no versions.
         present: the present values of its users, who receive a version while they are connected.
         isolated_cells: cells of single users that have a medium of their own.
+        index: its index in `netfl.network.layout.Layout.towers`.
 
     Attributes:
         copies: number of copies of each version that are on their way to users.
@@ -59,8 +61,10 @@ class Tower:
         population: UserPopulation | None,
         present: PresentValues,
         isolated_cells: Sequence[Cell] = (),
+        index: int = 0,
     ) -> None:
         self.cell = cell
+        self.index = index
         self.name = cell.tower.name
         self.present = present
         self._connection = present.connection
@@ -162,9 +166,9 @@ class Tower:
         """Size of the whole update that each user begins from now on, ``[size]``."""
         return self._population.queue.next_bits
 
-    def idle_users(self) -> Users:
-        """Return the users without an open update."""
-        return np.flatnonzero(~self._population.queue.is_busy(np.arange(self.cell.size)))
+    def is_idle(self) -> Bools:
+        """Return whether each user has no open update, ``[size]``."""
+        return ~self._population.queue.is_busy(np.arange(self.cell.size))
 
     def record_trainings(self) -> None:
         """Record the trainings that have ended by now."""
@@ -220,6 +224,7 @@ def build_towers(
     outstanding: OutstandingUpdates,
     sinks: Mapping[str, Sink],
     routes: Routes,
+    membership: Membership,
 ) -> dict[str, Tower]:
     """Return the towers whose users have something to send, by name; *sinks* are the ports that take their messages."""
     towers = dict[str, Tower]()
@@ -230,13 +235,14 @@ def build_towers(
     classes = zip(config.traffic, class_names(config.traffic), strict=True)
     ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
     for index, name in enumerate(config.layout.towers):
-        ids = np.flatnonzero(config.layout.tower_of == index)
+        ids = membership.candidates(index)
         if not ids.size:
             continue
+        tower = NodeId(name, config.layout.number(name))
 
         # what the users have to send: updates, packets of traffic, or both
         queues: list[TxQueue] = []
-        population = _build_population(ids, name, config, medium, env, log, outstanding, routes)
+        population = _build_population(ids, tower, config, medium, env, log, outstanding, routes)
         if population is not None:
             queues.append(population.queue)
         queues += _build_packet_queues(ids, name, config, medium, log, streams)
@@ -245,7 +251,6 @@ def build_towers(
         queue = reduce(MergedTxQueue, queues)
 
         # where it goes: over the air, then to the tower's port
-        tower = NodeId(name, config.layout.number(name))
         channel = shared_channel if config.shared_air else SharedChannel()
         air = AirInterface(tower, medium, channel, config.band)
         uplink = sinks[name]
@@ -253,7 +258,7 @@ def build_towers(
             uplink = end_traffic(name, ends_at_tower, uplink, env, log)
 
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
-        towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells)
+        towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells, index)
         if population is not None:
             population.on_change = towers[name].wake
     return towers
@@ -275,7 +280,7 @@ def _build_cells(
 
 def _build_population(
     ids: Users,
-    tower: str,
+    tower: NodeId,
     config: NetworkConfig,
     medium: Medium,
     env: Clock,
@@ -289,8 +294,8 @@ def _build_population(
         return None
 
     def ack_delay_s(user: int) -> float:
-        backhaul_s = routes.delay_s(tower, 0.0, env.now)
-        air_s = medium.delay_s(np.array([user]), env.now)
+        backhaul_s = routes.delay_s(tower.name, 0.0, env.now)
+        air_s = medium.delay_s(np.array([user]), tower, env.now)
         if air_s is None:
             return backhaul_s
         return backhaul_s + float(air_s[0])
@@ -310,7 +315,7 @@ def _build_population(
         queue: UpdateQueue = SegmentedUpdateQueue(
             ids,
             service.segmentation,
-            tower,
+            tower.name,
             env,
             log,
             outstanding,
@@ -319,7 +324,7 @@ def _build_population(
             ack_delay_s,
         )
     else:
-        queue = UpdateQueue(ids, service.segmentation.max_bits, tower, log, outstanding)
+        queue = UpdateQueue(ids, service.segmentation.max_bits, tower.name, log, outstanding)
     exemptions = config.exemptions
     if exemptions.among("airtime", ids).any():
         queue.set_cuts(cuts_of_users(exemptions, ids, service.segmentation))

@@ -205,7 +205,7 @@ class Fdma(Mac):
             return ShareBounds(block, block)
         equal = np.zeros(layout.users)
         for tower in range(len(layout.towers)):
-            in_cell = np.flatnonzero(layout.tower_of == tower)
+            in_cell = np.flatnonzero(layout.tower_at_start == tower)
             equal[in_cell] = _equal_shares(limits[in_cell])
         if self.is_fixed:
             return ShareBounds(equal, equal)
@@ -251,7 +251,7 @@ class Fdma(Mac):
     def layout_faults(self, layout: Layout) -> Iterator[Fault]:
         if self.shares is None:
             return
-        in_cell = np.bincount(layout.tower_of, weights=self.shares, minlength=len(layout.towers))
+        in_cell = np.bincount(layout.tower_at_start, weights=self.shares, minlength=len(layout.towers))
         if in_cell.max() <= 1.0 + _ROUNDING:
             return
         worst = int(in_cell.argmax())

@@ -223,7 +223,7 @@ class Cell:
 
     def delays_s(self, users: Users) -> Floats:
         """Return the present propagation delay of each of *users*, ``[n]``; 0 where it is negligible."""
-        delays_s = self._medium.delay_s(self.ids[users], self.env.now)
+        delays_s = self._medium.delay_s(self.ids[users], self.tower, self.env.now)
         return np.zeros(len(users)) if delays_s is None else delays_s
 
     def connected(self, users: Users) -> Bools:
@@ -426,7 +426,7 @@ class Cell:
 
     def _signal_delays_s(self, ids: Ints, start_s: float, slot: ReservedSlot | None) -> Floats | None:
         """Return the time from *start_s* until the signal of each user begins to arrive, ``[n]``; ``None`` for none."""
-        delay_s = self._medium.delay_s(ids, start_s)
+        delay_s = self._medium.delay_s(ids, self.tower, start_s)
         if slot is None or delay_s is None:
             return delay_s
         return np.full(len(ids), slot.start_s - start_s)  # the tower corrects the timing of users that move
