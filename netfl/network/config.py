@@ -30,7 +30,7 @@ from netfl.network.transport.spec import Segmentation, Transport
 from netfl.network.users import OnNewVersion
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Floats
+from netfl.types import Floats, Users
 from netfl.units import DecibelMilliwatts
 
 
@@ -85,6 +85,7 @@ class NetworkConfig:
         reception: reception of the updates; ``None`` without a radio.
         held: training examples of each user, ``[users]``; ``None`` if the allocation does not need them.
         allocation_streams: random streams of the allocation.
+        visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
     """
 
     layout: Layout
@@ -107,6 +108,7 @@ class NetworkConfig:
     reception: Reception | None = None
     held: Floats | None = None
     allocation_streams: Streams = field(default_factory=lambda: Streams(0))
+    visitors: Mapping[int, Users] = field(default_factory=dict)
 
     @property
     def max_failed_attempts(self) -> float:

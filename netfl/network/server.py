@@ -298,8 +298,8 @@ class Server:
         """Return those of *users* that have neither an update nor a version on the way."""
         is_idle = np.zeros(len(self._is_selected), np.bool_)
         for tower in self._towers:
-            is_idle_member = tower.is_idle() & self._membership.is_member(tower.index)
-            is_idle[tower.cell.ids[is_idle_member]] = True
+            members = self._membership.members(tower.index)
+            is_idle[tower.cell.ids[members]] = tower.is_idle(members)
         return users[is_idle[users] & self._outstanding.absent(users)]
 
     def _send(self, users: Users) -> None:

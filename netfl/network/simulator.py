@@ -176,7 +176,7 @@ class NetworkSimulator:
         with prefix_faults("queues"):
             sinks = self._routes.open_ports(server_sink)
         tower_sinks = {name: config.exemptions.divert("backhaul", sink, server_sink) for name, sink in sinks.items()}
-        self.membership = Membership(layout)
+        self.membership = Membership(layout, env, config.visitors)
         self._towers = build_towers(
             config, env, log, streams, self._outstanding, tower_sinks, self._routes, self.membership
         )
@@ -336,11 +336,12 @@ class NetworkSimulator:
         expected = np.zeros(self._config.layout.users)
         share = server.delivered / np.maximum(server.took_part, 1)
         for cell in self._cells:
-            train_s = service.compute_s[cell.ids]
+            ids = cell.ids[cell.is_present]
+            train_s = service.compute_s[ids]
             slowest_last = np.argsort(train_s)
-            best_share = np.maximum.accumulate(share[cell.ids][slowest_last][::-1])[::-1]  # of it and of slower ones
+            best_share = np.maximum.accumulate(share[ids][slowest_last][::-1])[::-1]  # of it and of slower ones
             place = np.searchsorted(train_s[slowest_last], train_s)
-            expected[cell.ids] = best_share[place] * server.took_part[cell.ids]
+            expected[ids] = best_share[place] * server.took_part[ids]
         return np.flatnonzero((server.delivered == 0) & ~is_silent & (expected >= _SURE_DELIVERIES))
 
     def state(self) -> NetworkState:

@@ -13,6 +13,7 @@ from netfl.network.build import build_layout, build_network, open_budget
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.channel.underwater import Underwater
+from netfl.network.clock import Clock
 from netfl.network.layout import Layout, NodeId, Trajectories
 from netfl.network.membership import Membership
 from netfl.network.radio.link_budget import LinkBudget
@@ -48,7 +49,7 @@ def links(channels, *, paths=None, **radio):
 
 
 def test_users_are_at_the_nearest_tower_of_the_start():
-    membership = Membership(two_towers())
+    membership = Membership(two_towers(), Clock())
     users = np.array([3, 0, 1])
     assert membership.users == 4
     assert membership.tower_at(users, 0.0).tolist() == membership.tower_at(users, 9e9).tolist() == [1, 0, 1]
