@@ -80,6 +80,9 @@ class LinkBudget:
         medium_noise_dbm = _medium_noise_dbm(self.bandwidth_hz, channels)
         self._is_thermal = medium_noise_dbm is None
         self._band_noise_dbm = _thermal_dbm(self.bandwidth_hz) if medium_noise_dbm is None else medium_noise_dbm
+        self._tower_at_start = layout.tower_at_start
+        self._index_of = {name: index for index, name in enumerate(layout.towers)}
+        self._is_single = len(layout.towers) <= 1
         self._at_start = self._levels_at(layout.tower_at_start)
         self._at_tower: dict[str, _Levels] = {}  # of all users at a tower, by its name
 
@@ -198,7 +201,7 @@ class LinkBudget:
         if self._is_at_start(users, tower) is None:
             distance_m = self._layout.distances_m(users, time_s)
         else:
-            towers = np.full(len(users), self._layout.towers.index(tower))
+            towers = np.full(len(users), self._index_of[tower])
             distance_m = self._layout.distances_to_m(towers, users, time_s)
         delays_s = [channel.delay_s(distance_m) for channel in self._slow_channels]  # [channels, n]
         return np.asarray(np.max(delays_s, axis=0))
@@ -224,16 +227,16 @@ class LinkBudget:
         So it is without a tower.  The channel of a user to its tower of the start has other draws than those to all
         other towers, whoever has the user now.
         """
-        if not tower or len(self._layout.towers) <= 1:
+        if not tower or self._is_single:
             return None
-        is_at_start = self._layout.tower_at_start[users] == self._layout.towers.index(tower)
+        is_at_start: Bools = self._tower_at_start[users] == self._index_of[tower]
         return None if is_at_start.all() else is_at_start
 
     def _levels_to(self, tower: str) -> _Levels:
         """Return the levels of all users at *tower*."""
         if tower not in self._at_tower:
-            index = self._layout.towers.index(tower)
-            self._at_tower[tower] = self._levels_at(np.full(self.users, index))
+            towers = np.full(self.users, self._index_of[tower])
+            self._at_tower[tower] = self._levels_at(towers)
         return self._at_tower[tower]
 
     def _levels_at(self, towers: Ints) -> _Levels:
