@@ -202,7 +202,7 @@ class Access(Spec):
         return None
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
-        """Return columns of the users table that this access knows, such as ``x_m``, ``y_m`` and ``distance_m``."""
+        """Return columns of the users table that this access knows, such as ``x_m`` and the first ``tower``."""
         return {}
 
     def node_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:

@@ -107,10 +107,10 @@ class SelectionAdmission(Admission):
 
 
 def _airtime_s(config: NetworkConfig, medium: Medium, bits: float) -> Floats:
-    """Return the mean airtime of an update of each user, including faded attempts."""
+    """Return the mean airtime of an update of each user to its tower of the start, including faded attempts."""
     airtime_s = np.empty(config.layout.users)
     for number, name in enumerate(config.layout.towers):
-        users = np.flatnonzero(config.layout.tower_of == number)
+        users = np.flatnonzero(config.layout.tower_at_start == number)
         tower = NodeId(name, config.layout.number(name))
         spent_s = np.zeros(len(users))
         successes = np.zeros(len(users))

@@ -186,8 +186,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
         layout = build_layout(self, context)
         x_m, y_m = layout.user_xy_m.T
-        columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.tower_of}
-        columns["node"] = np.array(layout.towers, object)[layout.tower_of]
+        columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.tower_at_start}
+        columns["node"] = np.array(layout.towers, object)[layout.tower_at_start]
         if self.compute is not None:
             columns |= self.compute.columns(context.users, compute_streams(context))
         if self.radio is not None and self.radio.differing:

@@ -34,7 +34,7 @@ from netfl.gym.rendering import draw_users
 from netfl.gym.rewards import Reward, Transition, WeightedReward
 from netfl.scenario.scenario import Scenario, ScenarioSource
 from netfl.simulation.simulation import SimulationState
-from netfl.types import OUTCOMES, Floats, Round
+from netfl.types import OUTCOMES, Floats, Ints, Round
 
 Action = TypeVar("Action")
 _SEEDS = 2**31
@@ -212,9 +212,14 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         self._metrics = self._newest_metrics()
         self._outcomes = dict.fromkeys(OUTCOMES, 0)
         layout = self.simulation.layout
-        self._tower_of = np.zeros(self.users, np.int64) if layout is None else layout.tower_of
         self._towers = () if layout is None else layout.towers
         self._farthest_m = 1.0 if layout is None else float(layout.distance_m.max()) or 1.0
+
+    def _tower_of(self) -> Ints:
+        """Return the index of each user's present tower, ``[users]``; 0 without towers."""
+        if self._state.tower is None:
+            return np.zeros(self.users, np.int64)
+        return self._state.tower
 
     def _newest_metrics(self) -> dict[str, float]:
         """Return the newest metrics of the learner, the earlier ones if the last round had no evaluation."""
@@ -246,7 +251,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             outcome=self.simulation.history.outcome,
             failed=self.simulation.history.failed,
             losses=losses,
-            tower_up=towers_up[self._tower_of],
+            tower_up=towers_up[self._tower_of()],
             farthest_m=self._farthest_m,
             needed_db=self._needed_db,
             range_db=self._range_db,

@@ -224,8 +224,9 @@ class ResourceAllocation(NetworkEnvironment[Any]):
 
     def _fit_into_band(self, share: Floats) -> Floats:
         """Return the shares, divided by the sum of their cell where it is more than the band, ``[users]``."""
-        in_cell = np.bincount(self._tower_of, weights=share)
-        return np.asarray(share / np.maximum(in_cell, 1.0)[self._tower_of])
+        tower_of = self._tower_of()
+        in_cell = np.bincount(tower_of, weights=share)
+        return np.asarray(share / np.maximum(in_cell, 1.0)[tower_of])
 
     def _simulate(self, action: Any) -> Round:
         controls = None

@@ -11,6 +11,7 @@ from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.network.allocation import MIN_FREQUENCY, MIN_POWER, Allocation, AllocationRequest, Blocks, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
+from netfl.network.membership import Membership
 from netfl.network.tower import Tower
 from netfl.registry import kind_of, one_line_of
 from netfl.types import Floats, RoundControls, Users
@@ -58,13 +59,22 @@ class RoundAllocator:
         config: the network.
         env: its clock.
         towers: its towers, by name.
+        membership: the tower of each user.
     """
 
-    def __init__(self, allocation: Allocation, config: NetworkConfig, env: Clock, towers: Mapping[str, Tower]) -> None:
+    def __init__(
+        self,
+        allocation: Allocation,
+        config: NetworkConfig,
+        env: Clock,
+        towers: Mapping[str, Tower],
+        membership: Membership,
+    ) -> None:
         self._allocation = allocation
         self._config = config
         self._env = env
         self._towers = [*towers.values()]
+        self._membership = membership
         users = config.layout.users
         self._share = np.zeros(users)
         self._power = np.ones(users)
@@ -118,7 +128,7 @@ class RoundAllocator:
         Users have their numbers in the cell of *tower*.
         """
         ids = tower.cell.ids
-        is_selected = np.isin(ids, selected)
+        is_selected = np.isin(ids, selected) & self._membership.is_member(tower.index)
         sharing = np.flatnonzero(is_selected & ~self._is_isolated[ids])
         if sharing.size:
             yield sharing
@@ -211,7 +221,7 @@ class RoundAllocator:
         samples = np.ones(len(ids))
         if self._config.held is not None:
             samples = self._config.held[ids]
-        outside = medium.outside_over_noise(ids, interference_dbm)
+        outside = medium.outside_over_noise(ids, tower.cell.tower, interference_dbm)
         count = len(interference_dbm)
         numbers = self._towers.index(tower) * count + np.arange(count)
         return Blocks(outside, reception, ids, samples, numbers, self._config.allocation_streams, self._rounds)

@@ -242,7 +242,8 @@ def _reach_faults(
             uplink_snr_db = best_snr_db + share_gain_db(band.radio_shares(users, shares.smallest))
     yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
-        best_snr_db = best_snr_db + service.boost_db
+        assert service.boost is not None
+        best_snr_db = best_snr_db + service.boost.at(users, layout.tower_at_start)
         needed_db = medium.threshold_db(users, service.broadcast_bits)
         remedy = "raise it; or set unreachable: keep"
         yield from _weak_signal_faults("downlink.power", "never receive a version", best_snr_db, needed_db, remedy)
@@ -362,9 +363,9 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
     if staleness is None and spec.is_punctual:  # users abandon older updates anyway
         staleness = 0
 
-    boost_db: float | Floats = 0.0
+    boost = None
     if budget is not None and spec.downlink is not None:
-        boost_db = budget.downlink_gain_db(spec.downlink.power)
+        boost = budget.downlink_boost(spec.downlink.power)
     return RoundServiceConfig(
         update_bits=update_bits / transport.assumed_compression,
         samples=spec.compute.work(context.samples),
@@ -376,6 +377,6 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
         on_new_version=spec.on_new_version,
         staleness=staleness,
         downlink=spec.downlink,
-        boost_db=boost_db,
+        boost=boost,
         transport=transport,
     )

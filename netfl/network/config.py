@@ -20,6 +20,7 @@ from netfl.network.outage._state import NodeState
 from netfl.network.probe import Sampler
 from netfl.network.queue import Queue
 from netfl.network.radio.cell_band import RADIO_BAND, CellBand
+from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.medium import Medium
 from netfl.network.reception import Reception
 from netfl.network.round import RoundPolicy
@@ -29,7 +30,7 @@ from netfl.network.transport.spec import Segmentation, Transport
 from netfl.network.users import OnNewVersion
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Floats
+from netfl.types import Floats, Users
 from netfl.units import DecibelMilliwatts
 
 
@@ -84,6 +85,7 @@ class NetworkConfig:
         reception: reception of the updates; ``None`` without a radio.
         held: training examples of each user, ``[users]``; ``None`` if the allocation does not need them.
         allocation_streams: random streams of the allocation.
+        visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
     """
 
     layout: Layout
@@ -106,6 +108,7 @@ class NetworkConfig:
     reception: Reception | None = None
     held: Floats | None = None
     allocation_streams: Streams = field(default_factory=lambda: Streams(0))
+    visitors: Mapping[int, Users] = field(default_factory=dict)
 
     @property
     def max_failed_attempts(self) -> float:
@@ -128,8 +131,7 @@ class RoundServiceConfig:
         on_new_version: reaction of a user with an unfinished update to a newer version.
         staleness: number of versions that an update may lag behind and still count; ``None`` for any number.
         downlink: downlink over the network; ``None`` for an ideal one.
-        boost_db: SNR of the signal of its tower at a user above that of the user at the tower, one for all or
-            ``[users]``.
+        boost: SNR of the signals of towers above those of users; ``None`` without a radio or a downlink.
         jitter: factors of the training times of single updates; ``None`` without jitter.
     """
 
@@ -142,7 +144,7 @@ class RoundServiceConfig:
     on_new_version: OnNewVersion = "restart"
     staleness: int | None = 0
     downlink: Downlink | None = None
-    boost_db: float | Floats = 0.0
+    boost: DownlinkBoost | None = None
     transport: Transport = field(default_factory=Transport)
     jitter: TrainingJitter | None = None
 

@@ -16,6 +16,7 @@ from netfl.network.backhaul.version_buffer import VersionBuffer
 from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.message import BroadcastCopy
 from netfl.network.queue import Buffer, FifoBuffer
 from netfl.network.radio.cell import Cell
@@ -102,7 +103,7 @@ class IdealDownlink:
     def _schedule(self, tower: Tower, version: int, sent_s: float, users: Users) -> None:
         """Let *version*, which *tower* has sent by *sent_s*, arrive at *users* after the delay of each."""
         start_s = sent_s - self.bits / self._rate_bps
-        delay_s = self._medium.delay_s(tower.cell.ids[users], start_s)
+        delay_s = self._medium.delay_s(tower.cell.ids[users], tower.cell.tower, start_s)
         for group, group_delay_s in _group_by_delay(users, delay_s):
             tower.schedule_broadcast(version, sent_s + group_delay_s, group)
 
@@ -189,7 +190,7 @@ class LossyDownlink:
         assert service.downlink is not None
         assert config.medium is not None
         self.bits = service.broadcast_bits
-        self._boost_db = service.boost_db
+        self._boost = service.boost
         self._max_attempts = service.downlink.max_attempts
         self._by_user = service.downlink.mode == "unicast"
         self._replaces = service.downlink.queued_versions == "replace"
@@ -317,11 +318,11 @@ class LossyDownlink:
         mode = 0
         rate_bps = None
         if medium.follows_snr:
-            rate_bps = float(medium.rates_bps(ids, tower, now_s, self._boost_of(ids)).min())
+            rate_bps = float(medium.rates_bps(ids, tower, now_s, self._boost_of(ids, tower)).min())
             airtime_s = copy.bits / rate_bps
         else:
             if self._by_user:
-                mode = int(medium.choose(ids, tower, now_s, self._boost_of(ids))[0])
+                mode = int(medium.choose(ids, tower, now_s, self._boost_of(ids, tower))[0])
             else:
                 mode = medium.most_robust_mode(copy.bits)
             airtime_s = copy.bits / float(np.max(medium.mode_rates_bps(ids[:1], mode)))
@@ -333,7 +334,7 @@ class LossyDownlink:
         self._count_sending(copy)
 
         # the signal reaches users group by group; then the tower is free
-        groups = _group_by_delay(copy.users, medium.delay_s(ids, now_s))
+        groups = _group_by_delay(copy.users, medium.delay_s(ids, tower, now_s))
         sending.groups = len(groups)
         for users, delay_s in groups:
             if delay_s:
@@ -342,11 +343,11 @@ class LossyDownlink:
                 self._begin_reception(sending, users)
         call_after(self._env, airtime_s, lambda _: self._free(sender))
 
-    def _boost_of(self, ids: Users) -> float | Floats:
-        """Return the SNR of the signal of its tower at each user above that of the user at the tower, in dB."""
-        if isinstance(self._boost_db, float):
-            return self._boost_db
-        return self._boost_db[ids]
+    def _boost_of(self, ids: Users, tower: NodeId) -> float | Floats:
+        """Return the SNR of the signal of *tower* at each user above that of the user at the tower, in dB."""
+        if self._boost is None:
+            return 0.0
+        return self._boost.of(ids, tower.name)
 
     def _count_sending(self, copy: BroadcastCopy) -> None:
         self._log.downlink_bits += copy.bits
@@ -370,7 +371,7 @@ class LossyDownlink:
         if medium.energy is not None:
             self._spend(cell, users, sending)
         end_s = now_s + sending.airtime_s
-        boost_db = self._boost_of(ids)
+        boost_db = self._boost_of(ids, cell.tower)
         signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, boost_db, sending.rate_bps)
         is_received = medium.downlink_received(ids, signal, is_sent=sending.is_sent)
         end = partial(self._end_reception, sending, users, is_received)
@@ -498,7 +499,8 @@ class LossyDownlink:
         tower = self._sender(copy).tower
         now_s = self._env.now
         ids = tower.cell.ids[copy.users]
-        ids = ids[self._medium.can_receive(ids, copy.bits, self._boost_of(ids))]
+        boost_db = self._boost_of(ids, tower.cell.tower)
+        ids = ids[self._medium.can_receive(ids, tower.cell.tower, copy.bits, boost_db)]
         if not ids.size:
             return np.inf
         if copy.is_at_tower:  # it is sent as soon as a user is connected

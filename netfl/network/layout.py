@@ -100,6 +100,9 @@ class Trajectories(ABC):
 class Layout:
     """Positions and links of a network.
 
+    It states where users are, and for each user one link: to its tower of the start, or to `seen_from`.  Channels give
+    the gains of these links.
+
     Nodes are numbered: users first (0 … users-1), then the infrastructure in the order of ``graph.nodes``, then the
     links in the order of ``graph.edges``.
 
@@ -181,14 +184,18 @@ class Layout:
         return np.vstack([self.user_xy_m.reshape(-1, 2), self._places(self.names)])
 
     @cached_property
-    def tower_of(self) -> Ints:
-        """Index of each user's tower in `towers`, the nearest at time 0, ``[users]``."""
-        tower_of, _ = self._nearest
-        return tower_of
+    def tower_at_start(self) -> Ints:
+        """Index in `towers` of the tower at the end of each user's link, ``[users]``: that of the start.
+
+        It is the nearest at time 0, or `seen_from`.  Who has a user at another time:
+        `netfl.network.membership.Membership`.
+        """
+        towers, _ = self._nearest
+        return towers
 
     @cached_property
     def distance_m(self) -> Floats:
-        """Distance of each user to its tower at time 0, ``[users]``."""
+        """Length of each user's link at time 0, ``[users]``: the distance to its tower of the start."""
         _, distance_m = self._nearest
         return distance_m
 
@@ -198,11 +205,17 @@ class Layout:
         return self.paths is not None
 
     def distances_m(self, users: Ints, time_s: ArrayLike) -> Floats:
-        """Return the distance of each user to its tower, the nearest at time 0, at *time_s*, ``[n]``."""
+        """Return the length of each user's link at *time_s*, ``[n]``: the distance to its tower of the start."""
         if self.paths is None:
             return self.distance_m[users]
-        from_tower_m = self.paths.xy_m(users, time_s) - self._tower_xy_m[self.tower_of[users]]
-        east_m, north_m = from_tower_m.T
+        return self.distances_to_m(self.tower_at_start[users], users, time_s)
+
+    def distances_to_m(self, towers: Ints, users: Ints, time_s: ArrayLike) -> Floats:
+        """Return the distance of each user at *time_s* to its one of *towers*, ``[n]`` by index, ``[n]``."""
+        xy_m = self.user_xy_m[users]
+        if self.paths is not None:
+            xy_m = self.paths.xy_m(users, time_s)
+        east_m, north_m = (xy_m - self._tower_xy_m[towers]).T
         return np.asarray(np.hypot(east_m, north_m))
 
     def towards(self, tower: str) -> Layout:
@@ -228,12 +241,12 @@ class Layout:
     @cached_property
     def _nearest(self) -> tuple[Ints, Floats]:
         """Each user's nearest tower, the first on a tie, and its distance; in blocks, to save memory."""
-        tower_of = np.zeros(self.users, np.int64)
+        nearest_tower = np.zeros(self.users, np.int64)
         nearest_m = np.full(self.users, np.inf)
         towers = [index for index, name in enumerate(self.towers) if self.seen_from in {None, name}]
         for start, tower in product(range(0, self.users, _BLOCK), towers):
             block = slice(start, start + _BLOCK)
             distance_m = np.hypot(*(self.user_xy_m[block] - self._tower_xy_m[tower]).T)
-            tower_of[block][distance_m < nearest_m[block]] = tower
+            nearest_tower[block][distance_m < nearest_m[block]] = tower
             np.minimum(distance_m, nearest_m[block], out=nearest_m[block])
-        return tower_of, nearest_m
+        return nearest_tower, nearest_m

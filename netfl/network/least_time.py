@@ -114,7 +114,7 @@ def least_times(spec: NetworkSpec, context: AccessContext, *, at_best: bool) -> 
 def _turns_s(spec: NetworkSpec, context: AccessContext) -> Floats:
     """Return the time from one turn of each user to its next, ``[users]``; 0 where a MAC has none, or rates vary."""
     assert spec.mac is not None
-    tower_of = build_layout(spec, context).tower_of
+    tower_of = build_layout(spec, context).tower_at_start
     slowest_bps = min(spec.air_rates_bps)
     if slowest_bps <= 0.0:
         return np.zeros(context.users)

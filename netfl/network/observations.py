@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
+from netfl.network.membership import Membership
 from netfl.network.tower import Tower
 from netfl.types import Bools, Floats, Ints, Users
 
@@ -23,14 +24,22 @@ class NetworkObservations:
         env: its clock.
         towers: its towers, by name.
         routes: its output ports.
+        membership: the tower of each user.
     """
 
-    def __init__(self, config: NetworkConfig, env: Clock, towers: Mapping[str, Tower], routes: Routes) -> None:
+    def __init__(
+        self,
+        config: NetworkConfig,
+        env: Clock,
+        towers: Mapping[str, Tower],
+        routes: Routes,
+        membership: Membership,
+    ) -> None:
         self._config = config
         self._env = env
         self._routes = routes
-        numbers = {name: number for number, name in enumerate(config.layout.towers)}
-        self._tower_at = {numbers[name]: tower for name, tower in towers.items()}  # those that have users
+        self._membership = membership
+        self._towers = [*towers.values()]  # those that have users
         self._values: Mapping[str, Callable[[Users], NDArray[Any]]] = {
             "check_in": self._connected,
             "user_up": self._up,
@@ -56,7 +65,7 @@ class NetworkObservations:
 
     def answer_time_s(self, users: Users, airtime_s: float) -> float:
         """Return how long the answers of *users* to a call take: one after another in a cell, cells at once."""
-        answers = np.bincount(self._config.layout.tower_of[users], minlength=1)
+        answers = np.bincount(self._membership.tower_at(users, self._now_s), minlength=1)
         return float(answers.max()) * airtime_s
 
     @property
@@ -64,7 +73,7 @@ class NetworkObservations:
         return float(self._env.now)
 
     def _connected(self, users: Users) -> Bools:
-        return self._by_tower(users, lambda tower, numbers: tower.present.connected(numbers))
+        return self._by_tower(users, lambda tower, slots: tower.present.connected(slots))
 
     def _up(self, users: Users) -> Bools:
         if self._config.node_state.is_always_up:
@@ -72,16 +81,16 @@ class NetworkObservations:
         return self._config.node_state.up(users, self._now_s)
 
     def _snr_db(self, users: Users) -> Floats:
-        return self._by_tower(users, lambda tower, numbers: tower.present.snr_db(numbers))
+        return self._by_tower(users, lambda tower, slots: tower.present.snr_db(slots))
 
     def _rates_bps(self, users: Users) -> Floats:
         return self._by_tower(users, self._rates_at)
 
     def _distances_m(self, users: Users) -> Floats:
-        return self._config.layout.distances_m(users, self._now_s)
+        return self._membership.distances_m(users, self._now_s)
 
     def _backlog_lengths(self, users: Users) -> Ints:
-        return self._by_tower(users, lambda tower, numbers: tower.present.backlog_lengths()[numbers])
+        return self._by_tower(users, lambda tower, slots: tower.present.backlog_lengths()[slots])
 
     def _battery_j(self, users: Users) -> Floats:
         charge_j = self._config.outages.charge_j(users, self._now_s)
@@ -99,28 +108,28 @@ class NetworkObservations:
         assert service is not None
         return service.speed[users]
 
-    def _rates_at(self, tower: Tower, numbers: Users) -> Floats:
+    def _rates_at(self, tower: Tower, slots: Users) -> Floats:
         """Return the bits of an update over its airtime, for users in the modes that they would choose now."""
         medium = self._config.medium
         service = self._config.service
         assert medium is not None
         assert service is not None
         bits = service.segmentation.max_bits
-        ids = tower.cell.ids[numbers]
+        ids = tower.cell.ids[slots]
         node = tower.cell.tower
         modes = medium.choose(ids, node, self._now_s)
         airtimes_s = medium.airtimes_s(ids, node, self._now_s, bits, modes)
         return np.asarray(bits / airtimes_s)
 
     def _by_tower(self, users: Users, value_of: Callable[[Tower, Users], NDArray[Any]]) -> NDArray[Any]:
-        """Return a value of *users*, which each tower gives for the numbers that they have there, ``[n]``."""
+        """Return a value of *users*, which the present tower of each gives for their slots there, ``[n]``."""
         values = []
         places = []
-        tower_of = self._config.layout.tower_of[users]
-        for tower_number, tower in self._tower_at.items():
-            in_cell = np.flatnonzero(tower_of == tower_number)
-            numbers = np.searchsorted(tower.cell.ids, users[in_cell])
-            values.append(value_of(tower, numbers))
+        tower_of = self._membership.tower_at(users, self._now_s)
+        for tower in self._towers:
+            in_cell = np.flatnonzero(tower_of == tower.index)
+            slots = self._membership.slots(users[in_cell], tower.index)
+            values.append(value_of(tower, slots))
             places.append(in_cell)
         order = np.argsort(np.concatenate(places))
         return np.asarray(np.concatenate(values)[order])

@@ -15,6 +15,7 @@ from netfl.network.clock import Clock, Stage
 from netfl.network.config import RoundServiceConfig
 from netfl.network.downlink import DownlinkPath
 from netfl.network.event_log import Ending, EventLog
+from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
 from netfl.network.tower import Tower
 from netfl.network.updates import OutstandingUpdates, Update
@@ -89,6 +90,7 @@ class Server:
         outstanding: updates that the server expects.
         downlink: path of versions to the users.
         tie_draws: draws of the order in which updates of one instant are judged.
+        membership: the tower of each user.
         on_complete: called when the round policy is satisfied; `collect_round_result` follows.
 
     Attributes:
@@ -112,6 +114,7 @@ class Server:
         outstanding: OutstandingUpdates,
         downlink: DownlinkPath,
         tie_draws: RandomField,
+        membership: Membership,
         on_complete: Callable[[], None],
     ) -> None:
         self.name = name
@@ -121,19 +124,14 @@ class Server:
         self._rule = service.rule
         self._restarts = service.on_new_version == "restart" and not service.rule.is_continuous
         self._towers = [*towers.values()]
+        self._tower_at = {tower.index: tower for tower in self._towers}
         self._outstanding = outstanding
         self._downlink = downlink
         self._tie_draws = tie_draws
+        self._membership = membership
         self._on_complete = on_complete
 
-        # of each user, the index of its tower and its number there
-        users = sum(tower.cell.size for tower in self._towers)
-        self._tower_of = np.zeros(users, np.int64)
-        self._number_of = np.zeros(users, np.int64)
-        for index, tower in enumerate(self._towers):
-            self._tower_of[tower.cell.ids] = index
-            self._number_of[tower.cell.ids] = np.arange(tower.cell.size)
-
+        users = membership.users
         self.left_out = np.zeros(users, np.int64)
         self.took_part = np.zeros(users, np.int64)
         self.delivered = np.zeros(users, np.int64)
@@ -291,26 +289,33 @@ class Server:
 
     def _dismiss_others(self) -> None:
         """Let users that are not selected abandon their updates."""
-        for index, tower in enumerate(self._towers):
-            is_dismissed = ~self._is_selected & (self._tower_of == index)
-            tower.dismiss(self._number_of[is_dismissed])
+        for tower in self._towers:
+            members = self._membership.members(tower.index)
+            is_dismissed = ~self._is_selected[tower.cell.ids[members]]
+            tower.dismiss(members[is_dismissed])
 
     def _without_update(self, users: Users) -> Users:
         """Return those of *users* that have neither an update nor a version on the way."""
         is_idle = np.zeros(len(self._is_selected), np.bool_)
         for tower in self._towers:
-            is_idle[tower.cell.ids[tower.idle_users()]] = True
+            members = self._membership.members(tower.index)
+            is_idle[tower.cell.ids[members]] = tower.is_idle(members)
         return users[is_idle[users] & self._outstanding.absent(users)]
 
     def _send(self, users: Users) -> None:
         """Send the newest version to *users*, tower by tower."""
+        receivers = []
         if len(users) == len(self._is_selected):  # all
-            receivers = [(tower, np.arange(tower.cell.size)) for tower in self._towers]
+            for tower in self._towers:
+                members = self._membership.members(tower.index)
+                if members.size:
+                    receivers.append((tower, members))
         else:
-            users = users[np.argsort(self._tower_of[users], kind="stable")]
-            towers, first = np.unique(self._tower_of[users], return_index=True)
-            groups = zip(towers.tolist(), np.split(users, first[1:]), strict=False)
-            receivers = [(self._towers[index], self._number_of[group]) for index, group in groups]
+            tower_of = self._membership.tower_at(users, float(self._env.now))
+            by_tower = np.argsort(tower_of, kind="stable")
+            indices, first = np.unique(tower_of[by_tower], return_index=True)
+            for index, group in zip(indices.tolist(), np.split(users[by_tower], first[1:]), strict=False):
+                receivers.append((self._tower_at[index], self._membership.slots(group, index)))
         self._downlink.send(self._version, receivers)
 
     def _send_next(self, users: Users) -> None:

@@ -36,6 +36,7 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.mac._conformance import CheckedCell
+from netfl.network.membership import Membership
 from netfl.network.message import Message
 from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
@@ -122,6 +123,7 @@ class NetworkSimulator:
 
     Attributes:
         env: the clock.
+        membership: the tower of each user.
         observations: the values that policies can observe.
     """
 
@@ -174,9 +176,12 @@ class NetworkSimulator:
         with prefix_faults("queues"):
             sinks = self._routes.open_ports(server_sink)
         tower_sinks = {name: config.exemptions.divert("backhaul", sink, server_sink) for name, sink in sinks.items()}
-        self._towers = build_towers(config, env, log, streams, self._outstanding, tower_sinks, self._routes)
+        self.membership = Membership(layout, env, config.visitors)
+        self._towers = build_towers(
+            config, env, log, streams, self._outstanding, tower_sinks, self._routes, self.membership
+        )
         self._cells = [cell for tower in self._towers.values() for cell in tower.cells]
-        self.observations = NetworkObservations(config, env, self._towers, self._routes)
+        self.observations = NetworkObservations(config, env, self._towers, self._routes, self.membership)
         for cell in self._cells:
             env.process(run_mac(config.mac, cell, self._fail))
         self._fast_traffic = start_sources(config, env, log, streams, sinks, self._routes)
@@ -331,11 +336,12 @@ class NetworkSimulator:
         expected = np.zeros(self._config.layout.users)
         share = server.delivered / np.maximum(server.took_part, 1)
         for cell in self._cells:
-            train_s = service.compute_s[cell.ids]
+            ids = cell.ids[cell.is_present]
+            train_s = service.compute_s[ids]
             slowest_last = np.argsort(train_s)
-            best_share = np.maximum.accumulate(share[cell.ids][slowest_last][::-1])[::-1]  # of it and of slower ones
+            best_share = np.maximum.accumulate(share[ids][slowest_last][::-1])[::-1]  # of it and of slower ones
             place = np.searchsorted(train_s[slowest_last], train_s)
-            expected[cell.ids] = best_share[place] * server.took_part[cell.ids]
+            expected[ids] = best_share[place] * server.took_part[ids]
         return np.flatnonzero((server.delivered == 0) & ~is_silent & (expected >= _SURE_DELIVERIES))
 
     def state(self) -> NetworkState:
@@ -351,9 +357,10 @@ class NetworkSimulator:
         snr_db = np.full(layout.users, np.nan)
         backlog = np.zeros(layout.users, np.int64)
         for tower in self._towers.values():
-            ids = tower.cell.ids
-            snr_db[ids] = tower.present.snr_db(np.arange(len(ids)))
-            backlog[ids] = tower.present.backlog_lengths()
+            members = self.membership.members(tower.index)
+            ids = tower.cell.ids[members]
+            snr_db[ids] = tower.present.snr_db(members)
+            backlog[ids] = tower.present.backlog_lengths()[members]
 
         is_up = np.ones(layout.nodes, np.bool_)
         if not config.node_state.is_always_up:
@@ -369,11 +376,12 @@ class NetworkSimulator:
             speed = config.service.speed
             update_bits = np.zeros(layout.users)
             for tower in self._towers.values():
-                update_bits[tower.cell.ids] = tower.update_bits
+                is_member = self.membership.is_member(tower.index)
+                update_bits[tower.cell.ids[is_member]] = tower.update_bits[is_member]
         return NetworkState(
             time_s=now_s,
             xy_m=xy_m,
-            distance_m=layout.distances_m(users, now_s),
+            distance_m=self.membership.distances_m(users, now_s),
             snr_db=snr_db,
             backlog=backlog,
             queues=self._routes.queue_lengths(),
@@ -383,6 +391,7 @@ class NetworkSimulator:
             battery_j=config.outages.charge_j(users, now_s),
             speed=speed,
             update_bits=update_bits,
+            tower=self.membership.tower_at(users, now_s),
         )
 
     def _server_sink(self) -> Sink:
@@ -422,11 +431,13 @@ class NetworkSimulator:
             self._outstanding,
             downlink,
             self._streams.field("tie", name),
+            self.membership,
             self._close,
         )
         server.admission = admission
         if self._config.allocation is not None:
-            server.on_selected = RoundAllocator(self._config.allocation, self._config, self.env, self._towers).apply
+            allocator = RoundAllocator(self._config.allocation, self._config, self.env, self._towers, self.membership)
+            server.on_selected = allocator.apply
         elif self._controls is not None:
             server.on_selected = partial(drop_without_share, self._controls)
         if self._config.exemptions.selection:

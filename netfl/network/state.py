@@ -15,7 +15,7 @@ class NetworkState:
     Args:
         time_s: simulated time.
         xy_m: positions of the users, ``[users, 2]``.
-        distance_m: distance of each user to its tower, ``[users]``.
+        distance_m: distance of each user to its present tower, ``[users]``.
         snr_db: present SNR of each user at its tower, fading included and interference excluded, ``[users]``; infinite
             without a radio.
         backlog: frames that each user can send now, or is sending, ``[users]``.
@@ -29,6 +29,7 @@ class NetworkState:
             its training takes no time; ``None`` without rounds.
         update_bits: size on the air of the update that each user begins next, headers and parity included, ``[users]``;
             ``None`` without rounds.
+        tower: index of each user's present tower in `netfl.network.layout.Layout.towers`, ``[users]``.
     """
 
     time_s: float
@@ -43,3 +44,4 @@ class NetworkState:
     battery_j: Floats | None = None
     speed: Floats | None = None
     update_bits: Floats | None = None
+    tower: Ints | None = None

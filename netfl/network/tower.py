@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
+from netfl.errors import ModelError
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.sinks import end_traffic
@@ -19,6 +20,7 @@ from netfl.network.counterfactual.population import PersistentPopulation, cuts_o
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
+from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
@@ -38,7 +40,8 @@ from netfl.streams import Streams
 from netfl.types import Bools, Floats, Users
 
 _NOT_SELECTED = np.iinfo(np.int64).max
-"""Version of users that are to receive none."""
+"""Version of users that are to receive none: those that are not selected, or are at another tower."""
+_NOBODY = np.empty(0, np.int64)
 
 
 class Tower:
@@ -48,6 +51,8 @@ class Tower:
         population: its users; ``None`` where they send traffic only, and so get no versions.
         present: the present values of its users, who receive a version while they are connected.
         isolated_cells: cells of single users that have a medium of their own.
+        index: its index in `netfl.network.layout.Layout.towers`.
+        absent: slots of users that are at another tower.
 
     Attributes:
         copies: number of copies of each version that are on their way to users.
@@ -59,8 +64,11 @@ class Tower:
         population: UserPopulation | None,
         present: PresentValues,
         isolated_cells: Sequence[Cell] = (),
+        index: int = 0,
+        absent: Users = _NOBODY,
     ) -> None:
         self.cell = cell
+        self.index = index
         self.name = cell.tower.name
         self.present = present
         self._connection = present.connection
@@ -76,6 +84,9 @@ class Tower:
         self._newest = np.full(cell.size, -1)
         self._newest_s = np.zeros(cell.size)
         self._connected_s = np.full(cell.size, -np.inf)
+        if absent.size:
+            self._set_present(absent, is_present=False)
+            self._newest[absent] = _NOT_SELECTED
 
     def set_frequency(self, factor: Floats) -> None:
         """Let trainings of its users that begin from now on run at *factor* times their frequency, ``[size]``."""
@@ -162,9 +173,45 @@ class Tower:
         """Size of the whole update that each user begins from now on, ``[size]``."""
         return self._population.queue.next_bits
 
-    def idle_users(self) -> Users:
-        """Return the users without an open update."""
-        return np.flatnonzero(~self._population.queue.is_busy(np.arange(self.cell.size)))
+    def is_idle(self, users: Users) -> Bools:
+        """Return whether each of *users* has no open update, ``[n]``."""
+        return ~self._population.queue.is_busy(users)
+
+    def has_work(self, slots: Users) -> Bools:
+        """Return whether anything is under way of or to the user of each of *slots*, ``[n]``."""
+        has_work = self._population.has_work(slots)
+        for cell in self.cells:
+            own_slots = np.searchsorted(self.cell.ids, cell.ids)
+            senders = own_slots[cell.transmit_path.is_sending()]  # of an update that a newer version has replaced, too
+            has_work |= np.isin(slots, senders)
+        return has_work
+
+    def take_row(self, slots: Users) -> dict[str, Any]:
+        """Take the rows of users who leave out of their *slots*; see `netfl.network.membership.Row`."""
+        row = {
+            "newest": self._newest[slots].copy(),
+            "newest_s": self._newest_s[slots].copy(),
+            "population": self._population.take_row(slots, self.cell.env.now),
+        }
+        self._newest[slots] = _NOT_SELECTED  # copies of versions that are on their way find nobody
+        self._newest_s[slots] = 0.0
+        self._connected_s[slots] = -np.inf
+        self._set_present(slots, is_present=False)
+        return row
+
+    def put_row(self, slots: Users, row: Mapping[str, Any]) -> None:
+        """Put the rows of users who come from another tower into their *slots*."""
+        self._newest[slots] = row["newest"]
+        self._newest_s[slots] = row["newest_s"]
+        self._population.put_row(slots, row["population"])
+        self._set_present(slots, is_present=True)
+
+    def _set_present(self, slots: Users, *, is_present: bool) -> None:
+        """Let the cells know whether the users of *slots* are at the tower."""
+        for cell in self.cells:
+            changed = cell.is_present.copy()
+            changed[np.isin(cell.ids, self.cell.ids[slots])] = is_present
+            cell.is_present = changed
 
     def record_trainings(self) -> None:
         """Record the trainings that have ended by now."""
@@ -220,6 +267,7 @@ def build_towers(
     outstanding: OutstandingUpdates,
     sinks: Mapping[str, Sink],
     routes: Routes,
+    membership: Membership,
 ) -> dict[str, Tower]:
     """Return the towers whose users have something to send, by name; *sinks* are the ports that take their messages."""
     towers = dict[str, Tower]()
@@ -230,30 +278,36 @@ def build_towers(
     classes = zip(config.traffic, class_names(config.traffic), strict=True)
     ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
     for index, name in enumerate(config.layout.towers):
-        ids = np.flatnonzero(config.layout.tower_of == index)
+        ids = membership.candidates(index)
         if not ids.size:
             continue
+        tower = NodeId(name, config.layout.number(name))
 
         # what the users have to send: updates, packets of traffic, or both
         queues: list[TxQueue] = []
-        population = _build_population(ids, name, config, medium, env, log, outstanding, routes)
+        population = _build_population(ids, tower, config, medium, env, log, outstanding, routes)
         if population is not None:
             queues.append(population.queue)
-        queues += _build_packet_queues(ids, name, config, medium, log, streams)
+        packet_queues = _build_packet_queues(ids, name, config, medium, log, streams)
+        if packet_queues and config.visitors:
+            problem = "packets of users stay in the queues of a tower, so that no user can visit another one"
+            raise ModelError("traffic", f"{problem}; give no visitors, or no traffic of users")
+        queues += packet_queues
         if not queues:
             continue
         queue = reduce(MergedTxQueue, queues)
 
         # where it goes: over the air, then to the tower's port
-        tower = NodeId(name, config.layout.number(name))
         channel = shared_channel if config.shared_air else SharedChannel()
         air = AirInterface(tower, medium, channel, config.band)
         uplink = sinks[name]
         if ends_at_tower:
             uplink = end_traffic(name, ends_at_tower, uplink, env, log)
 
+        absent = np.flatnonzero(~membership.is_member(index))
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
-        towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells)
+        towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells, index, absent)
+        membership.hold(index, towers[name])
         if population is not None:
             population.on_change = towers[name].wake
     return towers
@@ -275,7 +329,7 @@ def _build_cells(
 
 def _build_population(
     ids: Users,
-    tower: str,
+    tower: NodeId,
     config: NetworkConfig,
     medium: Medium,
     env: Clock,
@@ -289,8 +343,8 @@ def _build_population(
         return None
 
     def ack_delay_s(user: int) -> float:
-        backhaul_s = routes.delay_s(tower, 0.0, env.now)
-        air_s = medium.delay_s(np.array([user]), env.now)
+        backhaul_s = routes.delay_s(tower.name, 0.0, env.now)
+        air_s = medium.delay_s(np.array([user]), tower, env.now)
         if air_s is None:
             return backhaul_s
         return backhaul_s + float(air_s[0])
@@ -310,7 +364,7 @@ def _build_population(
         queue: UpdateQueue = SegmentedUpdateQueue(
             ids,
             service.segmentation,
-            tower,
+            tower.name,
             env,
             log,
             outstanding,
@@ -319,7 +373,7 @@ def _build_population(
             ack_delay_s,
         )
     else:
-        queue = UpdateQueue(ids, service.segmentation.max_bits, tower, log, outstanding)
+        queue = UpdateQueue(ids, service.segmentation.max_bits, tower.name, log, outstanding)
     exemptions = config.exemptions
     if exemptions.among("airtime", ids).any():
         queue.set_cuts(cuts_of_users(exemptions, ids, service.segmentation))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -250,6 +250,38 @@ class UserPopulation:
         self._version_due_s[users] = np.inf
         receives_later = np.isfinite(self._version_due_s[self._disconnected])
         self._disconnected = self._disconnected[receives_later]
+
+    def has_work(self, users: Users) -> Bools:
+        """Return whether each of *users* has an update, or a version is on its way to it, ``[n]``."""
+        is_coming = np.isfinite(self._version_due_s[users]) | ~self._outstanding.absent(self._ids[users])
+        return np.asarray(self.queue.is_busy(users) | is_coming)
+
+    def take_row(self, users: Users, now_s: float) -> dict[str, Any]:
+        """Take the rows of *users*, who leave and have no work, out of the arrays; see `netfl.network.membership.Row`.
+
+        Their constants, such as the mean of their training times, are in the arrays of each tower.
+        """
+        self.record_trainings(now_s)  # they were of this tower
+        row = {
+            "version": self.version[users].copy(),
+            "compute_s": self._compute_s[users].copy(),
+            "drawn": self._drawn[users].copy(),
+            "unpaid_s": self._unpaid_s[users].copy(),
+            "queue": self.queue.take_row(users),
+        }
+        self.version[users] = -1
+        self._trained_s[users] = np.inf
+        self._off_s[users] = np.inf
+        self._unpaid_s[users] = -np.inf
+        return row
+
+    def put_row(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put the rows of users that come from another tower into the slots *users*."""
+        self.version[users] = row["version"]
+        self._compute_s[users] = row["compute_s"]
+        self._drawn[users] = row["drawn"]
+        self._unpaid_s[users] = row["unpaid_s"]
+        self.queue.put_row(users, row["queue"])
 
     def versions(self) -> set[int]:
         """Return the versions that users have, or will have when they are connected again."""

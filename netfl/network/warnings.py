@@ -88,7 +88,7 @@ def network_notes(spec: NetworkSpec, context: AccessContext, max_selected: int) 
     if spec.mac is None:
         return
     layout = build_layout(spec, context)
-    users = int(np.bincount(layout.tower_of).max())
+    users = int(np.bincount(layout.tower_at_start).max())
     selected = min(users, max_selected)
     if spec.allocation is None and "share" in spec.mac.control_ranges:
         yield (
@@ -126,7 +126,7 @@ def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) 
     if not amplified.size:
         return
     links = [
-        f"user {users[link]} to {layout.towers[layout.tower_of[users[link]]]}: {total_db[link]:.3g} dB"
+        f"user {users[link]} to {layout.towers[layout.tower_at_start[users[link]]]}: {total_db[link]:.3g} dB"
         for link in amplified
     ]
     more = f" and {len(links) - _MAX_LISTED} more" if len(links) > _MAX_LISTED else ""
@@ -487,7 +487,7 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
             f"access.mac: {kind_of(type(spec.mac))} sees the present {values} of users without cost or delay, as no "
             f"real tower can{remedy}"
         )
-    if spec.mac.repeats_alike and np.bincount(layout.tower_of).max() > 1:
+    if spec.mac.repeats_alike and np.bincount(layout.tower_at_start).max() > 1:
         yield (
             f"access.mac: {kind_of(type(spec.mac))} draws nothing before it repeats a frame, so that two users of a "
             "cell whose frames have collided collide again, until one of them has nothing to send; give a smaller "
@@ -514,7 +514,7 @@ def _equal_schedules(spec: NetworkSpec, layout: Layout, slowest_s: float) -> Ite
     """Cells that share the air, and whose users have their turns at the same times."""
     if spec.mac is None or not spec.shared_air:
         return
-    sizes = np.bincount(layout.tower_of, minlength=len(layout.towers))
+    sizes = np.bincount(layout.tower_at_start, minlength=len(layout.towers))
     equal = [np.flatnonzero(sizes == size) for size in np.unique(sizes[sizes > 0])]
     cells = max(equal, key=len)
     if len(cells) > 1 and spec.mac.turn_s(int(sizes[cells[0]]), slowest_s) > 0.0:
@@ -545,7 +545,7 @@ def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iter
         return  # several frames can be received at once
     if spec.reception is not None and spec.reception.follows_snr:
         return  # no rate is the highest
-    users_in_cell = np.bincount(layout.tower_of)
+    users_in_cell = np.bincount(layout.tower_at_start)
     load = np.zeros(len(users_in_cell))
     for traffic in spec.user_traffic:
         if traffic.is_saturated or traffic.buffer is not None:
@@ -577,7 +577,7 @@ def _version_backlog(
     rate_bps = max(spec.air_rates_bps)
     if rate_bps == 0.0:
         return
-    users_in_cell = np.minimum(np.bincount(layout.tower_of, minlength=len(layout.towers)), max_selected)
+    users_in_cell = np.minimum(np.bincount(layout.tower_at_start, minlength=len(layout.towers)), max_selected)
     most_users = int(users_in_cell.max())
     copy_s = broadcast_bits(spec, context) / rate_bps
     all_copies_s = float(most_users) * copy_s

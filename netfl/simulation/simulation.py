@@ -50,7 +50,7 @@ class SimulationState:
         age: rounds since each user's last delivery: 1 if it was in the last round, ``round + 1`` if never, ``[users]``.
         delivered: number of deliveries of each user so far, ``[users]``.
         xy_m: positions of the users, ``[users, 2]``.
-        distance_m: distance of each user to its tower, ``[users]``.
+        distance_m: distance of each user to its present tower, ``[users]``.
         snr_db: estimate of each user's link: its present SNR at its tower, fading included and interference excluded,
             ``[users]``; infinite without a radio.
         backlog: frames that each user can send now, or is sending, ``[users]``.
@@ -63,6 +63,7 @@ class SimulationState:
         speed: training samples per second of each user at its full frequency, without jitter, ``[users]``; infinite if
             its training takes no time.
         update_bits: size on the air of the update that each user begins next, headers and parity included, ``[users]``.
+        tower: index of each user's present tower in ``Simulation.layout.towers``, ``[users]``.
     """
 
     time_s: float
@@ -80,6 +81,7 @@ class SimulationState:
     battery_j: Floats | None = None
     speed: Floats | None = None
     update_bits: Floats | None = None
+    tower: Ints | None = None
 
 
 class Simulation:
@@ -269,6 +271,7 @@ class Simulation:
             battery_j=of_network.battery_j,
             speed=of_network.speed,
             update_bits=of_network.update_bits,
+            tower=of_network.tower,
         )
 
     def observe(self) -> Observed:

@@ -142,7 +142,7 @@ def test_observations_follow_their_formulas():
         "age": state.age / (state.age + 6),
         "link_margin": np.clip((state.snr_db + 7.5) / 20, -1, 1),
         "backlog": state.backlog / (state.backlog + 1),
-        "up": state.user_up * np.array([state.node_up[layout.towers[tower]] for tower in layout.tower_of]),
+        "up": state.user_up * np.array([state.node_up[layout.towers[tower]] for tower in layout.tower_at_start]),
         "distance": layout.distance_m / layout.distance_m.max(),
         "energy": state.energy_j / state.energy_j.max(),
         "speed": environment.simulation.users["speed"] / environment.simulation.users["speed"].max(),

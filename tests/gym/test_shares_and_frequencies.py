@@ -148,7 +148,7 @@ def test_shares_are_divided_in_each_cell():
     scenario = DIVIDED | {"users": 8, "access": access}
     environment = make("ResourceAllocation", scenario=scenario, action="dict", controls=["share"])
     environment.reset(seed=1)
-    tower_of = environment.simulation.layout.tower_of
+    tower_of = environment.simulation.layout.tower_at_start
     share = environment.settings({"share": np.full(8, 0.9)})["share"]
     assert share == pytest.approx(1 / np.bincount(tower_of)[tower_of])
     assert len(set(tower_of.tolist())) == 2

@@ -77,7 +77,7 @@ class ScriptedLinks:
     def __init__(self, snr_db, users=1):
         self._snr_db, self.users = snr_db, users
 
-    def delay_s(self, users, time_s):
+    def delay_s(self, users, time_s, tower=""):
         return None
 
     def snr_db(self, users, time_s, tower=""):

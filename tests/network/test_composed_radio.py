@@ -142,7 +142,7 @@ def test_a_map_around_each_tower_has_fading_that_follows_the_motion(traced):
     run, layout, budget = traced(6, access, duration=10)
     attempts = ended(run)
     users = attempts["user"].to_numpy()
-    towers_m = np.array([[-150, 0], [150, 0]])[layout.tower_of[users]]
+    towers_m = np.array([[-150, 0], [150, 0]])[layout.tower_at_start[users]]
     table = pd.read_csv(MAP).pivot_table(index="x_m", columns="y_m", values="gain_db")
     gain = RegularGridInterpolator((table.index.to_numpy(), table.columns.to_numpy()), table.to_numpy())
     mean_db = 10 + 3 + 108 + gain(layout.paths.xy_m(users, attempts["start_s"].to_numpy()) - towers_m)
@@ -229,7 +229,7 @@ def test_a_divided_band_is_never_exceeded_by_moving_users_with_outages(traced, d
         on_air = (starts_s[:, None] <= starts_s) & (starts_s < ends_s[:, None])  # [frame, moment]
         assert (share[here].to_numpy() @ on_air).max() <= 1.0 + 1e-9
     if division == "equal among users":
-        users = np.bincount(layout.tower_of)[layout.tower_of]
+        users = np.bincount(layout.tower_at_start)[layout.tower_at_start]
         assert share.to_numpy() == pytest.approx(1.0 / users[attempts["user"]])
 
 

@@ -38,7 +38,7 @@ def test_nodes_are_found_by_role(layout):
 
 
 def test_users_belong_to_nearest_tower(layout):
-    assert layout.tower_of.tolist() == [0, 1, 0]
+    assert layout.tower_at_start.tolist() == [0, 1, 0]
     assert layout.distance_m.tolist() == [5.0, 1.0, 5.0]
 
 

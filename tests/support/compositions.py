@@ -395,7 +395,7 @@ def budgeted(row: Row) -> Row:
     context = access_context(row.scenario, 0)
     config = build_network(access, context)
     users = np.arange(row.scenario.users)
-    names = [config.layout.towers[index] for index in config.layout.tower_of]
+    names = [config.layout.towers[index] for index in config.layout.tower_at_start]
     towers = [NodeId(name, config.layout.number(name)) for name in names]
     pairs = itertools.product(np.linspace(0.0, 2 * DURATION_S, 17).tolist(), users.tolist())
     snr_db = [config.medium.snr_db(users[user : user + 1], towers[user], time_s) for time_s, user in pairs]

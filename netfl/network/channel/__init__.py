@@ -95,8 +95,9 @@ class Channel(Spec):
         """Return the gains of the links of *layout*, with draws from *streams*.
 
         Args:
-            layout: positions: the number of ``users``; each one's ``distance_m`` to its tower and ``user_xy_m`` at time
-                0; ``moving``, and ``distances_m(users, time_s)`` if so.
+            layout: positions: the number of ``users``; the length ``distance_m`` of each one's link, to its tower, and
+                ``user_xy_m`` at time 0; ``moving``, and ``distances_m(users, time_s)`` if so.  A model is opened again
+                for the links of all users to another tower, with a layout and streams of their own.
             streams: random streams of this model alone.
 
         Raises:

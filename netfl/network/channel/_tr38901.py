@@ -91,7 +91,7 @@ class Tr38901Channel(Channel):
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         refuse_outside(layout, 0.0, self.MAX_M, self.out_of_range)
-        links = _Links(self, layout.tower_of, streams)
+        links = _Links(self, layout.tower_at_start, streams)
         return link_gain(layout, links.loss_db, links.min_loss_db)
 
     def motion_misfit(self, pace: MotionPace) -> str:

@@ -118,7 +118,7 @@ class _ShadowingGain(LinkGain):
         layout = self._layout
         times_s = np.broadcast_to(np.asarray(time_s, float), users.shape)
         places = layout.user_xy_m[users] if layout.paths is None else layout.paths.xy_m(users, time_s)
-        return self._sigma_db * self._field.height(layout.tower_of[users], places, times_s)
+        return self._sigma_db * self._field.height(layout.tower_at_start[users], places, times_s)
 
     def peak_db(self, users: Ints) -> Floats:
         """Return the 1e-9 quantile of the normal distribution, at most the sum of the amplitudes of the waves."""

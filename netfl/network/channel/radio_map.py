@@ -141,7 +141,7 @@ class RadioMap(Measured):
                 remedy = "add the column tower with a map for each; or set relative: true, for the same around each"
                 raise ScenarioError([Fault("file", problem, None, remedy)])
             return [_grid(measured, None)] * len(layout.towers)
-        used = {layout.towers[index] for index in np.unique(layout.tower_of).tolist()}
+        used = {layout.towers[index] for index in np.unique(layout.tower_at_start).tolist()}
         missing = [name for name in layout.towers if name in used and name not in measured.towers]
         if missing:
             problem = f"{measured.file_name} has no map of {listed(missing)}"
@@ -263,7 +263,7 @@ class _MapGain(LinkGain):
 
     def __init__(self, model: RadioMap, layout: Layout, grids: Sequence[_Grid]) -> None:
         self._layout = layout
-        self._tower_of = layout.tower_of
+        self._tower_of = layout.tower_at_start
         self._nearest = model.interpolation == "nearest"
         self._refuses = model.out_of_range == "error"
         self._scale = model.scale()

@@ -155,14 +155,14 @@ class Trace(Measured):
         times_s: Floats = measured.columns["time_s"]
         rows = np.arange(len(users))
         if measured.towers is not None:
-            tower_of = np.array(layout.towers, object)[layout.tower_of]
+            tower_of = np.array(layout.towers, object)[layout.tower_at_start]
             rows = np.flatnonzero(measured.towers == tower_of[users])
         rows = rows[np.argsort(users[rows], kind="stable")]
         first = np.searchsorted(users[rows], np.arange(layout.users + 1))
         lines = np.diff(first)
         if not lines.all():
             user = int(lines.argmin())
-            tower = layout.towers[layout.tower_of[user]]
+            tower = layout.towers[layout.tower_at_start[user]]
             problem = f"{measured.file_name} has no line for user {user} and {tower}"
             raise ScenarioError([Fault("file", problem, None, "give the trace to its tower")])
         first_s = times_s[rows][first[:-1]]

@@ -46,8 +46,8 @@ class UnfadedMedium(FadingMedium):
         modes = super().choose(ids, tower, time_s, boost_db, share)
         return np.where(self._is_exempt(ids), self._fastest_modes[ids], modes)
 
-    def can_receive(self, ids: Ints, bits: float, boost_db: float | Floats) -> Bools:
-        return super().can_receive(ids, bits, boost_db) | self._is_exempt(ids)
+    def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
+        return super().can_receive(ids, tower, bits, boost_db) | self._is_exempt(ids)
 
     def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
         return np.where(self._is_exempt(ids), 1.0, super()._undisturbed_success(ids, signal))

@@ -205,7 +205,7 @@ class Fdma(Mac):
             return ShareBounds(block, block)
         equal = np.zeros(layout.users)
         for tower in range(len(layout.towers)):
-            in_cell = np.flatnonzero(layout.tower_of == tower)
+            in_cell = np.flatnonzero(layout.tower_at_start == tower)
             equal[in_cell] = _equal_shares(limits[in_cell])
         if self.is_fixed:
             return ShareBounds(equal, equal)
@@ -251,7 +251,7 @@ class Fdma(Mac):
     def layout_faults(self, layout: Layout) -> Iterator[Fault]:
         if self.shares is None:
             return
-        in_cell = np.bincount(layout.tower_of, weights=self.shares, minlength=len(layout.towers))
+        in_cell = np.bincount(layout.tower_at_start, weights=self.shares, minlength=len(layout.towers))
         if in_cell.max() <= 1.0 + _ROUNDING:
             return
         worst = int(in_cell.argmax())
@@ -266,23 +266,48 @@ class Fdma(Mac):
         return self._serve_backlog(cell)
 
     def _serve_fixed(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Let each user send in its share as soon as it has a frame; do not wait for the ends."""
-        shares = _equal_shares(cell.max_shares(np.arange(cell.size)))
-        if self.shares is not None:
-            shares = np.array(self.shares)[cell.ids]
+        """Let each user send in its share as soon as it has a frame; do not wait for the ends.
+
+        When users have come or left, shares are those of the users that are present.  Frames on the air keep theirs;
+        new ones wait until they fit beside them.
+
+        Raises:
+            ScenarioError: the shares of the users that have come together add up to more than the band.
+        """
+        is_present = cell.is_present
+        shares = self._fixed_shares(cell)
         placement = _Placement(cell, self.placement, shares)
+        has_moved = False
         while True:
             cell.changes()  # discard them: the backlog shows all that matters here
+            if cell.is_present is not is_present:
+                is_present = cell.is_present
+                shares = self._fixed_shares(cell)
+                placement.change_shares()
+                has_moved = True
             backlog = cell.backlog()
-            if backlog.size:
-                cell.attempt(
-                    backlog,
-                    limit=self.max_attempts,
-                    share=collapse_if_equal(shares[backlog]),
-                    spectrum=placement.of(backlog, shares[backlog]),
-                )
-            else:
+            if not backlog.size:
                 yield cell.wait_for_backlog()
+                continue
+            if has_moved:
+                needed = float(cell.shares_on_air().sum()) + float(shares[backlog].sum())
+                if needed > 1.0 + _ROUNDING:
+                    yield cell.wait_for_change()
+                    continue
+            cell.attempt(
+                backlog,
+                limit=self.max_attempts,
+                share=collapse_if_equal(shares[backlog]),
+                spectrum=placement.of(backlog, shares[backlog]),
+            )
+
+    def _fixed_shares(self, cell: Cell) -> Floats:
+        """Return the share that each user that is present has whatever others do, ``[size]``; 0 for the others."""
+        if self.shares is None:
+            return _equal_shares_of_present(cell)
+        shares = np.where(cell.is_present, np.array(self.shares)[cell.ids], 0.0)
+        _check_total(cell, shares, "shares")
+        return shares
 
     def _serve_allocated(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let each user send in its present share, if the frames on the air leave the band for all that wait.
@@ -396,6 +421,10 @@ class _Placement:
         self._draws = cell.streams.field("placement")
         self._drawn = 0  # times that an order was drawn
 
+    def change_shares(self) -> None:
+        """Place frames beside those on the air from now on, as the shares of the cell change."""
+        self._lasting = None
+
     def of(self, users: Ints, shares: Floats) -> Spectrum | None:
         """Return the places of the *shares* of *users*, ``[n]``, in what is free; ``None`` if they do not matter."""
         cell = self._cell
@@ -434,13 +463,26 @@ def _equal_shares(limits: Floats) -> Floats:
 
 def _allocated_shares(cell: Cell) -> Floats:
     """Return the share that each user has now, ``[size]``; of a wider one, a radio uses its bandwidth."""
-    limits = cell.max_shares(np.arange(cell.size))
     shares = cell.controls.get("share")
     if shares is None:
-        return _equal_shares(limits)
+        return _equal_shares_of_present(cell)
+    _check_total(cell, shares, "controls.share")
+    return np.minimum(shares, cell.max_shares(np.arange(cell.size)))
+
+
+def _equal_shares_of_present(cell: Cell) -> Floats:
+    """Return equal shares of the users that are at the tower now, but for those at their limits, ``[size]``."""
+    present = np.flatnonzero(cell.is_present)
+    shares = np.zeros(cell.size)
+    if present.size:
+        shares[present] = _equal_shares(cell.max_shares(present))
+    return shares
+
+
+def _check_total(cell: Cell, shares: Floats, key: str) -> None:
+    """Raise an error with this *key* if the *shares* of the users of a cell add up to more than the band."""
     total = float(shares.sum())
     if total > 1.0 + _ROUNDING:
         problem = f"the shares of the users of {cell.tower.name} add up to more than the band"
         remedy = "give fractions that add up to at most 1"
-        raise ScenarioError([Fault("controls.share", problem, float(f"{total:.6g}"), remedy)])
-    return np.minimum(shares, limits)
+        raise ScenarioError([Fault(key, problem, float(f"{total:.6g}"), remedy)])

@@ -54,6 +54,8 @@ class Cell:
         transmit_path: frames of the cell on the air, and counts of their outcomes.
         quiet: whether the cell changes only by what its MAC does.
         controls: settings of the users by the caller of the simulation, by name, ``[size]`` each.
+        is_present: whether each user is at the tower now, ``[size]``; one that is not sends nothing.  It is another
+            array after each move.
         shares_air: whether frames of other cells interfere.
     """
 
@@ -72,6 +74,7 @@ class Cell:
         self.ids = queue.ids
         self.size = len(queue.ids)
         self.controls: Mapping[str, Floats] = {}
+        self.is_present = np.ones(self.size, np.bool_)
         self._declared = declared
         self.user_metrics = {}
         self._values = PresentValues(env, air, queue)
@@ -223,7 +226,7 @@ class Cell:
 
     def delays_s(self, users: Users) -> Floats:
         """Return the present propagation delay of each of *users*, ``[n]``; 0 where it is negligible."""
-        delays_s = self._medium.delay_s(self.ids[users], self.env.now)
+        delays_s = self._medium.delay_s(self.ids[users], self.tower, self.env.now)
         return np.zeros(len(users)) if delays_s is None else delays_s
 
     def connected(self, users: Users) -> Bools:
@@ -411,7 +414,12 @@ class Cell:
         self._notify(users[~self.transmit_path.is_sending()[users]])
 
     def set_controls(self, controls: Mapping[str, Floats]) -> None:
-        """Set `controls`, and let the MAC look at all users again if any has changed."""
+        """Set `controls`, and let the MAC look at all users again if any has changed.
+
+        The band is divided among the users that are present now: one that comes later has no share until the next call.
+        """
+        if "share" in controls and not self.is_present.all():
+            controls = {**controls, "share": np.where(self.is_present, controls["share"], 0.0)}
         is_same = controls.keys() == self.controls.keys() and all(
             np.array_equal(values, self.controls[name]) for name, values in controls.items()
         )
@@ -426,7 +434,7 @@ class Cell:
 
     def _signal_delays_s(self, ids: Ints, start_s: float, slot: ReservedSlot | None) -> Floats | None:
         """Return the time from *start_s* until the signal of each user begins to arrive, ``[n]``; ``None`` for none."""
-        delay_s = self._medium.delay_s(ids, start_s)
+        delay_s = self._medium.delay_s(ids, self.tower, start_s)
         if slot is None or delay_s is None:
             return delay_s
         return np.full(len(ids), slot.start_s - start_s)  # the tower corrects the timing of users that move

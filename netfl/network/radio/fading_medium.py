@@ -109,8 +109,8 @@ class FadingMedium(Medium):
             return None
         return offset_db[ids]
 
-    def outside_over_noise(self, ids: Ints, power_dbm: Floats) -> Floats:
-        noise_dbm = self._link_budget.noise_dbm(ids)
+    def outside_over_noise(self, ids: Ints, tower: NodeId, power_dbm: Floats) -> Floats:
+        noise_dbm = self._link_budget.noise_dbm(ids, tower.name)
         return np.asarray(db_to_linear(power_dbm - noise_dbm[:, None]))
 
     def set_outside(self, outside: Floats | None) -> None:
@@ -189,8 +189,9 @@ class FadingMedium(Medium):
         self._downlinks_drawn[ids] += 1
         return is_up & (draws < probability)
 
-    def can_receive(self, ids: Ints, bits: float, boost_db: float | Floats) -> Bools:
-        return np.asarray(self.best_snr_db(ids) + boost_db >= self.threshold_db(ids, bits))
+    def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
+        best_snr_db = self._link_budget.best_snr_db(ids, tower.name)
+        return np.asarray(best_snr_db + boost_db >= self.threshold_db(ids, bits))
 
     def threshold_db(self, ids: Ints, bits: float) -> float | Floats:
         """Return the SNR at which *bits* are received with a negligible probability, one for all or ``[n]``."""
@@ -236,8 +237,8 @@ class FadingMedium(Medium):
                     probability[is_alike] = self._undisturbed_success(ids[is_alike], signal)
         return probability
 
-    def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
-        return self._link_budget.delay_s(ids, time_s)
+    def delay_s(self, ids: Ints, tower: NodeId, time_s: float) -> Floats | None:
+        return self._link_budget.delay_s(ids, time_s, tower.name)
 
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames were received: outages, then interference, then fading."""
@@ -250,7 +251,7 @@ class FadingMedium(Medium):
 
     def gain_db(self, transmission: Transmission, snr_db: Floats) -> Floats:
         share_db = share_gain_db(transmission.share, transmission.outside)
-        gain_db = snr_db - share_db - self._link_budget.unit_snr_db(transmission.ids)
+        gain_db = snr_db - share_db - self._link_budget.unit_snr_db(transmission.ids, transmission.tower.name)
         if transmission.power_offset_db is not None:
             gain_db = gain_db - transmission.power_offset_db
         return np.asarray(gain_db)

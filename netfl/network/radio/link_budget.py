@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,16 +16,32 @@ from netfl.network.channel._fading import with_carrier
 from netfl.network.channel._measured import OutsideDataError
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
+from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.radios import Radio, one_if_equal, per_distinct
 from netfl.registry import is_plugin, stream_keys
 from netfl.streams import Streams
-from netfl.types import Floats, Ints
+from netfl.types import Bools, Floats, Ints
 from netfl.units import db_to_linear
 
 _MAX_PARTS = 4096
 """Largest number of parts of a transmission."""
 THERMAL_DBM_HZ = -174.0
 """Thermal noise at about 290 K, in dBm per hertz."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """Levels of power of all users at towers without their channels, one for all or ``[users]`` each.
+
+    Args:
+        signal_dbm: power with the gains of both antennas.
+        noise_dbm: noise in the band of each user.
+        base_db: the difference.
+    """
+
+    signal_dbm: float | Floats
+    noise_dbm: float | Floats
+    base_db: float | Floats
 
 
 class LinkBudget:
@@ -63,27 +80,30 @@ class LinkBudget:
         medium_noise_dbm = _medium_noise_dbm(self.bandwidth_hz, channels)
         self._is_thermal = medium_noise_dbm is None
         self._band_noise_dbm = _thermal_dbm(self.bandwidth_hz) if medium_noise_dbm is None else medium_noise_dbm
-        self._tower_of = layout.tower_of if layout.towers else np.zeros(layout.users, np.int64)
-        self._level_dbm, self._noise_dbm = self._levels_at(self._tower_of)
-        self._base_db = self._level_dbm - self._noise_dbm
-        self._bases_db: dict[str, float | Floats] = {}  # of all users at a tower, by its name
+        self._tower_at_start = layout.tower_at_start
+        self._index_of = {name: index for index, name in enumerate(layout.towers)}
+        self._is_single = len(layout.towers) <= 1
+        self._at_start = self._levels_at(layout.tower_at_start)
+        self._at_tower: dict[str, _Levels] = {}  # of all users at a tower, by its name
 
         self._channels = self._fitted(with_carrier(channels))
-        self._gains = self._open(layout, streams)  # to each user's nearest tower
+        self._gains = self._open(layout, streams)  # to each user's tower of the start
         self._other_gains: dict[str, list[LinkGain]] = {}  # of all users to a tower, by its name
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
         self._slow_channels = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
 
     def snr_db(self, users: Ints, time_s: ArrayLike, tower: str = "") -> Floats:
-        """Return the SNR of each user at *time_s* at *tower*, by default its nearest, without interference, ``[n]``."""
-        if not tower or len(self._layout.towers) == 1:
-            return self._sum_db(self._base_db, self._gains, users, time_s)
-        is_nearest = self._layout.tower_of[users] == self._layout.towers.index(tower)
-        if is_nearest.all():
-            return self._sum_db(self._base_db, self._gains, users, time_s)
-        distant_db = self._sum_db(self._base_at(tower), self._gains_to(tower), users, time_s)
-        nearest_db = self._sum_db(self._base_db, self._gains, users, time_s)
-        return np.where(is_nearest, nearest_db, distant_db)
+        """Return the SNR of each user at *time_s* at *tower*, without interference, ``[n]``.
+
+        Without a tower it is that at the user's tower of the start.
+        """
+        base_db = self._at_start.base_db
+        is_at_start = self._is_at_start(users, tower)
+        if is_at_start is None:
+            return self._sum_db(base_db, self._gains, users, time_s)
+        other_db = self._sum_db(self._levels_to(tower).base_db, self._gains_to(tower), users, time_s)
+        at_start_db = self._sum_db(base_db, self._gains, users, time_s)
+        return np.where(is_at_start, at_start_db, other_db)
 
     def parts_of(self, start_s: float, end_s: float) -> tuple[Floats, Floats] | None:
         """Divide a time into parts in which every gain is constant; at most 4096, evenly spread.
@@ -115,44 +135,46 @@ class LinkBudget:
         means_db = [np.mean(_known_gains_db(gain, users, times_s), axis=0) for gain in self._gains]
         return np.array(means_db).reshape(len(means_db), len(users))
 
-    def unit_snr_db(self, users: Ints) -> Floats:
-        """Return the SNR of each user at a gain of 0 dB, antennas included: radiated power over noise, ``[n]``."""
+    def unit_snr_db(self, users: Ints, tower: str) -> Floats:
+        """Return the SNR of each user at *tower* at a gain of 0 dB, antennas included, ``[n]``.
+
+        It is the radiated power over the noise.
+        """
         power_dbm = one_if_equal(self.radios.power_dbm)
-        return np.full(len(users), _of(power_dbm, users) - _of(self._noise_dbm, users))
+        return np.full(len(users), _of(power_dbm, users) - self.noise_dbm(users, tower))
 
     def mean_snr_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
-        """Return the SNR of each user, its gains averaged in dB over *times_s*, ``[n]``."""
+        """Return the SNR of each user at its tower of the start, its gains averaged in dB over *times_s*, ``[n]``."""
         gains_db = self.mean_gains_db(users, times_s)
-        return np.asarray(_of(self._level_dbm, users) + gains_db.sum(axis=0) - _of(self._noise_dbm, users))
+        levels = self._at_start
+        return np.asarray(_of(levels.signal_dbm, users) + gains_db.sum(axis=0) - _of(levels.noise_dbm, users))
 
-    def noise_dbm(self, users: Ints) -> Floats:
-        """Return the noise at the nearest tower of each user in the user's band, ``[n]``."""
-        return np.full(len(users), _of(self._noise_dbm, users))
+    def noise_dbm(self, users: Ints, tower: str) -> Floats:
+        """Return the noise at *tower* in the band of each user, ``[n]``."""
+        levels = self._at_start
+        if self._is_at_start(users, tower) is not None:
+            levels = self._levels_to(tower)
+        return np.full(len(users), _of(levels.noise_dbm, users))
 
-    def best_snr_db(self, users: Ints) -> Floats:
-        """Return an SNR that each user practically never exceeds, ``[n]``."""
-        best_db = sum((gain.peak_db(users) for gain in self._gains), np.zeros(len(users)))
-        return np.asarray(_of(self._level_dbm, users) + best_db - _of(self._noise_dbm, users))
+    def best_snr_db(self, users: Ints, tower: str = "") -> Floats:
+        """Return an SNR that each user practically never exceeds at *tower*, ``[n]``.
 
-    def downlink_gain_db(self, tower_power_dbm: float | None) -> float | Floats:
-        """Return the SNR of the signal of its tower at each user above that of the user at the tower, in dB.
+        Without a tower it is that at the user's tower of the start.
+        """
+        at_start_db = _best_db(self._at_start, self._gains, users)
+        is_at_start = self._is_at_start(users, tower)
+        if is_at_start is None:
+            return at_start_db
+        other_db = _best_db(self._levels_to(tower), self._gains_to(tower), users)
+        return np.where(is_at_start, at_start_db, other_db)
 
-        Antennas and channels have the same gains in both directions; power and noise figure are those of each end.
+    def downlink_boost(self, tower_power_dbm: float | None) -> DownlinkBoost:
+        """Return the SNR of the signals of towers above those of users.
 
         Args:
             tower_power_dbm: power of towers whose radio states none; ``None`` for that of the user.
-
-        Returns:
-            One number for all users, or ``[users]``.
         """
-        radios = self.radios
-        towers = self._tower_of
-        power_dbm = radios.tower_power_dbm[towers]
-        default_dbm = radios.power_dbm if tower_power_dbm is None else tower_power_dbm
-        gain_db = np.where(np.isnan(power_dbm), default_dbm, power_dbm) - radios.power_dbm
-        if self._is_thermal:
-            gain_db += radios.tower_noise_figure_db[towers] - radios.noise_figure_db
-        return one_if_equal(gain_db)
+        return DownlinkBoost(self.radios, self._layout.towers, tower_power_dbm, is_thermal=self._is_thermal)
 
     def power_in_band(self, users: Ints, others: Ints) -> Floats:
         """Return the interference of *others* in the bands of *users* over its noise, for an SNR of 1, ``[n, m]``.
@@ -169,11 +191,18 @@ class LinkBudget:
         noise_dbm = np.full(self.users, self._band_noise_dbm)
         return np.asarray(db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
 
-    def delay_s(self, users: Ints, time_s: float) -> Floats | None:
-        """Return the propagation delay to each user's tower, ``[n]``; ``None`` at the speed of light, as negligible."""
+    def delay_s(self, users: Ints, time_s: float, tower: str = "") -> Floats | None:
+        """Return the propagation delay from each user to *tower*, ``[n]``.
+
+        Without a tower it is that to the user's tower of the start.  ``None`` at the speed of light, as negligible.
+        """
         if not self._slow_channels:
             return None
-        distance_m = self._layout.distances_m(users, time_s)
+        if self._is_at_start(users, tower) is None:
+            distance_m = self._layout.distances_m(users, time_s)
+        else:
+            towers = np.full(len(users), self._index_of[tower])
+            distance_m = self._layout.distances_to_m(towers, users, time_s)
         delays_s = [channel.delay_s(distance_m) for channel in self._slow_channels]  # [channels, n]
         return np.asarray(np.max(delays_s, axis=0))
 
@@ -192,26 +221,38 @@ class LinkBudget:
             snr_db += gain.gain_db(users, time_s)
         return snr_db
 
-    def _base_at(self, tower: str) -> float | Floats:
-        """Return the SNR of all users at *tower* without their channels, in dB, one for all or ``[users]``."""
-        if tower not in self._bases_db:
-            index = self._layout.towers.index(tower)
-            level_dbm, noise_dbm = self._levels_at(np.full(self.users, index))
-            self._bases_db[tower] = level_dbm - noise_dbm
-        return self._bases_db[tower]
+    def _is_at_start(self, users: Ints, tower: str) -> Bools | None:
+        """Return whether *tower* is the tower of the start of each user, ``[n]``; ``None`` if it is that of all.
 
-    def _levels_at(self, towers: Ints) -> tuple[float | Floats, float | Floats]:
-        """Return power with the gains of antennas, and noise, of each user at its tower of *towers*, ``[users]``."""
+        So it is without a tower.  The channel of a user to its tower of the start has other draws than those to all
+        other towers, whoever has the user now.
+        """
+        if not tower or self._is_single:
+            return None
+        is_at_start: Bools = self._tower_at_start[users] == self._index_of[tower]
+        return None if is_at_start.all() else is_at_start
+
+    def _levels_to(self, tower: str) -> _Levels:
+        """Return the levels of all users at *tower*."""
+        if tower not in self._at_tower:
+            towers = np.full(self.users, self._index_of[tower])
+            self._at_tower[tower] = self._levels_at(towers)
+        return self._at_tower[tower]
+
+    def _levels_at(self, towers: Ints) -> _Levels:
+        """Return the levels of each user at its tower of *towers*, ``[users]``."""
         radios = self.radios
         gain_db = radios.gain_db + radios.tower_gain_db[towers]
         noise_dbm = np.full(self.users, self._band_noise_dbm)
         if self._is_thermal:
             noise_dbm += radios.tower_noise_figure_db[towers]
-        return one_if_equal(radios.power_dbm + gain_db), one_if_equal(noise_dbm)
+        signal_dbm = one_if_equal(radios.power_dbm + gain_db)
+        one_noise_dbm = one_if_equal(noise_dbm)
+        return _Levels(signal_dbm, one_noise_dbm, signal_dbm - one_noise_dbm)
 
     def _fitted(self, channels: Sequence[Channel]) -> list[Channel]:
         """Return the channels with their data as gains."""
-        levels = (self._level_dbm, self._noise_dbm, self.bandwidth_hz)
+        levels = (self._at_start.signal_dbm, self._at_start.noise_dbm, self.bandwidth_hz)
         fitted = [channel.fitted(*map(_first_value, levels)) for channel in channels]
         if all(isinstance(level, float) for level in levels):
             return fitted
@@ -222,7 +263,7 @@ class LinkBudget:
         return fitted
 
     def _gains_to(self, tower: str) -> list[LinkGain]:
-        """Return the channels of all users to *tower*, opened at the first interference from another cell."""
+        """Return the channels of all users to *tower*, opened when a user of another tower is first heard there."""
         if tower not in self._other_gains:
             self._other_gains[tower] = self._open(self._layout.towards(tower), self._streams.at("towards", tower))
         return self._other_gains[tower]
@@ -237,6 +278,12 @@ class LinkBudget:
                 else:
                     gains.append(channel.open(layout, channel_streams))
         return gains
+
+
+def _best_db(levels: _Levels, gains: Sequence[LinkGain], users: Ints) -> Floats:
+    """Return an SNR that each user practically never exceeds, ``[n]``."""
+    peak_db = sum((gain.peak_db(users) for gain in gains), np.zeros(len(users)))
+    return np.asarray(_of(levels.signal_dbm, users) + peak_db - _of(levels.noise_dbm, users))
 
 
 def _known_gains_db(gain: LinkGain, users: Ints, times_s: Sequence[float]) -> list[Floats]:

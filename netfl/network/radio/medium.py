@@ -65,8 +65,8 @@ class Medium:
         """Return the present power of each user above that of its radio, ``[n]``; ``None`` if no user has another."""
         return None
 
-    def outside_over_noise(self, ids: Ints, power_dbm: Floats) -> Floats:
-        """Return these powers, ``[n, blocks]`` or ``[blocks]``, over the noise of each user's tower in the whole band.
+    def outside_over_noise(self, ids: Ints, tower: NodeId, power_dbm: Floats) -> Floats:
+        """Return these powers, ``[n, blocks]`` or ``[blocks]``, over the noise at *tower* in the whole band.
 
         Returns:
             Ratios, ``[n, blocks]``; infinity on a medium without noise.
@@ -163,12 +163,12 @@ class Medium:
         """Return an SNR that each user practically never exceeds, ``[n]``."""
         return np.full(len(ids), np.inf)
 
-    def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
-        """Return the propagation delay of each user's signal, ``[n]``; ``None`` where it is negligible."""
+    def delay_s(self, ids: Ints, tower: NodeId, time_s: float) -> Floats | None:
+        """Return the propagation delay between each user and *tower*, ``[n]``; ``None`` where it is negligible."""
         return None
 
-    def can_receive(self, ids: Ints, bits: float, boost_db: float | Floats) -> Bools:
-        """Return whether the signal of a tower can ever suffice, ``[n]``; its SNR is *boost_db* above the user's."""
+    def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
+        """Return whether the signal of *tower* can ever suffice, ``[n]``; its SNR is *boost_db* above the user's."""
         return np.ones(len(ids), np.bool_)
 
     def downlink_received(self, ids: Ints, signal: Signal, *, is_sent: bool = True) -> Bools:

@@ -3,7 +3,8 @@
 `TxQueue` is the contract between a cell and what its users send.  Three queues hold frames: `UpdateQueue` (updates
 sent whole), `SegmentedUpdateQueue` (updates sent in packets) and `PacketQueue` (traffic).  Two views hold none:
 `MergedTxQueue` combines two queues of the same users, and `TxQueueSubset` serves some users of a queue.  A queue does
-not know its cell, so that a user's frames stay when another cell serves it.
+not know its cell, so that a user's frames stay when another cell serves it.  A user that moves to another tower has
+another queue there, to which its row goes: `UpdateQueue.take_row`.
 """
 
 from __future__ import annotations

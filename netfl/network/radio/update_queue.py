@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -200,6 +200,17 @@ class UpdateQueue(TxQueue):
 
     def refresh(self, now_s: float) -> None:
         self.source.refresh(now_s)
+
+    def take_row(self, users: Users) -> dict[str, Any]:
+        """Take the rows of *users*, who leave and have no update, out of the queue: `netfl.network.membership.Row`."""
+        row = {"base": self.base[users].copy()}  # all else is of an update, and these users have none
+        self.base[users] = -1
+        self.clear(users)
+        return row
+
+    def put_row(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put the rows of users that come from another tower into the slots *users*."""
+        self.base[users] = row["base"]
 
     def check_power(self, users: Users, now_s: float) -> None:
         self.source.check_power(users, now_s)

@@ -56,7 +56,7 @@ def _has_block_fading_at_most(case: TheoryCase) -> bool:
 def _has_one_user_in_each_cell(case: TheoryCase) -> bool:
     if not case.network.shared_air:
         return True
-    return bool(np.all(np.bincount(case.layout.tower_of, minlength=len(case.layout.towers)) == 1))
+    return bool(np.all(np.bincount(case.layout.tower_at_start, minlength=len(case.layout.towers)) == 1))
 
 
 def _adds_interference(case: TheoryCase) -> bool:
@@ -127,7 +127,7 @@ class Waterfall(Theory):
     def _received_in_cells(self, case: TheoryCase, inverse: Floats) -> Floats:
         """Return the probability that each user gets through, over the user of each other cell, ``[users]``."""
         received = np.empty(len(inverse))
-        for user, tower in enumerate(case.layout.tower_of.tolist()):
+        for user, tower in enumerate(case.layout.tower_at_start.tolist()):
             powers = db_to_linear(budgets_db(case, case.layout.towers[tower]))
             others = np.delete(powers, user)
             a = float(inverse[user])

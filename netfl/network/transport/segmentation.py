@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import simpy
@@ -158,6 +159,12 @@ class SegmentedUpdateQueue(UpdateQueue):
                 self._stop(transfer, ending, now_s)
         has_no_transfer = [transfer is None for transfer in transfers]
         super().abort(users[has_no_transfer], ending, now_s)
+
+    def take_row(self, users: Users) -> dict[str, Any]:
+        for user in users.tolist():
+            self._transfers[user] = None  # it has ended
+        self._disconnected_until_s[users] = -np.inf
+        return super().take_row(users)
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         super().finish(now_s, ())

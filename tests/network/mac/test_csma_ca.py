@@ -157,7 +157,7 @@ def fading_medium(snr_db, planned_outages, plan=None, rate=6e6, **options):
         bandwidth_hz=1e6,
         power_offset_db=None,
         users=len(snr_db),
-        delay_s=lambda users, time_s: None,
+        delay_s=lambda users, time_s, tower="": None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
     reception = SnrThreshold(threshold=0, rate=rate)

@@ -294,7 +294,7 @@ def test_shares_of_two_cells_add_up_in_each():
 
 def test_bounds_of_shares_are_those_of_each_division():
     class TwoCells:
-        users, towers, tower_of = 3, ("a", "b"), np.array([0, 0, 1])
+        users, towers, tower_at_start = 3, ("a", "b"), np.array([0, 0, 1])
 
     def bounds(**keys):
         shares = Fdma(**keys).share_bounds(TwoCells, np.ones(3))

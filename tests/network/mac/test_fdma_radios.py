@@ -172,7 +172,7 @@ def test_limits_of_1_change_nothing():
 
 def test_bounds_of_shares_keep_to_the_radios():
     class TwoCells:
-        users, towers, tower_of = 3, ("a", "b"), np.array([0, 0, 1])
+        users, towers, tower_at_start = 3, ("a", "b"), np.array([0, 0, 1])
 
     limits = np.array([0.2, 1.0, 0.6])
 

@@ -49,7 +49,7 @@ class ScriptedLinks:
     def __init__(self, snr_db):
         self._snr_db, self.users = np.asarray(snr_db, float), len(snr_db)
 
-    def delay_s(self, users, time_s):
+    def delay_s(self, users, time_s, tower=""):
         return None
 
     def snr_db(self, users, time_s, tower=""):

@@ -246,7 +246,7 @@ def test_capture_receives_stronger_user(make_cell):
 
 def test_user_waits_for_the_end_of_its_frame(make_cell, scripted_links, monkeypatch):
     """With slots of 1 s and delays of 0.4 s, a signal ends at 1.4, so the next slot starts at 2 s."""
-    monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s: np.full(len(users), 0.4))
+    monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s, tower="": np.full(len(users), 0.4))
     for mac in (SlottedAloha(probability=1.0, max_attempts=3), SlottedAloha(adaptive="backoff", max_attempts=3)):
         simulation = make_cell(1, snr_db=lambda users, time_s: [-9.0])
         simulation.env.process(mac.serve(simulation.cell))

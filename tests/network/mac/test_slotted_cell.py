@@ -65,7 +65,7 @@ def delay(scripted_links, monkeypatch):
 
     def set_delay(*delays_s):
         values = np.array(delays_s)
-        monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s: values[users])
+        monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s, tower="": values[users])
 
     return set_delay
 

@@ -30,7 +30,7 @@ def delay(scripted_links, monkeypatch):
     """Return a function that sets the propagation delay of each user."""
 
     def set_delay(delay_s):
-        monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s: delay_s(time_s)[users])
+        monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s, tower="": delay_s(time_s)[users])
 
     return set_delay
 

@@ -48,7 +48,7 @@ class ConstantLinks:
         snr_db = self._snr_db[tower][users]
         return snr_db if self.power_offset_db is None else snr_db + self.power_offset_db[users]
 
-    def delay_s(self, users, time_s):
+    def delay_s(self, users, time_s, tower=""):
         return None if self._delay_s is None else np.array(self._delay_s)[users]
 
 

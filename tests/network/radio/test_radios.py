@@ -123,7 +123,7 @@ def test_noise_is_that_of_the_user_s_band():
     towers = {"towers": {"tower:1": {"noise_figure": "9 dB", "antenna_gain": "5 dB"}}}
     plain_db, other_db = (snr_db(SETTINGS | radio, topology=TWO_TOWERS) for radio in ({}, towers))
     access, context, _ = make(USERS, 1, topology=TWO_TOWERS)
-    is_at_other = build_layout(access, context).tower_of == 1
+    is_at_other = build_layout(access, context).tower_at_start == 1
     assert 0 < is_at_other.sum() < USERS
     assert other_db - plain_db == pytest.approx(np.where(is_at_other, 2.0, 0.0))
 
@@ -249,9 +249,10 @@ def test_downlink_has_the_tower_s_power_and_the_user_s_noise():
     assert not errors(radio, 2, channel=LOSS, broadcast_rate=None, downlink={"mode": "unicast"})
     budget = open_budget(access, context, build_layout(access, context))
     thermal_dbm = -174 + 10 * np.log10(125e3)
-    down_db = budget.snr_db(np.arange(2), 0.0) + budget.downlink_gain_db(None)
+    down_db = budget.snr_db(np.arange(2), 0.0) + budget.downlink_boost(None).of(np.arange(2), "tower:0")
     assert down_db == pytest.approx(30 + 9 - 120 - thermal_dbm - np.array([7.0, 3.0]))
-    assert build_network(access, context).service.boost_db == pytest.approx([30 - 10 + 2 - 7, 30 - 20 + 2 - 3])
+    boost = build_network(access, context).service.boost
+    assert boost.of(np.array([1, 0]), "tower:0") == pytest.approx([30 - 20 + 2 - 3, 30 - 10 + 2 - 7])
 
 
 @pytest.mark.parametrize(("threshold", "received"), [("20 dB", {0, 1}), ("26 dB", {1}), ("32 dB", set())])

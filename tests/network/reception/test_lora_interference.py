@@ -49,7 +49,7 @@ def outcomes(factors, snr_db, starts_s=None):
         bandwidth_hz=125e3,
         power_offset_db=None,
         users=users,
-        delay_s=lambda users, time_s: None,
+        delay_s=lambda users, time_s, tower="": None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
     medium = FadingMedium(links, Lora(), Connection(), Streams(1), interference=Sinr())
