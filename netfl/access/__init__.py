@@ -31,7 +31,8 @@ A complete access, in which users take turns::
                 opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
                 user = index % context.users
                 context.recorder.record(Event("delivered", closed_s, round=index, user=user, node="server"))
-                yield Round(index, opened_s, closed_s, (Delivery(user, index - 1, opened_s, closed_s),), oldest=index)
+                update = Delivery(user=user, base=index - 1, sent_s=opened_s, arrived_s=closed_s)
+                yield Round(index=index, opened_s=opened_s, closed_s=closed_s, deliveries=(update,), oldest=index)
 
         def max_deliveries(self, users, rounds):
             return 1

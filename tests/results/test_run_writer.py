@@ -38,13 +38,15 @@ def small_chunks(monkeypatch):
 
 def a_round(index, users, oldest=0):
     return Round(
-        index,
-        index - 1.0,
-        float(index),
-        tuple(Delivery(user, index - 1, index - 1, index, 2) for user in users),
-        oldest,
-        10.0,
-        5.0,
+        index=index,
+        opened_s=index - 1.0,
+        closed_s=float(index),
+        deliveries=tuple(
+            Delivery(user=user, base=index - 1, sent_s=index - 1, arrived_s=index, attempts=2) for user in users
+        ),
+        oldest=oldest,
+        uplink_bits=10.0,
+        downlink_bits=5.0,
     )
 
 
