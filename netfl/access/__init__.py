@@ -8,7 +8,8 @@ To write an access, add a file to this package, or a class to a package of your 
 
 - `Access.rounds` gets an `AccessContext` and yields one `Round` after another, with the deliveries of that round.
 - All random draws come from ``context.streams``, by name and index, so that equal contexts give equal rounds.
-- Events go to ``context.recorder``; the outcome of every update is recorded once.
+- Events go to ``context.recorder``; the outcome of every update is recorded once.  Their kinds are
+  `netfl.types.KINDS`: another name is an error, and a word of the access itself is the ``detail`` of an event.
 - `Access.info` states what the access needs and can do.  The default is an open loop that needs nothing.
 - ``laws`` states the distributions that the draws follow; a test checks them.
 

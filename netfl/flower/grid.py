@@ -701,7 +701,7 @@ class _OutcomeRecorder:
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are needed here or by the receiver."""
-        return kind in OUTCOMES or kind in _RECEPTIONS or self.inner.wants(kind)
+        return self.inner.wants(kind) or kind in OUTCOMES or kind in _RECEPTIONS
 
     def record(self, event: Event) -> None:
         """Pass on one event or many."""

@@ -103,13 +103,13 @@ class EpisodeHistory(History):
         self.clear_outcomes()
 
     def wants(self, kind: str) -> bool:
-        return kind == "failed" or super().wants(kind)
+        return super().wants(kind) or kind == "failed"
 
     def record(self, event: Event) -> None:
+        super().record(event)
         users = np.asarray(event.user)
         if event.kind == "failed":
             np.add.at(self.failed[event.detail], users, 1)
-        super().record(event)
         if event.kind in _CODES:
             code = _CODES[event.kind]
             self.outcomes_count[code] += max(users.size, np.size(event.time_s))

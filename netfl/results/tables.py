@@ -30,7 +30,17 @@ from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.results.row_order import TIMES, row_order, split_by_replica
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, Delivery, Event, Ints, LearnerReport, LinkReport, Round
+from netfl.types import (
+    KINDS,
+    Delivery,
+    Event,
+    Ints,
+    LearnerReport,
+    LinkReport,
+    Round,
+    check_kind,
+    check_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -470,10 +480,12 @@ class EventRecorder:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
         if kind == "attempts":
             return self._attempts is not None
+        check_kind(kind)
         return kind in self._keeping.kinds
 
     def record(self, event: Event) -> None:
         """Count one event or many, and store them if the filter keeps them."""
+        check_kind(event.kind)
         times_s = np.asarray(event.time_s, np.float64)
         users = np.asarray(event.user, np.int64)
         values = np.asarray(event.value, np.float64)
@@ -502,6 +514,7 @@ class EventRecorder:
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Store attempts that the filter keeps; keep columns of other tables until the end."""
+        check_table(table)
         if table != "attempts":
             self.by_user[table] = columns
             return

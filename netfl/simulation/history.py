@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.results.tables import EventRecorder, MemoryTable, dictionary_column, link_columns, metric_columns
-from netfl.types import OUTCOMES, Event, LearnerReport, Round, RoundBatch
+from netfl.types import OUTCOMES, Event, LearnerReport, NullRecorder, Recorder, Round, RoundBatch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,20 +42,20 @@ class History:
             if keeping.attempts:
                 self._attempts = MemoryTable("attempts")
             self._recorder = EventRecorder(self._events, replica, keeping, self._attempts)
+        self._receiver: Recorder = self._recorder or NullRecorder()
         self._rounds: list[Round] = []
         self._outcomes: list[Event] = []
         self.values: dict[str, float] = {}
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
-        return kind in _OUTCOMES or (self._recorder is not None and self._recorder.wants(kind))
+        return self._receiver.wants(kind) or kind in _OUTCOMES
 
     def record(self, event: Event) -> None:
         """Keep one event or many."""
+        self._receiver.record(event)
         if event.kind in _OUTCOMES:
             self._outcomes.append(event)
-        if self._recorder is not None:
-            self._recorder.record(event)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Keep metrics of the whole replica."""
@@ -63,8 +63,7 @@ class History:
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Keep rows of ``attempts`` and columns of ``users``; `netfl.Simulation.state` has the energy at any time."""
-        if self._recorder is not None:
-            self._recorder.add_rows(table, columns)
+        self._receiver.add_rows(table, columns)
 
     def add_round(self, result: Round) -> None:
         """Add a round to the tables."""

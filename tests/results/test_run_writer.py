@@ -200,11 +200,6 @@ class TestEvents:
         assert read["kind"].tolist() == ["sent"]
         assert recorder.counts["collided"] == 2
 
-    def test_an_unknown_kind_is_an_error(self, run):
-        writer = make_writer(run)
-        with pytest.raises(KeyError):
-            writer.recorders[0].record(Event("exploded", 1.0, round=1))
-
     def test_events_are_sorted_by_replica_time_and_call(self, run, small_chunks):
         writer = make_writer(run, 2)
         rng = np.random.default_rng(1)
