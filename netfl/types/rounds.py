@@ -60,7 +60,7 @@ class Delivery:
     arrived_s: float
     attempts: Int32 = 1
     received: tuple[bool, ...] | None = None
-    link: LinkReport | None = field(default=None, repr=False)  # texts of deliveries, and so checkpoints, do not change
+    link: LinkReport | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
