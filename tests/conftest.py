@@ -40,7 +40,7 @@ class Watched(Access):
 
     @property
     def info(self):
-        return AccessInfo(can_run_timed=True)
+        return AccessInfo(can_run_timed=True, metrics=("queue_mean",))
 
     def rounds(self, setting):
         span_s = setting.duration_s / setting.rounds

@@ -1,4 +1,4 @@
-"""A name that nobody declares is an error, whoever uses it: of events, outcomes, tables and queries to the learners.
+"""A name that nobody declares is an error, whoever uses it: of events, outcomes, tables, queries and metrics.
 
 An undeclared name that is accepted loses in silence what stands below it, however much a run records.
 """
@@ -11,12 +11,13 @@ import pytest
 from support.learner_factory import a_round, learner, spec
 
 import netfl
-from netfl.access import Access
+from netfl.access import Access, AccessInfo
 from netfl.diagnosis.explanation.replays import Evidence
 from netfl.errors import ModelError
 from netfl.gym.episodes import EpisodeHistory
 from netfl.network.counters import PacketCounter
 from netfl.network.event_log import Ending, EventLog
+from netfl.results.metrics import find_metric
 from netfl.results.tables import EventRecorder, MemoryTable
 from netfl.scenario.recording import RecordSpec
 from netfl.simulation.history import History
@@ -113,6 +114,71 @@ def test_table(name):
         recorder.add_rows("jams", rows)
     with suppress(AssertionError):  # attempts are not recorded here
         recorder.add_rows("users", rows)
+
+
+class Queued(Jammed):
+    """Records a metric of its own at its end.
+
+    Args:
+        declared: the metrics that it declares.
+        name_of_metric: the one that it records.
+    """
+
+    kind_of_event: str = "sampled"
+    declared: tuple[str, ...] = ()
+    name_of_metric: str = "queue_mean"
+
+    def rounds(self, context):
+        for each in super().rounds(context):
+            if each.index == context.rounds:  # a simulation asks for no more after the last round
+                context.recorder.final_metrics({self.name_of_metric: 3.5})
+            yield each
+
+    @property
+    def info(self):
+        return AccessInfo(metrics=self.declared)
+
+
+def scenario_of(**options):
+    return netfl.Scenario(name="x", users=2, rounds=3, access=Queued(**options))
+
+
+@pytest.mark.parametrize("simulates", [False, True])
+@pytest.mark.parametrize("options", [{}, {"declared": ("queue_max", "queue.*")}, {"name_of_metric": "jian"}])
+def test_metric_of_a_plugin(options, simulates, tmp_path):
+    """The catalogue and the access are asked; a misspelt metric of the catalogue finds it."""
+    scenario = scenario_of(**options)
+    name = options.get("name_of_metric", "queue_mean")
+    hint = {"jian": "did you mean 'jain'"}.get(name, "")
+    message = rf"Queued.*no metric \('{name}'\).*{hint}.*AccessInfo\(metrics=\('{name}',\)\)"
+    with pytest.raises(ModelError, match=message):
+        if simulates:
+            simulation = netfl.Simulation(scenario)
+            for _ in range(3):
+                simulation.step()
+        else:
+            netfl.trace(scenario, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [
+        (("queue_mean",), "queue_mean"),
+        (("queue.*",), "queue.tower:0"),
+        ((), "jain"),
+        ((), "lost.collided"),
+        ((), "queue_mean_theory"),
+    ],
+)
+def test_declared_metric_of_a_plugin_is_in_the_summary(declared, name, tmp_path):
+    run = netfl.trace(scenario_of(declared=declared, name_of_metric=name), tmp_path / "run")
+    assert run.summary[name] == 3.5
+
+
+def test_metrics_of_learners_are_in_the_catalogue():
+    report = learner({"a": spec()}).start()
+    assert {"loss", "accuracy/class:0", "objective"} <= report.metrics.keys()
+    assert not [name for name in report.metrics if not find_metric(name).is_learned]
 
 
 def test_query():

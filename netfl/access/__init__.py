@@ -10,6 +10,7 @@ To write an access, add a file to this package, or a class to a package of your 
 - All random draws come from ``context.streams``, by name and index, so that equal contexts give equal rounds.
 - Events go to ``context.recorder``; the outcome of every update is recorded once.  Their kinds are
   `netfl.types.KINDS`: another name is an error, and a word of the access itself is the ``detail`` of an event.
+- Metrics of the access itself, of ``context.recorder.final_metrics``, are declared by `AccessInfo.metrics`.
 - `Access.info` states what the access needs and can do.  The default is an open loop that needs nothing.
 - ``laws`` states the distributions that the draws follow; a test checks them.
 
@@ -93,6 +94,8 @@ class AccessInfo:
             none if updates are not sent over the air.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
             ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
+        metrics: names of the metrics of its own that it records at its end, in which ``*`` stands for any characters;
+            those of the catalogue `netfl.results.metrics` are known.
     """
 
     needs_samples: bool = False
@@ -115,6 +118,7 @@ class AccessInfo:
     can_erase: bool = False
     link_values: frozenset[str] = frozenset()
     process: str | None = None
+    metrics: tuple[str, ...] = ()
 
     @property
     def needs_data(self) -> bool:

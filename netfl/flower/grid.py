@@ -220,7 +220,9 @@ class NetworkGrid(Grid):
         self._events = MemoryTable("events")
         if setup is None:
             setup = prepare_run(self.scenario, replicas=range(1))
-            setup = setup.with_recorders([EventRecorder(self._events, 0, self.scenario.keeping)])
+            own_metrics = self.scenario.access.info.metrics
+            recorder = EventRecorder(self._events, 0, self.scenario.keeping, own_metrics=own_metrics)
+            setup = setup.with_recorders([recorder])
         self._recorder = _OutcomeRecorder(setup.contexts[0].recorder)
         self.setup = setup.with_recorders([self._recorder])
         self._info = self.scenario.access.info

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -97,8 +97,10 @@ class EpisodeHistory(History):
         failed: failed attempts of each user, by cause: ``collided``, ``faded`` or ``lost``, ``[users]`` each.
     """
 
-    def __init__(self, replica: int, users: int, keeping: EventFilter | None) -> None:
-        super().__init__(replica, keeping)
+    def __init__(
+        self, replica: int, users: int, keeping: EventFilter | None, own_metrics: Collection[str] = ()
+    ) -> None:
+        super().__init__(replica, keeping, own_metrics)
         self._users = users
         self.clear_outcomes()
 
@@ -141,7 +143,7 @@ class EpisodeSimulation(Simulation):
         observe: Mapping[str, object] | None = None,
     ) -> None:
         keeping = scenario.keeping if record else None
-        history = EpisodeHistory(0, scenario.users, keeping)
+        history = EpisodeHistory(0, scenario.users, keeping, scenario.access.info.metrics)
         super().__init__(scenario, seed=seed, learning=learning, history=history, observe=observe)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.results.metrics import check_declared
 from netfl.results.tables import EventRecorder, MemoryTable, dictionary_column, link_columns, metric_columns
 from netfl.types import OUTCOMES, Event, LearnerReport, NullRecorder, Recorder, Round, RoundBatch
 
@@ -26,13 +27,15 @@ class History:
     Args:
         replica: number of the replica.
         keeping: filter of the events that are kept; ``None`` keeps neither events nor rounds.
+        own_metrics: names of metrics that the access declares, as `AccessInfo.metrics`.
 
     Attributes:
         values: metrics of the whole replica, after its end.
     """
 
-    def __init__(self, replica: int, keeping: EventFilter | None) -> None:
+    def __init__(self, replica: int, keeping: EventFilter | None, own_metrics: Collection[str] = ()) -> None:
         self._replica = replica
+        self._own_metrics = own_metrics
         self._events = MemoryTable("events")
         self._attempts: MemoryTable | None = None
         self._metrics = MemoryTable("metrics")
@@ -59,6 +62,7 @@ class History:
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Keep metrics of the whole replica."""
+        check_declared(values, self._own_metrics)
         self.values.update(values)
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
