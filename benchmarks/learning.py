@@ -136,9 +136,13 @@ def rounds(replicas: int, delivered: int) -> Iterator[list[Round]]:
     while True:
         index += 1
         deliveries_ = (
-            tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users) for users in drawn[index % len(drawn)]
+            tuple(Delivery(user=user, base=index - 1, sent_s=0.0, arrived_s=1.0) for user in users)
+            for users in drawn[index % len(drawn)]
         )
-        yield [Round(index, 0.0, 1.0, deliveries, index - 1) for deliveries in deliveries_]
+        yield [
+            Round(index=index, opened_s=0.0, closed_s=1.0, deliveries=deliveries, oldest=index - 1)
+            for deliveries in deliveries_
+        ]
 
 
 def uneven() -> tuple[Turn, Turn]:
@@ -148,8 +152,8 @@ def uneven() -> tuple[Turn, Turn]:
 
     def a_round(side: int, users: Sequence[int]) -> None:
         base, index[side] = index[side], index[side] + 1
-        delivered = tuple(Delivery(user, base, 0.0, 1.0) for user in users)
-        learners[side].step([Round(base + 1, 0.0, 1.0, delivered, base)])
+        delivered = tuple(Delivery(user=user, base=base, sent_s=0.0, arrived_s=1.0) for user in users)
+        learners[side].step([Round(index=base + 1, opened_s=0.0, closed_s=1.0, deliveries=delivered, oldest=base)])
 
     def together() -> int:
         a_round(0, range(USERS))

@@ -68,8 +68,8 @@ def learn(rule: str) -> None:
 
 def deliver(learner: BatchedLearner, index: int, users: range) -> None:
     """Do a round in which *users* deliver in every lane."""
-    deliveries = tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users)
-    learner.step([Round(index, 0.0, 1.0, deliveries, index)] * LANES)
+    deliveries = tuple(Delivery(user=user, base=index - 1, sent_s=0.0, arrived_s=1.0) for user in users)
+    learner.step([Round(index=index, opened_s=0.0, closed_s=1.0, deliveries=deliveries, oldest=index)] * LANES)
 
 
 def main() -> None:

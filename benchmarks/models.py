@@ -159,7 +159,17 @@ def netfl_turn(learner: BatchedLearner) -> Callable[[], None]:
     def turn() -> None:
         nonlocal done
         done += 1
-        learner.step([Round(done, 0.0, 1.0, (Delivery(done % USERS, done - 1, 0.0, 1.0),), done - 1)])
+        learner.step(
+            [
+                Round(
+                    index=done,
+                    opened_s=0.0,
+                    closed_s=1.0,
+                    deliveries=(Delivery(user=done % USERS, base=done - 1, sent_s=0.0, arrived_s=1.0),),
+                    oldest=done - 1,
+                )
+            ]
+        )
 
     return turn
 

@@ -65,8 +65,13 @@ class Netfl:
         for _ in range(rounds):
             self._done += 1
             users = self._rng.integers(USERS, size=REPLICAS)
-            deliveries = [(Delivery(int(user), self._done - 1, 0.0, 1.0),) for user in users]
-            self._learner.step([Round(self._done, 0.0, 1.0, delivery, self._done - 1) for delivery in deliveries])
+            deliveries = [(Delivery(user=int(user), base=self._done - 1, sent_s=0.0, arrived_s=1.0),) for user in users]
+            self._learner.step(
+                [
+                    Round(index=self._done, opened_s=0.0, closed_s=1.0, deliveries=delivery, oldest=self._done - 1)
+                    for delivery in deliveries
+                ]
+            )
         self._learner.version(0)
 
 

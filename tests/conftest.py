@@ -40,7 +40,7 @@ class Watched(Access):
 
     @property
     def info(self):
-        return AccessInfo(can_run_timed=True)
+        return AccessInfo(can_run_timed=True, metrics=("queue_mean",))
 
     def rounds(self, setting):
         span_s = setting.duration_s / setting.rounds
@@ -50,7 +50,9 @@ class Watched(Access):
             size = rng.poisson(self.rate * span_s)
             born += list((index - rng.random(size)) * span_s)
             waits += list(rng.exponential(0.02, size))
-            yield Round(index, (index - 1) * span_s, index * span_s, (), index)
+            yield Round(
+                index=index, opened_s=(index - 1) * span_s, closed_s=index * span_s, deliveries=(), oldest=index
+            )
         counted = np.array(waits)[np.array(born) >= setting.warmup_s]
         seconds = setting.duration_s - setting.warmup_s
         setting.recorder.final_metrics(

@@ -1,4 +1,4 @@
-"""Short runs with known digests of their tables; ``python tests/golden.py`` updates the digests.
+"""Short runs with known digests of the columns of their tables; ``python tests/golden.py`` updates the digests.
 
 Numbers are rounded to `netfl.results.digests.DIGITS` digits first, so that the digests do not depend on the last bits
 of a processor's logarithms.
@@ -106,11 +106,23 @@ NAMES = [*DIRECT, *NETWORKS, "csma", "closed loop, replayed"]
 
 
 def table_digests(folder):
-    """Return the number of rows and the digest of each table of a run."""
+    """Return the number of rows of each table of a run, and the digest of each of its columns."""
     run = open_run(folder)
-    return {
-        name: [len(run.table(name)), digest] for name, digest in digests.run_digests(folder, digests.DIGITS).items()
-    }
+    tables = {}
+    for path in sorted(folder.glob("*.parquet")):
+        tables[path.stem] = {"rows": len(run.table(path.stem)), **digests.column_digests(path, digests.DIGITS)}
+    return tables
+
+
+def changes(before, now):
+    """Yield scenario, table and column of each digest or number of rows that changed, and its values."""
+    for name in sorted(before.keys() | now.keys()):
+        old_tables, new_tables = before.get(name, {}), now.get(name, {})
+        for table in sorted(old_tables.keys() | new_tables.keys()):
+            old, new = old_tables.get(table, {}), new_tables.get(table, {})
+            for column in sorted(old.keys() | new.keys()):
+                if old.get(column) != new.get(column):
+                    yield f"{name}: {table}: {column}", old.get(column, "none"), new.get(column, "none")
 
 
 def main():
@@ -118,12 +130,8 @@ def main():
     before = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         now = {name: table_digests(run_named(name, Path(folder))) for name in NAMES}
-    for name in sorted(before.keys() | now.keys()):
-        old, new = before.get(name, {}), now.get(name, {})
-        for table in sorted(old.keys() | new.keys()):
-            if old.get(table) != new.get(table):
-                (rows, _), (new_rows, _) = old.get(table, [0, ""]), new.get(table, [0, ""])
-                sys.stdout.write(f"{name}: {table}: {rows} rows before, {new_rows} now, of other content\n")
+    for place, old, new in changes(before, now):
+        sys.stdout.write(f"{place}: {old} before, {new} now\n")
     KNOWN.write_text(json.dumps(now, indent=1) + "\n")
 
 

@@ -26,7 +26,8 @@ def test_each_hook_names_a_command_that_exists():
         assert (Path(sys.executable).parent / Path(program).name).exists()
 
 
-def test_the_hooks_are_the_checks_of_make_lint_and_make_types():
-    targets = re.findall(r"^(?:lint|types): .*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+def test_the_hooks_are_the_checks_of_make_lint():
+    """Types are not among them: mypy reads the whole tree for each commit, which takes longer than people wait."""
+    targets = re.findall(r"^lint: .*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     checks = [line.replace("$(BIN)", ".venv/bin").split() for target in targets for line in target.splitlines()]
     assert commands() == [[word for word in words if not word.startswith("-") and word != "."] for words in checks]

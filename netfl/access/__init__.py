@@ -8,7 +8,9 @@ To write an access, add a file to this package, or a class to a package of your 
 
 - `Access.rounds` gets an `AccessContext` and yields one `Round` after another, with the deliveries of that round.
 - All random draws come from ``context.streams``, by name and index, so that equal contexts give equal rounds.
-- Events go to ``context.recorder``; the outcome of every update is recorded once.
+- Events go to ``context.recorder``; the outcome of every update is recorded once.  Their kinds are
+  `netfl.types.KINDS`: another name is an error, and a word of the access itself is the ``detail`` of an event.
+- Metrics of the access itself, of ``context.recorder.final_metrics``, are declared by `AccessInfo.metrics`.
 - `Access.info` states what the access needs and can do.  The default is an open loop that needs nothing.
 - ``laws`` states the distributions that the draws follow; a test checks them.
 
@@ -31,7 +33,8 @@ A complete access, in which users take turns::
                 opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
                 user = index % context.users
                 context.recorder.record(Event("delivered", closed_s, round=index, user=user, node="server"))
-                yield Round(index, opened_s, closed_s, (Delivery(user, index - 1, opened_s, closed_s),), oldest=index)
+                update = Delivery(user=user, base=index - 1, sent_s=opened_s, arrived_s=closed_s)
+                yield Round(index=index, opened_s=opened_s, closed_s=closed_s, deliveries=(update,), oldest=index)
 
         def max_deliveries(self, users, rounds):
             return 1
@@ -91,6 +94,8 @@ class AccessInfo:
             none if updates are not sent over the air.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
             ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
+        metrics: names of the metrics of its own that it records at its end, in which ``*`` stands for any characters;
+            those of the catalogue `netfl.results.metrics` are known.
     """
 
     needs_samples: bool = False
@@ -113,6 +118,7 @@ class AccessInfo:
     can_erase: bool = False
     link_values: frozenset[str] = frozenset()
     process: str | None = None
+    metrics: tuple[str, ...] = ()
 
     @property
     def needs_data(self) -> bool:

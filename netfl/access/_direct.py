@@ -201,10 +201,12 @@ class DirectAccess(WithSelection):
             if index < context.rounds:
                 queries = selection.queries(index + 1)
             reply = yield Round(
-                index,
-                opened_s,
-                closed_s,
-                tuple(Delivery(user, index - 1, opened_s, time_s) for user, time_s in pairs),
+                index=index,
+                opened_s=opened_s,
+                closed_s=closed_s,
+                deliveries=tuple(
+                    Delivery(user=user, base=index - 1, sent_s=opened_s, arrived_s=time_s) for user, time_s in pairs
+                ),
                 oldest=index,
                 uplink_bits=context.bits_of(users),
                 downlink_bits=context.broadcast_bits,

@@ -137,14 +137,13 @@ class Replay(Access):
             links = recording.links(context.replica)
         if context.stop_s is not None:
             rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
-        updates = _rows(deliveries, columns_of(Delivery))
+        updates = _fields(deliveries, Delivery)
         # the last round in which an update from each version arrives
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
-        for row in islice(_rows(rounds, columns_of(Round)), context.rounds):
-            values = {column.field: value for column, value in zip(columns_of(Round), row, strict=True)}
+        for values in islice(_fields(rounds, Round), context.rounds):
             index = values["index"]
             delivered = values["deliveries"]  # the column holds their number
-            deliveries_of_round = [Delivery(*update) for update in islice(updates, delivered)]
+            deliveries_of_round = [Delivery(**update) for update in islice(updates, delivered)]
             if received or links:
                 deliveries_of_round = [_with_parts(each, index, received, links) for each in deliveries_of_round]
             values["deliveries"] = tuple(deliveries_of_round)
@@ -246,9 +245,12 @@ class Replay(Access):
         return (Law.none("a recording: nothing is drawn"),)
 
 
-def _rows(table: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of *columns* in each row, as Python objects."""
-    return zip(*(table[column.name].tolist() for column in columns), strict=True)
+def _fields(table: pd.DataFrame, rows: type) -> Iterator[dict[str, Any]]:
+    """Yield the values of each row by the fields of the dataclass *rows* that hold them, as Python objects."""
+    columns = columns_of(rows)
+    names = [column.field for column in columns]
+    for row in zip(*(table[column.name].tolist() for column in columns), strict=True):
+        yield dict(zip(names, row, strict=True))
 
 
 def _with_parts(
@@ -299,7 +301,7 @@ class _Recording:
             return {}
         of_replica = self._links[self._links["replica"] == replica]
         keys = zip(*(of_replica[name].tolist() for name in _DELIVERY_KEY), strict=True)
-        reports = (LinkReport(*row) for row in _rows(of_replica, columns_of(LinkReport)))
+        reports = (LinkReport(**report) for report in _fields(of_replica, LinkReport))
         return dict(zip(keys, reports, strict=True))
 
     def received(self, replica: int) -> dict[_Key, tuple[bool, ...]]:

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -187,18 +186,6 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
             yield file
         except _DAMAGE as error:
             raise unreadable_file(path, error) from error
-
-
-def read_frame(path: Path) -> pd.DataFrame:
-    """Return a Parquet table by its columns, without pandas metadata such as an index.
-
-    Raises:
-        MachineError: see `open_parquet`.
-        ScenarioError: a newer netfl wrote the file.
-    """
-    with open_parquet(path) as file:
-        table: pd.DataFrame = file.read().to_pandas(ignore_metadata=True)
-    return table
 
 
 def store_object(content: bytes, suffix: str) -> Path:

@@ -32,7 +32,17 @@ from netfl.simulation.extend import merge_replicas
 from netfl.simulation.progress import python_display
 from netfl.simulation.run import OutageTracker, RunRecord, next_run_folder, recording
 from netfl.simulation.setup import RunSetup, give_warnings, prepare_run
-from netfl.types import Divergence, Event, LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
+from netfl.types import (
+    Divergence,
+    Event,
+    LearnerReport,
+    NullRecorder,
+    Recorder,
+    Round,
+    RunObserver,
+    RunProgress,
+    RunStart,
+)
 
 LOG_FILE = "flower.log"
 """File of a run directory that holds what Flower and the apps log."""
@@ -256,26 +266,23 @@ class _LateRecorder:
     """Recorder that passes events on to that of the run, which opens with the first round."""
 
     def __init__(self) -> None:
-        self.inner: Recorder | None = None
+        self.inner: Recorder = NullRecorder()
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are recorded."""
-        return self.inner is not None and self.inner.wants(kind)
+        return self.inner.wants(kind)
 
     def record(self, event: Event) -> None:
         """Pass on one event or many."""
-        if self.inner is not None:
-            self.inner.record(event)
+        self.inner.record(event)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Pass on metrics of the replica."""
-        if self.inner is not None:
-            self.inner.final_metrics(values)
+        self.inner.final_metrics(values)
 
     def add_rows(self, table: str, columns: Mapping[str, np.ndarray]) -> None:
         """Pass on rows of a table."""
-        if self.inner is not None:
-            self.inner.add_rows(table, columns)
+        self.inner.add_rows(table, columns)
 
 
 class _Driver(GridObserver, StrategyObserver):

@@ -220,7 +220,9 @@ class NetworkGrid(Grid):
         self._events = MemoryTable("events")
         if setup is None:
             setup = prepare_run(self.scenario, replicas=range(1))
-            setup = setup.with_recorders([EventRecorder(self._events, 0, self.scenario.keeping)])
+            own_metrics = self.scenario.access.info.metrics
+            recorder = EventRecorder(self._events, 0, self.scenario.keeping, own_metrics=own_metrics)
+            setup = setup.with_recorders([recorder])
         self._recorder = _OutcomeRecorder(setup.contexts[0].recorder)
         self.setup = setup.with_recorders([self._recorder])
         self._info = self.scenario.access.info
@@ -701,7 +703,7 @@ class _OutcomeRecorder:
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are needed here or by the receiver."""
-        return kind in OUTCOMES or kind in _RECEPTIONS or self.inner.wants(kind)
+        return self.inner.wants(kind) or kind in OUTCOMES or kind in _RECEPTIONS
 
     def record(self, event: Event) -> None:
         """Pass on one event or many."""

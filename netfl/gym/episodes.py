@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -97,19 +97,21 @@ class EpisodeHistory(History):
         failed: failed attempts of each user, by cause: ``collided``, ``faded`` or ``lost``, ``[users]`` each.
     """
 
-    def __init__(self, replica: int, users: int, keeping: EventFilter | None) -> None:
-        super().__init__(replica, keeping)
+    def __init__(
+        self, replica: int, users: int, keeping: EventFilter | None, own_metrics: Collection[str] = ()
+    ) -> None:
+        super().__init__(replica, keeping, own_metrics)
         self._users = users
         self.clear_outcomes()
 
     def wants(self, kind: str) -> bool:
-        return kind == "failed" or super().wants(kind)
+        return super().wants(kind) or kind == "failed"
 
     def record(self, event: Event) -> None:
+        super().record(event)
         users = np.asarray(event.user)
         if event.kind == "failed":
             np.add.at(self.failed[event.detail], users, 1)
-        super().record(event)
         if event.kind in _CODES:
             code = _CODES[event.kind]
             self.outcomes_count[code] += max(users.size, np.size(event.time_s))
@@ -141,7 +143,7 @@ class EpisodeSimulation(Simulation):
         observe: Mapping[str, object] | None = None,
     ) -> None:
         keeping = scenario.keeping if record else None
-        history = EpisodeHistory(0, scenario.users, keeping)
+        history = EpisodeHistory(0, scenario.users, keeping, scenario.access.info.metrics)
         super().__init__(scenario, seed=seed, learning=learning, history=history, observe=observe)
 
 

@@ -35,7 +35,7 @@ from netfl.learning.tensors import device_of, gpu_arithmetic, gpu_name, read_tog
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.update_coding import UpdateCoder, VersionCoder
 from netfl.learning.user_data import ReplicaData, UserDatasets
-from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
+from netfl.types import QUERIES, Divergence, Floats, Ints, LearnerReport, Round
 
 _EXAMINED = 4
 """Examples on which a module is examined."""
@@ -469,6 +469,8 @@ class BatchedLearner:
 
     def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Tensor:
         """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
+        if query not in QUERIES:
+            raise ModelError("access", f"no query to the learners ('{query}'); name one of {', '.join(QUERIES)}")
         replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest_sent[lane]
         if not users.size:
             return version.new_empty(0)

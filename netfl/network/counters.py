@@ -139,7 +139,13 @@ class PacketCounter:
             self.lose(sender, outcome, count)
 
     def lose(self, sender: int, outcome: str, count: int = 1, ended_s: float = math.inf) -> None:
-        """Count packets that were not delivered; before the last restart, they only leave the backlog."""
+        """Count packets that were not delivered; before the last restart, they only leave the backlog.
+
+        Raises:
+            ValueError: *outcome* is no loss that the metrics count.
+        """
+        if outcome not in _LOSSES:
+            raise ValueError(f"no loss of packets ('{outcome}'); name one of {', '.join(_LOSSES)}")
         self.backlog -= count
         if ended_s < self.counts_from_s:
             return

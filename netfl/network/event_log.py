@@ -14,7 +14,7 @@ from netfl.errors import ModelError
 from netfl.network.attempt_log import AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.network.link_log import LinkLog
-from netfl.types import KINDS, Event, Recorder
+from netfl.types import OUTCOMES, Event, Recorder, check_kind
 
 
 class Ending(NamedTuple):
@@ -111,10 +111,9 @@ class EventLog:
         """Return whether events of *kind* are recorded.
 
         Raises:
-            ValueError: there is no such kind; its events would be lost in silence.
+            ValueError: there is no such kind.
         """
-        if kind not in KINDS:
-            raise ValueError(f"no kind of events ('{kind}'); name one of {', '.join(KINDS)}")
+        check_kind(kind)
         return self._recorder.wants(kind)
 
     def event(self, kind: str, time_s: ArrayLike, **columns: Any) -> None:
@@ -132,8 +131,14 @@ class EventLog:
         self.event("forwarded", now_s, user=user, node=node, value=waited_s, traffic=traffic)
 
     def record_ending(self, ending: Ending, time_s: ArrayLike, users: ArrayLike, base: ArrayLike) -> None:
-        """Record the end of updates of *users* from *base*, with one time and version for all or one for each."""
+        """Record the end of updates of *users* from *base*, with one time and version for all or one for each.
+
+        Raises:
+            ValueError: there is no such outcome; the updates would be left without one.
+        """
         outcome, node, detail = ending
+        if outcome not in OUTCOMES:
+            raise ValueError(f"no outcome ('{outcome}'); name one of {', '.join(OUTCOMES)}")
         if outcome == "delivered":
             self.failed_attempts = 0
             self.lost_trainings = 0

@@ -22,7 +22,9 @@ class LinkUse:
 
     def report(self) -> LinkReport:
         """Return a copy for the delivery of the update, which later attempts do not change."""
-        return LinkReport(self.snr_db, self.gain_db, self.mode, self.airtime_s, self.energy_j)
+        return LinkReport(
+            snr_db=self.snr_db, gain_db=self.gain_db, mode=self.mode, airtime_s=self.airtime_s, energy_j=self.energy_j
+        )
 
 
 class LinkLog:

@@ -365,7 +365,15 @@ class Server:
         if self._is_closed or self._is_stale(update):
             update.end(self._log, Ending("late", self.name), arrived_s)
             return
-        delivery = Delivery(update.user, update.base, update.sent_s, arrived_s, update.attempts, update.received, link)
+        delivery = Delivery(
+            user=update.user,
+            base=update.base,
+            sent_s=update.sent_s,
+            arrived_s=arrived_s,
+            attempts=update.attempts,
+            received=update.received,
+            link=link,
+        )
         self._received.append((update, delivery))
         self.admission.note_arrival(update.user, arrived_s - self._opened_s[update.base])
         self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))

@@ -252,16 +252,16 @@ class NetworkSimulator:
             if self._config.energy is not None:
                 energy_j = self._config.energy.total_j(now_s)
             report = yield Round(
-                index,
-                opened_s,
-                now_s,
-                result.deliveries,
-                result.oldest,
-                log.uplink_bits,
-                log.downlink_bits,
-                queries,
-                result.needed,
-                energy_j,
+                index=index,
+                opened_s=opened_s,
+                closed_s=now_s,
+                deliveries=result.deliveries,
+                oldest=result.oldest,
+                uplink_bits=log.uplink_bits,
+                downlink_bits=log.downlink_bits,
+                queries=queries,
+                needed=result.needed,
+                energy_j=energy_j,
             )
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:
@@ -288,7 +288,15 @@ class NetworkSimulator:
                 self._config.sampler.sample(opened_s, closed_s, log)
             if index == count:
                 self._finish(closed_s)
-            yield Round(index, opened_s, closed_s, (), index, log.uplink_bits, 0.0)
+            yield Round(
+                index=index,
+                opened_s=opened_s,
+                closed_s=closed_s,
+                deliveries=(),
+                oldest=index,
+                uplink_bits=log.uplink_bits,
+                downlink_bits=0.0,
+            )
             opened_s = closed_s
 
     def finish(self) -> None:

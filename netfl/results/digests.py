@@ -9,7 +9,7 @@ UTF-8; all little-endian.  The digest of another file is that of its bytes, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from itertools import pairwise
@@ -77,21 +77,54 @@ def signed(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def table_digest(path: Path, digits: int | None = None) -> str:
     """Return the digest of one Parquet file, in 32 hexadecimal digits, as `run_digests`; it is read in pieces."""
-    hashes: dict[int, list[blake2b]] = {}
-    sizes: dict[int, int] = {}
+    contents = _read_contents(path, digits)
+    return _combine(contents.names, contents)
+
+
+def column_digests(path: Path, digits: int | None = None) -> dict[str, str]:
+    """Return the digest of each column of one Parquet file: that of the table if it had no other column.
+
+    It depends on the replicas of the rows, too.
+    """
+    contents = _read_contents(path, digits)
+    return {name: _combine([name], contents) for name in contents.names}
+
+
+@dataclass(frozen=True, slots=True)
+class _TableContents:
+    """Hashes of the values of a table.
+
+    Args:
+        names: names of its columns.
+        sizes: number of rows of each replica.
+        hashes: hash of each column in each replica.
+    """
+
+    names: list[str]
+    sizes: dict[int, int]
+    hashes: dict[int, dict[str, blake2b]]
+
+
+def _read_contents(path: Path, digits: int | None) -> _TableContents:
     with open_parquet(path) as file:
         names = file.schema_arrow.names
+    contents = _TableContents(names, {}, {})
     for batch in read_rows(path):
         for replica, part in _by_replica(batch):
-            columns = hashes.setdefault(replica, [blake2b(digest_size=_BYTES) for _ in names])
-            sizes[replica] = sizes.get(replica, 0) + part.num_rows
-            for each, column in zip(columns, part.columns, strict=True):
-                each.update(_canonical(column, digits).tobytes())
+            hashes = contents.hashes.setdefault(replica, {name: blake2b(digest_size=_BYTES) for name in names})
+            contents.sizes[replica] = contents.sizes.get(replica, 0) + part.num_rows
+            for name, column in zip(names, part.columns, strict=True):
+                hashes[name].update(_canonical(column, digits).tobytes())
+    return contents
+
+
+def _combine(names: Sequence[str], contents: _TableContents) -> str:
+    """Return the digest of the columns *names* of a table."""
     whole = blake2b(b"".join(map(_code, names)), digest_size=_BYTES)
-    for replica in sorted(hashes):
-        whole.update(np.array([replica, sizes[replica]], "<i8").tobytes())
-        for each in hashes[replica]:
-            whole.update(each.digest())
+    for replica in sorted(contents.sizes):
+        whole.update(np.array([replica, contents.sizes[replica]], "<i8").tobytes())
+        for name in names:
+            whole.update(contents.hashes[replica][name].digest())
     return whole.hexdigest()
 
 

@@ -1,17 +1,20 @@
 """Catalogue of metrics: what each is called, its unit, and the tables that show it.
 
 A metric is declared here once.  Formatting, the sections of reports, the views on the terminal, the tables of sweeps
-and comparisons, and the reference read the declaration; a metric that is not declared is described by its name alone.
+and comparisons, and the reference read the declaration.  A run records no other metric, unless its access declares it
+(`netfl.access.AccessInfo.metrics`), or it comes from an app of Flower.  Those are described by their names alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from netfl.errors import find_meant
 from netfl.learning.performance import split_group, split_set
 
 UNITS: Mapping[str, tuple[tuple[float, str], ...]] = {
@@ -371,6 +374,7 @@ _PATTERNS: tuple[Metric, ...] = tuple(metric for metric in CATALOGUE if metric.i
 def find_metric(name: str) -> Metric:
     """Return the metric of a *name*, whatever its test set: declared itself, by a pattern, or by its name alone.
 
+    Names alone are those of accesses and apps of users; `check_declared` has refused others before they were recorded.
     A metric of a group, such as ``accuracy/block:remote``, is declared with the metric.
 
     >>> find_metric("delay_mean_s").label, find_metric("utilisation.tower:0").unit, find_metric("own_rate_bps").label
@@ -380,6 +384,27 @@ def find_metric(name: str) -> Metric:
     if declared is None:
         declared = next((pattern for pattern in _PATTERNS if pattern.matches(name)), Metric(name=name))
     return declared.named(name)
+
+
+def check_declared(names: Iterable[str], declared: Collection[str] = ()) -> None:
+    """Check that metrics of an access are in the catalogue, or among those that it has *declared*.
+
+    A theory names its values after metrics, with ``_theory``, and declares none.
+
+    Args:
+        names: the metrics.
+        declared: names that the access declares, in which ``*`` stands for any characters.
+
+    Raises:
+        ValueError: nobody declares a metric.
+    """
+    for name in names:
+        is_declared = any(fnmatchcase(name, pattern) for pattern in declared)
+        is_known = name in _METRICS or any(pattern.matches(name) for pattern in _PATTERNS) or "_theory" in name
+        if not is_declared and not is_known:
+            near = find_meant(name, [*_METRICS]) or next(iter(get_close_matches(name, [*_METRICS], n=1)), "")
+            meant = f"did you mean '{near}'? Else " if near else ""
+            raise ValueError(f"no metric ('{name}'); {meant}declare it: AccessInfo(metrics=('{name}',))")
 
 
 def metrics_in(view: View, *, is_learned: bool | None = None) -> dict[str, str]:

@@ -180,8 +180,9 @@ class RunWriter(RunObserver):
         names = [name for name in GROWING if optional.get(name, True)]
         self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
         tables = self.tables["events"], self.tables.get("attempts")
-        self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
-        has_delays = scenario.access.info.has_delays
+        info = scenario.access.info
+        self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1], info.metrics) for replica in replicas]
+        has_delays = info.has_delays
         self._statistics = [
             RoundStatistics(scenario.users, has_delays=has_delays, has_costs=bool(lanes)) for _ in replicas
         ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,9 +28,20 @@ from netfl.files import absolute_path, unreadable_file
 from netfl.formats import STAMP, check_stamp
 from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
+from netfl.results.metrics import check_declared
 from netfl.results.row_order import TIMES, row_order, split_by_replica
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, Delivery, Event, Ints, LearnerReport, LinkReport, Round
+from netfl.types import (
+    KINDS,
+    Delivery,
+    Event,
+    Ints,
+    LearnerReport,
+    LinkReport,
+    Round,
+    check_kind,
+    check_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -439,6 +450,7 @@ class EventRecorder:
         replica: number of the replica.
         keeping: the filter.
         attempts: the table ``attempts``; ``None`` if the filter keeps none.
+        own_metrics: names of metrics that the access declares, as `AccessInfo.metrics`.
 
     Attributes:
         counts: number of events of each kind.
@@ -453,9 +465,13 @@ class EventRecorder:
         replica: int,
         keeping: EventFilter,
         attempts: TableWriter | MemoryTable | None = None,
+        own_metrics: Collection[str] = (),
     ) -> None:
-        self._table, self._replica, self._keeping = table, replica, keeping
+        self._table = table
+        self._replica = replica
+        self._keeping = keeping
         self._attempts = attempts
+        self._own_metrics = own_metrics
         # stored events, gathered until the next flush: numbers of each row, and words of each call of `record`
         self._times_s = array("d")
         self._users = array("q")
@@ -470,10 +486,12 @@ class EventRecorder:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
         if kind == "attempts":
             return self._attempts is not None
+        check_kind(kind)
         return kind in self._keeping.kinds
 
     def record(self, event: Event) -> None:
         """Count one event or many, and store them if the filter keeps them."""
+        check_kind(event.kind)
         times_s = np.asarray(event.time_s, np.float64)
         users = np.asarray(event.user, np.int64)
         values = np.asarray(event.value, np.float64)
@@ -498,10 +516,12 @@ class EventRecorder:
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Keep metrics of the whole replica."""
+        check_declared(values, self._own_metrics)
         self.values.update(values)
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Store attempts that the filter keeps; keep columns of other tables until the end."""
+        check_table(table)
         if table != "attempts":
             self.by_user[table] = columns
             return

@@ -15,6 +15,7 @@ from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.learning.spec import CheckpointSpec
 from netfl.remedies import call
 from netfl.results.atomic_write import atomic_write
+from netfl.simulation.round_digest import RoundDigest
 from netfl.types import LearnerReport
 
 CHECKPOINT = "checkpoint.pt"
@@ -101,7 +102,9 @@ class CheckpointStore:
             every_s = schedule.time
         return time.monotonic() - self._saved_at > every_s
 
-    def save(self, index: int, digest: str, learner: Mapping[str, Any], reports: Sequence[LearnerReport]) -> None:
+    def save(
+        self, index: int, digest: RoundDigest, learner: Mapping[str, Any], reports: Sequence[LearnerReport]
+    ) -> None:
         """Write a checkpoint after round *index*.
 
         Meanwhile the last one is kept under the name of the one before it, so that there are never three.
@@ -114,7 +117,13 @@ class CheckpointStore:
         """
         from netfl.learning import checkpoint_file
 
-        content = {"about": self._facts, "round": index, "digest": digest, "learner": dict(learner)}
+        content = {
+            "about": self._facts,
+            "round": index,
+            "digest": digest.hexdigest(),
+            "digest_form": digest.form,
+            "learner": dict(learner),
+        }
         content |= checkpoint_file.pack_reports(reports)
         if self.path.exists():
             self.path.replace(self._path_before)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.results.metrics import check_declared
 from netfl.results.tables import EventRecorder, MemoryTable, dictionary_column, link_columns, metric_columns
-from netfl.types import OUTCOMES, Event, LearnerReport, Round, RoundBatch
+from netfl.types import OUTCOMES, Event, LearnerReport, NullRecorder, Recorder, Round, RoundBatch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,13 +27,15 @@ class History:
     Args:
         replica: number of the replica.
         keeping: filter of the events that are kept; ``None`` keeps neither events nor rounds.
+        own_metrics: names of metrics that the access declares, as `AccessInfo.metrics`.
 
     Attributes:
         values: metrics of the whole replica, after its end.
     """
 
-    def __init__(self, replica: int, keeping: EventFilter | None) -> None:
+    def __init__(self, replica: int, keeping: EventFilter | None, own_metrics: Collection[str] = ()) -> None:
         self._replica = replica
+        self._own_metrics = own_metrics
         self._events = MemoryTable("events")
         self._attempts: MemoryTable | None = None
         self._metrics = MemoryTable("metrics")
@@ -42,29 +45,29 @@ class History:
             if keeping.attempts:
                 self._attempts = MemoryTable("attempts")
             self._recorder = EventRecorder(self._events, replica, keeping, self._attempts)
+        self._receiver: Recorder = self._recorder or NullRecorder()
         self._rounds: list[Round] = []
         self._outcomes: list[Event] = []
         self.values: dict[str, float] = {}
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
-        return kind in _OUTCOMES or (self._recorder is not None and self._recorder.wants(kind))
+        return self._receiver.wants(kind) or kind in _OUTCOMES
 
     def record(self, event: Event) -> None:
         """Keep one event or many."""
+        self._receiver.record(event)
         if event.kind in _OUTCOMES:
             self._outcomes.append(event)
-        if self._recorder is not None:
-            self._recorder.record(event)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Keep metrics of the whole replica."""
+        check_declared(values, self._own_metrics)
         self.values.update(values)
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Keep rows of ``attempts`` and columns of ``users``; `netfl.Simulation.state` has the energy at any time."""
-        if self._recorder is not None:
-            self._recorder.add_rows(table, columns)
+        self._receiver.add_rows(table, columns)
 
     def add_round(self, result: Round) -> None:
         """Add a round to the tables."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from netfl.errors import MachineError
 from netfl.learning.model_selection import ModelSelection
 from netfl.results.model_snapshots import SnapshotWriter
 from netfl.simulation.checkpoints import CheckpointStore
+from netfl.simulation.round_digest import FORMS, RoundDigest, TextDigest
 from netfl.types import Divergence, LearnerReport, Round, RunObserver, RunProgress, round_number
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class LearningSession(RunObserver):
         if choices is not None:
             self.lanes += choices.lanes
         self.reports: list[LearnerReport] = []
-        self._digest = blake2b(digest_size=16)  # of the rounds so far
+        self._digest = RoundDigest()  # of the rounds so far
+        self._compared: RoundDigest | TextDigest = self._digest  # of the form of the checkpoint
         self._round = 0
         self._checkpoint: dict[str, Any] | None = None
         if learner is not None:
@@ -73,6 +74,9 @@ class LearningSession(RunObserver):
 
             with _usable(store):
                 self._restored = unpack_reports(self._checkpoint)
+                form = self._checkpoint.get("digest_form", TextDigest.form)
+                if form != self._digest.form:
+                    self._compared = FORMS[form]()
 
     @property
     def diverged(self) -> Sequence[Divergence]:
@@ -114,11 +118,13 @@ class LearningSession(RunObserver):
         index = round_number(rounds)
         if self.learner is None:
             return LearnerReport(index)
-        self._digest.update(repr(rounds).encode())
+        self._digest.update(rounds)
         if self._checkpoint is None or index > self._checkpoint["round"]:
             return self._add_report(self.learner.step(rounds))
+        if self._compared is not self._digest:
+            self._compared.update(rounds)
         if index == self._checkpoint["round"]:  # the next round trains
-            if self._checkpoint["digest"] != self._digest.hexdigest():
+            if self._checkpoint["digest"] != self._compared.hexdigest():
                 raise MachineError(
                     f"the rounds up to {index} differ from those before {self._store.path}: netfl, a model, the "
                     f"scenario or the machine has changed. {self._store.remedy}"
@@ -145,7 +151,7 @@ class LearningSession(RunObserver):
             return
         if self._snapshots is not None:
             self._snapshots.sync()
-        self._store.save(self._round, self._digest.hexdigest(), self.learner.state(), self.reports)
+        self._store.save(self._round, self._digest, self.learner.state(), self.reports)
 
     def _restored_report(self, index: int) -> LearnerReport:
         report = self._restored.get(index)

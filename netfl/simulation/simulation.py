@@ -154,7 +154,7 @@ class Simulation:
             keeping = None
             if record:
                 keeping = scenario.keeping
-            history = History(replica, keeping)
+            history = History(replica, keeping, scenario.access.info.metrics)
         self.history = history
         self._info = scenario.access.info
         self._controls = RoundControls()

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from netfl.types.access_context import AccessContext, RoundControls
 from netfl.types.arrays import Bools, Floats, Ints, Users
-from netfl.types.events import KINDS, OUTCOMES, Event, EventKind, NullRecorder, Outcome, Recorder
+from netfl.types.events import (
+    ADDED_TABLES,
+    KINDS,
+    OUTCOMES,
+    Event,
+    EventKind,
+    NullRecorder,
+    Outcome,
+    Recorder,
+    check_kind,
+    check_table,
+)
 from netfl.types.facts import ScenarioFacts
 from netfl.types.laws import Law, Rows, StatisticClaim
 from netfl.types.learner_reports import QUERIES, SMALLER_STEP, Divergence, LearnerReport
@@ -17,6 +28,7 @@ from netfl.types.payload import Payload
 from netfl.types.rounds import Delivery, LinkReport, Round, RoundBatch, RoundProgress, ignore_progress, round_number
 
 __all__ = [
+    "ADDED_TABLES",
     "KINDS",
     "OBSERVATIONS",
     "OUTCOMES",
@@ -51,6 +63,8 @@ __all__ = [
     "ScenarioFacts",
     "StatisticClaim",
     "Users",
+    "check_kind",
+    "check_table",
     "ignore_progress",
     "round_number",
 ]

@@ -28,7 +28,15 @@ EventKind = Literal[
     "up", "sampled",
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(EventKind)
-"""Kinds of events that a trace can record: the outcomes, and the steps on the way to them."""
+"""Kinds of events that a trace can record: the outcomes, and the steps on the way to them.
+
+A model adds no kind: it records an event of the kind that comes closest, with a word of its own in `Event.detail`.
+"""
+
+_DECLARED_KINDS = frozenset(KINDS)
+
+ADDED_TABLES = ("attempts", "energy", "users")
+"""Tables that `Recorder.add_rows` accepts."""
 
 
 class Event(NamedTuple):
@@ -55,8 +63,32 @@ class Event(NamedTuple):
     traffic: str = ""
 
 
+def check_kind(kind: str) -> None:
+    """Check that *kind* is one of `KINDS`.
+
+    Raises:
+        ValueError: it is none of them; its events would be lost in silence.
+    """
+    if kind not in _DECLARED_KINDS:
+        kinds = ", ".join(KINDS)
+        raise ValueError(f"no kind of events ('{kind}'); name one of {kinds}, with a word of your own as its detail")
+
+
+def check_table(table: str) -> None:
+    """Check that *table* is one of `ADDED_TABLES`.
+
+    Raises:
+        ValueError: it is none of them; its rows would be lost in silence.
+    """
+    if table not in ADDED_TABLES:
+        raise ValueError(f"no table to add rows to ('{table}'); name one of {', '.join(ADDED_TABLES)}")
+
+
 class Recorder(Protocol):
-    """Receiver of the events of one replica."""
+    """Receiver of the events of one replica.
+
+    A name that is not declared is a ValueError, whether or not it would be recorded.
+    """
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded.
@@ -65,13 +97,13 @@ class Recorder(Protocol):
         """
 
     def record(self, event: Event) -> None:
-        """Record an event, or several at once."""
+        """Record an event of one of `KINDS`, or several at once."""
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Record rows of a table, by column, ``[rows]`` each.
+        """Record rows of one of `ADDED_TABLES`, by column, ``[rows]`` each.
 
         ``attempts``: those that have ended; called now and then.  ``energy`` and ``users``: what each user has spent,
         and counts of its attempts, ``[users]``; called at most once, at the end.
@@ -82,14 +114,18 @@ class NullRecorder:
     """Recorder that keeps nothing."""
 
     def wants(self, kind: str) -> bool:
-        """Return False."""
+        """Return False, for a declared kind and for ``attempts``."""
+        if kind != "attempts":
+            check_kind(kind)
         return False
 
     def record(self, event: Event) -> None:
-        """Ignore the event."""
+        """Ignore an event of a declared kind."""
+        check_kind(event.kind)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Ignore the metrics."""
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Ignore the rows."""
+        """Ignore the rows of a declared table."""
+        check_table(table)

@@ -13,7 +13,7 @@ from netfl.columns import ColumnHint, Int32, to_arrays
 from netfl.types.arrays import Floats, Ints
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkReport:
     """Link over which a delivered update came; a row of the table ``links``, after the key of the delivery.
 
@@ -36,11 +36,12 @@ class LinkReport:
     energy_j: Annotated[float, ColumnHint(name="energy_J")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """An update that reached the server in time and was aggregated; a row of the table ``deliveries``.
 
-    Each field is a column (`netfl.columns`).  A field that is added needs a default.
+    Each field is a column (`netfl.columns`).  A field that is added needs a default; fields are given by keyword, so
+    its place is free.
 
     Args:
         user: the user that trained it.
@@ -59,10 +60,10 @@ class Delivery:
     arrived_s: float
     attempts: Int32 = 1
     received: tuple[bool, ...] | None = None
-    link: LinkReport | None = field(default=None, repr=False)  # texts of deliveries, and so checkpoints, do not change
+    link: LinkReport | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """One round of one replica, and a row of the table ``rounds``; its deliveries make version ``index``.
 

@@ -50,10 +50,10 @@ class Failing(Access):
     fails: bool = True
 
     def rounds(self, context):
-        yield Round(1, 0.0, 4.0, (), 1)
+        yield Round(index=1, opened_s=0.0, closed_s=4.0, deliveries=(), oldest=1)
         if self.fails:
             raise LookupError("nobody there")
-        yield Round(2, 4.0, 5.0, (), 2)
+        yield Round(index=2, opened_s=4.0, closed_s=5.0, deliveries=(), oldest=2)
 
 
 def scenario_of(name, **changes):

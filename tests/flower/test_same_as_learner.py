@@ -47,8 +47,8 @@ def client_of(scenario):
     @app.train()
     def train(message, context):
         data, base = netfl.flower.user_data(context), message.content["config"]["server-round"] - 1
-        delivery = Delivery(context.node_config["partition-id"], base, 0.0, 0.0)
-        cohort = Cohort.of([Round(base + 1, 0.0, 0.0, (delivery,), 0)])
+        delivery = Delivery(user=context.node_config["partition-id"], base=base, sent_s=0.0, arrived_s=0.0)
+        cohort = Cohort.of([Round(index=base + 1, opened_s=0.0, closed_s=0.0, deliveries=(delivery,), oldest=0)])
         batches = sampler.draw(cohort, np.array([len(data.y)]), LocalWork(BATCH, EPOCHS, None))
         x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
         arrays = message.content["arrays"].to_numpy_ndarrays()

@@ -117,10 +117,19 @@ def trace(rng, users):
     rounds = []
     for index, deliveries in enumerate(all_deliveries, 1):
         needed = {base for later in all_deliveries[index:] for _, base in later if base < index}
-        delivered = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
+        delivered = tuple(Delivery(user=user, base=base, sent_s=0.0, arrived_s=1.0) for user, base in deliveries)
         oldest = min(needed, default=index)
         stated = tuple(sorted(needed)) if rng.random() < 0.5 else None
-        rounds.append(Round(index, index - 1.0, float(index), delivered, oldest, needed=stated))
+        rounds.append(
+            Round(
+                index=index,
+                opened_s=index - 1.0,
+                closed_s=float(index),
+                deliveries=delivered,
+                oldest=oldest,
+                needed=stated,
+            )
+        )
     return rounds
 
 

@@ -176,7 +176,7 @@ def test_lost_buffers_count_as_those_of_the_current_version(rule, codec):
     for index in (1, 2, 3):
         made.step([a_round(index, (0, index - 1), (1, index - 1))])
     current = made.version(0)[buffers]
-    old = Delivery(0, 0, 0.0, 1.0, received=(True, *[False] * 7))
+    old = Delivery(user=0, base=0, sent_s=0.0, arrived_s=1.0, received=(True, *[False] * 7))
     made.step([replace(a_round(4), deliveries=(old,))])
     assert made.version(0)[buffers] == pytest.approx(current, abs=1e-12)
 

@@ -283,7 +283,14 @@ def test_buffers_in_lost_parts_are_those_of_the_base():
     made = learners_of(model, {"A": spec(aggregation=AverageReceived(), batch_size=6)}, loses_parts=True)
     before = made.version(0)
     parts = (True,) * 7 + (False,)  # the last ten of 75 numbers have bits in it
-    made.step([replace(a_round(1), deliveries=(Delivery(0, 0, 0.0, 1.0, 1, parts),))])
+    made.step(
+        [
+            replace(
+                a_round(1),
+                deliveries=(Delivery(user=0, base=0, sent_s=0.0, arrived_s=1.0, attempts=1, received=parts),),
+            )
+        ]
+    )
     moved = made.version(0)[:-1] != before[:-1]
     assert not moved[-10:].any()
     assert moved[63:65].all()

@@ -72,10 +72,10 @@ def test_round_from_broadcast_to_arrival(make_simulation, recorder):
     assert recorder.events("received") == [(3.25, 0), (3.25, 1), (5.75, 2), (5.75, 3)]
     assert recorder.events("sent") == [(4.0, 0), (5.0, 1), (6.0, 2), (7.0, 3)]
     assert result.deliveries == (
-        Delivery(0, 0, 4.0, 6.25, 1),
-        Delivery(1, 0, 5.0, 7.25, 1),
-        Delivery(2, 0, 6.0, 10.75, 1),
-        Delivery(3, 0, 7.0, 12.75, 1),
+        Delivery(user=0, base=0, sent_s=4.0, arrived_s=6.25, attempts=1),
+        Delivery(user=1, base=0, sent_s=5.0, arrived_s=7.25, attempts=1),
+        Delivery(user=2, base=0, sent_s=6.0, arrived_s=10.75, attempts=1),
+        Delivery(user=3, base=0, sent_s=7.0, arrived_s=12.75, attempts=1),
     ), "user 3's update waits at tower 1, whose link is busy from 7 to 9, and is at the router at 10.5"
     assert (result.opened_s, result.closed_s, result.oldest) == (0.0, 12.75, 1)
     assert (result.uplink_bits, result.downlink_bits) == (4000.0, 2000.0)

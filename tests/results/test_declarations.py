@@ -1,5 +1,6 @@
 """A column or a metric is declared once, and then arrives in tables, readers, recordings, views and reports."""
 
+import inspect
 import json
 import math
 import shutil
@@ -15,11 +16,12 @@ import netfl
 from netfl.columns import columns_of, complete_columns, to_arrays
 from netfl.results.metrics import CATALOGUE, Metric, find_metric
 from netfl.results.tables import SCHEMAS
-from netfl.types import Delivery, Round, RoundBatch
+from netfl.types import Delivery, LinkReport, Round, RoundBatch
 
 PACKAGE = Path(netfl.__file__).parent
 
 NEW_COLUMN = "    snr_db: float = 2.5\n"
+ACCESS_METRICS = "_ACCESS: tuple[Metric, ...] = (\n"
 NEW_METRIC = 'Metric(name="warmth_K", label="warmth of towers", unit="%", rank=-1, views={"points": ""}), '
 
 PROGRAM = """
@@ -38,8 +40,12 @@ from netfl.types import Delivery, Law, Round
 class Warm(Access):
     def rounds(self, context):
         for index in range(1, context.rounds + 1):
-            update = Delivery(0, index - 1, index - 1.0, float(index), snr_db=7.0 * index)
-            yield Round(index, index - 1.0, float(index), (update,), index)
+            update = Delivery(
+                snr_db=7.0 * index, user=0, base=index - 1, sent_s=index - 1.0, arrived_s=float(index)
+            )
+            yield Round(
+                index=index, opened_s=index - 1.0, closed_s=float(index), deliveries=(update,), oldest=index
+            )
         context.recorder.final_metrics({"jain": 1.0, "warmth_K": 0.25})
 
     def laws(self):
@@ -71,7 +77,7 @@ print(json.dumps({
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotedDelivery(Delivery):
     """A delivery with one more field.
 
@@ -92,9 +98,26 @@ def test_fields_are_columns_with_type_default_and_meaning():
     assert (attempts.arrow_type, attempts.default) == ("int32", 1)
 
 
+@pytest.mark.parametrize("rows", [Round, Delivery, LinkReport])
+def test_rows_are_built_by_keyword(rows):
+    """By place, a field that is added anywhere but at the end would shift the others: a time becomes the deliveries."""
+    places = {each.name: each.kind for each in inspect.signature(rows).parameters.values()}
+    assert set(places.values()) == {inspect.Parameter.KEYWORD_ONLY}
+
+
 def test_hints_rename_and_convert_fields():
     arrays = to_arrays(
-        Round, [Round(3, 0.0, 2.0, (Delivery(1, 2, 0.0, 1.0),), 3), Round(4, 2.0, 3.0, (), 4, energy_j=5.0)]
+        Round,
+        [
+            Round(
+                index=3,
+                opened_s=0.0,
+                closed_s=2.0,
+                deliveries=(Delivery(user=1, base=2, sent_s=0.0, arrived_s=1.0),),
+                oldest=3,
+            ),
+            Round(index=4, opened_s=2.0, closed_s=3.0, deliveries=(), oldest=4, energy_j=5.0),
+        ],
     )
     assert [*arrays] == SCHEMAS["rounds"].names[1:]
     assert arrays["round"].tolist() == [3, 4]
@@ -111,7 +134,17 @@ def test_columns_that_are_not_given_have_their_defaults():
 
 
 def test_tables_begin_with_the_columns_of_the_declaration():
-    batch = RoundBatch.of([Round(1, 0.0, 2.0, (Delivery(1, 0, 0.0, 1.0),), 1)])
+    batch = RoundBatch.of(
+        [
+            Round(
+                index=1,
+                opened_s=0.0,
+                closed_s=2.0,
+                deliveries=(Delivery(user=1, base=0, sent_s=0.0, arrived_s=1.0),),
+                oldest=1,
+            )
+        ]
+    )
     for table, columns in batch.tables.items():
         assert ["replica", *columns] == SCHEMAS[table].names
 
@@ -149,13 +182,13 @@ def test_column_and_metric_take_one_edit_each(tmp_path):
     """Add a field to `Delivery` and an entry to the catalogue in a copy of the package, and run the copy."""
     copy = tmp_path / "netfl"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for file, before, new in (
-        ("types/rounds.py", "    attempts: Int32 = 1\n", NEW_COLUMN),
-        ("results/metrics.py", "_ACCESS: tuple[Metric, ...] = (\n", NEW_METRIC),
+    for file, before, added in (
+        ("types/rounds.py", "    user: int\n", NEW_COLUMN + "    user: int\n"),
+        ("results/metrics.py", ACCESS_METRICS, ACCESS_METRICS + NEW_METRIC),
     ):
         text = (copy / file).read_text()
         assert text.count(before) == 1
-        (copy / file).write_text(text.replace(before, before + new))
+        (copy / file).write_text(text.replace(before, added))
     work = tmp_path / "work"
     work.mkdir()
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{PROGRAM}"]

@@ -55,9 +55,38 @@ def test_delays_are_mean_and_percentiles():
 def test_metrics_of_two_rounds_by_hand():
     round_statistics = RoundStatistics(4)
     round_statistics.extend(
-        RoundBatch.of([Round(1, 0.0, 10.0, (Delivery(0, 0, 1.0, 4.0, 2), Delivery(1, 0, 2.0, 8.0, 1)), 1, 100.0, 7.0)])
+        RoundBatch.of(
+            [
+                Round(
+                    index=1,
+                    opened_s=0.0,
+                    closed_s=10.0,
+                    deliveries=(
+                        Delivery(user=0, base=0, sent_s=1.0, arrived_s=4.0, attempts=2),
+                        Delivery(user=1, base=0, sent_s=2.0, arrived_s=8.0, attempts=1),
+                    ),
+                    oldest=1,
+                    uplink_bits=100.0,
+                    downlink_bits=7.0,
+                )
+            ]
+        )
     )
-    round_statistics.extend(RoundBatch.of([Round(2, 10.0, 30.0, (Delivery(0, 1, 12.0, 16.0, 3),), 2, 50.0, 7.0)]))
+    round_statistics.extend(
+        RoundBatch.of(
+            [
+                Round(
+                    index=2,
+                    opened_s=10.0,
+                    closed_s=30.0,
+                    deliveries=(Delivery(user=0, base=1, sent_s=12.0, arrived_s=16.0, attempts=3),),
+                    oldest=2,
+                    uplink_bits=50.0,
+                    downlink_bits=7.0,
+                )
+            ]
+        )
+    )
     found = round_statistics.final_metrics(NO_OUTCOMES | {"delivered": 3, "collided": 1})
     assert found["simulated_s"] == 30.0
     assert found["rounds_per_hour"] == pytest.approx(2 / 30 * 3600)
@@ -72,7 +101,7 @@ def test_metrics_of_two_rounds_by_hand():
 
 def test_metrics_without_deliveries_are_nan():
     round_statistics = RoundStatistics(2)
-    round_statistics.extend(RoundBatch.of([Round(1, 0.0, 10.0, (), 1)]))
+    round_statistics.extend(RoundBatch.of([Round(index=1, opened_s=0.0, closed_s=10.0, deliveries=(), oldest=1)]))
     found = round_statistics.final_metrics(NO_OUTCOMES)
     assert found["delivered_per_round"] == 0.0
     assert all(math.isnan(found[name]) for name in ("delay_mean_s", "delay_p99_s", "jain", "attempts_mean"))
@@ -117,7 +146,19 @@ def test_cost_to_reach_an_accuracy():
         for replica, round_statistics in statistics_of.items():
             closed_s = 10.0 * index + replica
             round_statistics.extend(
-                RoundBatch.of([Round(index, closed_s - 10.0, closed_s, (), index, 100.0 * index, 8.0)])
+                RoundBatch.of(
+                    [
+                        Round(
+                            index=index,
+                            opened_s=closed_s - 10.0,
+                            closed_s=closed_s,
+                            deliveries=(),
+                            oldest=index,
+                            uplink_bits=100.0 * index,
+                            downlink_bits=8.0,
+                        )
+                    ]
+                )
             )
     found = cost_to_target(lanes, reports, statistics_of, (0.7, 0.9))
     assert found[0]["A.target:0.7.rounds"] == 2
@@ -137,7 +178,18 @@ def test_energy_to_reach_an_accuracy():
     round_statistics = RoundStatistics(2)
     for index in range(1, 4):
         round_statistics.extend(
-            RoundBatch.of([Round(index, index - 1.0, float(index), (), index, energy_j=1.5 * index)])
+            RoundBatch.of(
+                [
+                    Round(
+                        index=index,
+                        opened_s=index - 1.0,
+                        closed_s=float(index),
+                        deliveries=(),
+                        oldest=index,
+                        energy_j=1.5 * index,
+                    )
+                ]
+            )
         )
     reports = [LearnerReport(index, {"accuracy": np.array([0.2 * index])}) for index in range(4)]
     found = cost_to_target([("A", 0)], reports, {0: round_statistics}, (0.0, 0.4))

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from netfl.results.digests import table_digest
+from netfl.results.digests import column_digests, table_digest
 
 WORDS = ["b", "a", None, "b"]
 VALUES = [0.1, np.nan, -0.0, 3.0]
@@ -43,3 +43,32 @@ def test_rounded_numbers_are_equal_to_their_digits(tmp_path):
     plain = digest(tmp_path, 9, x=VALUES)
     assert digest(tmp_path, 9, x=[0.1 + 1e-12, np.nan, 0.0, 3.0]) == plain
     assert digest(tmp_path, 9, x=[0.1 + 1e-9, np.nan, 0.0, 3.0]) != plain
+
+
+def columns_of(tmp_path, digits=None, **columns):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(columns), path)
+    return column_digests(path, digits)
+
+
+def test_digest_of_a_column_is_that_of_a_table_without_others(tmp_path):
+    columns = {"x": pa.array(VALUES), "words": pa.array(WORDS)}
+    alone = {name: digest(tmp_path, 9, **{name: values}) for name, values in columns.items()}
+    assert columns_of(tmp_path, 9, **columns) == alone
+
+
+def test_a_new_column_or_value_changes_one_digest(tmp_path):
+    replica = [0, 1, 0, 1]
+    before = columns_of(tmp_path, replica=replica, x=VALUES)
+    assert columns_of(tmp_path, replica=replica, new=WORDS, x=VALUES) == {
+        **before,
+        "new": columns_of(tmp_path, replica=replica, new=WORDS)["new"],
+    }
+    other = columns_of(tmp_path, replica=replica, x=[*VALUES[:3], 4.0])
+    assert (other["replica"], other["x"] == before["x"]) == (before["replica"], False)
+
+
+def test_digest_of_a_column_depends_on_the_replicas_of_its_rows(tmp_path):
+    before = columns_of(tmp_path, replica=[0, 0, 0, 1], x=[1.0, 2.0, 3.0, 4.0])
+    after = columns_of(tmp_path, replica=[0, 0, 1, 1], x=[1.0, 2.0, 3.0, 4.0])
+    assert all(before[name] != after[name] for name in before)

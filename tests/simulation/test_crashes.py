@@ -15,6 +15,7 @@ from support.stop_run import StopAfter
 import netfl
 from netfl.errors import MachineError, ScenarioError
 from netfl.simulation.checkpoints import BEFORE, CHECKPOINT, CheckpointStore
+from netfl.simulation.round_digest import RoundDigest
 
 EVERY = int(os.environ.get("NETFL_EVERY_FAULT", "41"))
 """Distance of the tested failure points; 1 tests each disk operation, which takes minutes."""
@@ -251,7 +252,7 @@ class TestCheckpoints:
     def test_data_files_may_move_between_runs(self, tmp_path):
         recorded = {"data": {"kind": "table", "file": "/here/a.csv"}, "seed": 1}
         moved = {"data": {"kind": "table", "file": "/there/a.csv", "new": 1}, "seed": 1}
-        CheckpointStore(tmp_path, recorded).save(3, "", {}, [])
+        CheckpointStore(tmp_path, recorded).save(3, RoundDigest(), {}, [])
         assert CheckpointStore(tmp_path, moved).load()["round"] == 3
         with pytest.raises(MachineError, match="seed is 1 there, but 2 here"):
             CheckpointStore(tmp_path, moved | {"seed": 2}).load()

@@ -155,10 +155,10 @@ def test_metrics_after_the_last_window_are_in_the_summary(scenario, monkeypatch)
 
     def rounds(self, context):
         yield from original(self, context)
-        context.recorder.final_metrics({"afterwards": 1.5})
+        context.recorder.final_metrics({"backlog": 1.5})
 
     monkeypatch.setattr(type(loaded.access), "rounds", rounds)
-    assert netfl.trace(loaded, "run").summary["afterwards"] == 1.5
+    assert netfl.trace(loaded, "run").summary["backlog"] == 1.5
 
 
 def test_resumed_run_equals_the_complete_run(scenario):

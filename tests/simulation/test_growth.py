@@ -39,8 +39,20 @@ def test_network_keeps_one_time_of_each_round(round_rule):
 def results(statistics):
     """Count one round after the other, each with one delivery."""
     for index in range(1, LAST + 1):
-        delivery = Delivery(index % 2, index - 1, index - 1.0, index - 0.5)
-        statistics.extend(RoundBatch.of([Round(index, index - 1.0, float(index), (delivery,), index - 1)]))
+        delivery = Delivery(user=index % 2, base=index - 1, sent_s=index - 1.0, arrived_s=index - 0.5)
+        statistics.extend(
+            RoundBatch.of(
+                [
+                    Round(
+                        index=index,
+                        opened_s=index - 1.0,
+                        closed_s=float(index),
+                        deliveries=(delivery,),
+                        oldest=index - 1,
+                    )
+                ]
+            )
+        )
         yield index
 
 

@@ -120,7 +120,8 @@ one = BatchedLearner(LearningTask(learners={"a": spec, "b": spec}, model=Mlp(hid
     evaluate=EvaluateSpec(every=10), rounds=10, device="cpu"))
 peak = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) * 1024
 def hear(index, users):
-    one.step([Round(index, 0.0, 1.0, tuple(Delivery(user, index - 1, 0.0, 1.0) for user in range(users)), index - 1)])
+    updates = tuple(Delivery(user=user, base=index - 1, sent_s=0.0, arrived_s=1.0) for user in range(users))
+    one.step([Round(index=index, opened_s=0.0, closed_s=1.0, deliveries=updates, oldest=index - 1)])
 hear(1, 1)
 before = peak()
 hear(2, 200)

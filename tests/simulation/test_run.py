@@ -265,12 +265,12 @@ def test_metrics_of_an_access_extend_or_replace_the_summary(tmp_path, monkeypatc
 
     def rounds(self, context):
         yield from original(self, context)
-        context.recorder.final_metrics({"jain": 0.125, "own": 2.0 + context.replica})
+        context.recorder.final_metrics({"jain": 0.125, "own_share": 2.0 + context.replica})
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
     summary = runs.trace(trace_scenario(), tmp_path / "run").summary
     assert (summary["jain"], summary["jain.ci95"]) == (0.125, 0.0)
-    assert (summary["own"], summary["own.ci95"]) == (2.5, pytest.approx(12.706 * 0.5, rel=1e-4))
+    assert (summary["own_share"], summary["own_share.ci95"]) == (2.5, pytest.approx(12.706 * 0.5, rel=1e-4))
 
 
 def test_error_after_the_last_round_names_the_access(tmp_path, monkeypatch):

@@ -71,8 +71,8 @@ def learner(specs, replicas=(0,), model=TANH, datasets=None, dtype=torch.float64
 
 def a_round(index, *deliveries, oldest=0):
     """Return a round with deliveries given as (user, base)."""
-    deliveries_ = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
-    return Round(index, index - 1.0, float(index), deliveries_, oldest)
+    deliveries_ = tuple(Delivery(user=user, base=base, sent_s=0.0, arrived_s=1.0) for user, base in deliveries)
+    return Round(index=index, opened_s=index - 1.0, closed_s=float(index), deliveries=deliveries_, oldest=oldest)
 
 
 def network(replica, rounds=6):

@@ -25,9 +25,20 @@ class Listening(Access):
             delivered = np.arange(self.m) if loss is None else np.argsort(-loss, kind="stable")[: self.m]
             end_s = at_s + 1 + (0.0 if norm is None else float(norm.sum()))
             bases = {user: max(0, index - 2) if user == 0 else index - 1 for user in delivered.tolist()}
-            deliveries = tuple(Delivery(user, base, at_s, end_s) for user, base in bases.items())
+            deliveries = tuple(
+                Delivery(user=user, base=base, sent_s=at_s, arrived_s=end_s) for user, base in bases.items()
+            )
             asks = {"loss": users, "norm": users[1:]} if index % 4 else {}
-            reply = yield Round(index, at_s, end_s, deliveries, max(0, index - 1), 1.0, 1.0, asks)
+            reply = yield Round(
+                index=index,
+                opened_s=at_s,
+                closed_s=end_s,
+                deliveries=deliveries,
+                oldest=max(0, index - 1),
+                uplink_bits=1.0,
+                downlink_bits=1.0,
+                queries=asks,
+            )
             at_s = end_s
 
     def max_deliveries(self, users, rounds):
@@ -50,11 +61,20 @@ class Hurried(Access):
         for index in range(1, setting.rounds + 1):
             delivered, deliveries = rng.choice(setting.users, size=index % 5, p=chances / chances.sum()), []
             for at, user in enumerate(delivered.tolist()):
-                deliveries.append(Delivery(user, int(versions[user]), index - 1.0, index - 0.9 + 0.1 * at))
+                deliveries.append(
+                    Delivery(user=user, base=int(versions[user]), sent_s=index - 1.0, arrived_s=index - 0.9 + 0.1 * at)
+                )
                 versions[user] = index - 1
             versions[delivered[-1:]] = index
             needed = tuple(int(base) for base in np.unique(versions) if base < index)
-            yield Round(index, index - 1.0, float(index), tuple(deliveries), int(versions.min()), needed=needed)
+            yield Round(
+                index=index,
+                opened_s=index - 1.0,
+                closed_s=float(index),
+                deliveries=tuple(deliveries),
+                oldest=int(versions.min()),
+                needed=needed,
+            )
 
     def max_deliveries(self, users, rounds):
         return 4

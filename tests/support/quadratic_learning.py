@@ -42,8 +42,10 @@ class InOrder(Access):
     def rounds(self, context):
         for index in range(1, context.rounds + 1):
             users = self.order[(index - 1) % len(self.order)]
-            deliveries = tuple(Delivery(user, index - 1, index - 1.0, float(index)) for user in users)
-            yield Round(index, index - 1.0, float(index), deliveries, oldest=index)
+            deliveries = tuple(
+                Delivery(user=user, base=index - 1, sent_s=index - 1.0, arrived_s=float(index)) for user in users
+            )
+            yield Round(index=index, opened_s=index - 1.0, closed_s=float(index), deliveries=deliveries, oldest=index)
 
     def max_deliveries(self, users, rounds):
         return max(map(len, self.order))

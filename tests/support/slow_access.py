@@ -20,7 +20,11 @@ class Slow(Access):
             sleep(self.pause)
             user = (index + self.offset + context.replica) % context.users
             yield Round(
-                index, index - 1.0, index + 0.0, (Delivery(user, index - 1, index - 1.0, index + 0.0),), index - 1
+                index=index,
+                opened_s=index - 1.0,
+                closed_s=index + 0.0,
+                deliveries=(Delivery(user=user, base=index - 1, sent_s=index - 1.0, arrived_s=index + 0.0),),
+                oldest=index - 1,
             )
 
     def max_deliveries(self, users, rounds):

@@ -420,7 +420,10 @@ class Breaks(Access):
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.failure == "slow":
                 __import__("time").sleep(0.05)
-            yield Round(index, index - 1.0, float(index), (Delivery(0, index - 1, index - 1.0, float(index)),), index)
+            update = Delivery(user=0, base=index - 1, sent_s=index - 1.0, arrived_s=float(index))
+            yield Round(
+                index=index, opened_s=index - 1.0, closed_s=float(index), deliveries=(update,), oldest=index
+            )
 
     def laws(self):
         return (Law.none("a test model"),)

@@ -68,7 +68,7 @@ class Evidence(NullRecorder):
     trained: Counter[int] = field(default_factory=Counter)
 
     def wants(self, kind: str) -> bool:
-        return kind in {"failed", "trained", *OUTCOMES}
+        return super().wants(kind) or kind in {"failed", "trained", *OUTCOMES}
 
     def record(self, event: Event) -> None:
         kind = event.kind

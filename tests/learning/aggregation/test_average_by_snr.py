@@ -35,7 +35,12 @@ def linked_rounds(trace=TRACE):
     for index, deliveries in enumerate(trace, start=1):
         current = a_round(index, *deliveries)
         linked = [
-            replace(each, link=LinkReport(snr_db(index, place), -90.0, 2, 0.5 + place, 1.5))
+            replace(
+                each,
+                link=LinkReport(
+                    snr_db=snr_db(index, place), gain_db=-90.0, mode=2, airtime_s=0.5 + place, energy_j=1.5
+                ),
+            )
             for place, each in enumerate(current.deliveries)
         ]
         yield replace(current, deliveries=tuple(linked))

@@ -1,5 +1,6 @@
 """Shared channels: overlapping transmissions interfere, adjacent ones do not, at any time of the clock."""
 
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -73,3 +74,31 @@ def test_ended_transmission_does_not_interfere():
     assert (first.interferers, second.interferers) == ([], [])
     with pytest.raises(ValueError, match="not in list"):
         channel.leave(first)
+
+
+def test_transmission_grows_at_its_end():
+    """It is built by place, as names take three times as long and there is one for each group of frames.
+
+    Only a field after these keeps the values of the others where they are.
+    """
+    names = [each.name for each in fields(Transmission)]
+    of_transmit_path = [
+        "frames",
+        "ids",
+        "places",
+        "tower",
+        "channel",
+        "start_s",
+        "end_s",
+        "mode",
+        "limit",
+        "interrupted",
+        "begin_s",
+        "airtime_s",
+        "share",
+        "power_offset_db",
+        "outside",
+        "link_uses",
+        "spectrum",
+    ]
+    assert names[: len(of_transmit_path)] == of_transmit_path

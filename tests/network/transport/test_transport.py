@@ -138,7 +138,9 @@ class TestByHand:
         """On the air from 3.25 and 3.75; on the link from 3.75 and 4.25, 0.4 s for the second; then 0.25 s of delay."""
         [result] = make_simulation(packets(header=100), 700).rounds(1)
         assert recorder.events("sent") == [(3.25, 0), (3.75, 0)]
-        assert result.deliveries == (Delivery(0, 0, 3.25, pytest.approx(4.25 + 0.4 + 0.25), 2),)
+        assert result.deliveries == (
+            Delivery(user=0, base=0, sent_s=3.25, arrived_s=pytest.approx(4.25 + 0.4 + 0.25), attempts=2),
+        )
         assert result.uplink_bits == 900
         assert recorder.final_values["packets_sent"] == 2
         assert recorder.final_values["packets_retransmitted"] == 0
@@ -147,7 +149,7 @@ class TestByHand:
         """Acknowledgements arrive at 4.75 and 5.15, but timers expire at 4.55 and 4.95."""
         [result] = make_simulation(packets(arq={"timeout": 0.8}), 900).rounds(1)
         assert [round(time_s, 9) for time_s, _ in recorder.events("sent")] == [3.25, 3.75, 4.55, 5.05]
-        assert result.deliveries == (Delivery(0, 0, 3.25, pytest.approx(4.9), 3),)
+        assert result.deliveries == (Delivery(user=0, base=0, sent_s=3.25, arrived_s=pytest.approx(4.9), attempts=3),)
         assert recorder.outcomes() == {(0, 0): ["delivered"]}
         assert result.uplink_bits == 1800
         assert (recorder.final_values["packets_sent"], recorder.final_values["packets_retransmitted"]) == (4, 2)
@@ -167,7 +169,7 @@ class TestByHand:
         plan = {SERVER: [(4.4, 4.6)]}
         [result] = make_simulation(packets(arq={"timeout": 2}), 1000, plan=plan).rounds(1)
         assert [time_s for time_s, _ in recorder.events("sent")] == [3.25, 3.75, 5.75]
-        assert result.deliveries == (Delivery(0, 0, 3.25, 7.0, 3),)
+        assert result.deliveries == (Delivery(user=0, base=0, sent_s=3.25, arrived_s=7.0, attempts=3),)
 
     def test_first_loss_ends_update_without_arq(self, make_simulation, recorder):
         """The loss at 4.5 occurs while the third packet is on the air; the other two are not sent."""
@@ -195,7 +197,7 @@ class TestByHand:
         mac = RoundRobin(max_attempts=1)
         [result] = make_simulation(packets(arq={"timeout": 1}), 1000, mac=mac, **fading).rounds(1)
         assert [time_s for time_s, _ in recorder.events("sent")] == [3.25, 3.75, 4.75, 5.25, 6.25, 6.75]
-        assert result.deliveries == (Delivery(0, 0, 3.25, 8.0, 6),)
+        assert result.deliveries == (Delivery(user=0, base=0, sent_s=3.25, arrived_s=8.0, attempts=6),)
         recorder.rows.clear()
         list(make_simulation(packets(arq={"timeout": 1, "retries": 1}), 1000, mac=mac, **fading).rounds(1))
         assert recorder.outcomes() == {(0, 0): ["given_up faded"]}
@@ -245,7 +247,9 @@ class TestLossRules:
         """The first of five is lost at 4.5; the user sends the others, the last of which arrives at 6.5."""
         [result] = make_simulation(packets(loss="erase"), 2500, plan={SERVER: [(4.4, 4.6)]}).rounds(1)
         received = (False, True, True, True, True)
-        assert result.deliveries == (Delivery(0, 0, 3.25, 6.5, 5, received),)
+        assert result.deliveries == (
+            Delivery(user=0, base=0, sent_s=3.25, arrived_s=6.5, attempts=5, received=received),
+        )
         assert recorder.outcomes() == {(0, 0): ["delivered"]}
 
     def test_an_update_ends_with_the_loss_of_its_last_packet(self, make_simulation, recorder):
@@ -253,7 +257,9 @@ class TestLossRules:
         fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0 if time_s == 4.25 else 10.0)}
         mac = RoundRobin(max_attempts=1)
         [result] = make_simulation(packets(loss="erase"), 1500, mac=mac, **fading).rounds(1)
-        assert result.deliveries == (Delivery(0, 0, 3.25, 5.0, 3, (True, True, False)),)
+        assert result.deliveries == (
+            Delivery(user=0, base=0, sent_s=3.25, arrived_s=5.0, attempts=3, received=(True, True, False)),
+        )
 
     def test_an_update_without_any_packet_is_lost(self, make_simulation, recorder):
         fading = {"snr_db": lambda ids, time_s: np.full(len(ids), -10.0)}
@@ -269,7 +275,7 @@ class TestLossRules:
         mac = RoundRobin(max_attempts=1)
         fec = {"data": 2, "total": 3}
         [result] = make_simulation(packets(fec=fec), 1000, mac=mac, **fading).rounds(1)
-        assert result.deliveries == (Delivery(0, 0, 3.25, 5.5, 3),)
+        assert result.deliveries == (Delivery(user=0, base=0, sent_s=3.25, arrived_s=5.5, attempts=3),)
         assert result.uplink_bits == 1500
 
     def test_too_many_losses_for_the_parity(self, make_simulation, recorder):
@@ -290,7 +296,9 @@ class TestLossRules:
         transport = packets(loss="erase", arq={"timeout": 1.5, "retries": 0, "window": 1})
         [result] = make_simulation(transport, 1000, mac=mac, **fading).rounds(1)
         assert [time_s for time_s, _ in recorder.events("sent")] == [3.25, 5.25]
-        assert result.deliveries == (Delivery(0, 0, 3.25, 6.5, 2, (False, True)),)
+        assert result.deliveries == (
+            Delivery(user=0, base=0, sent_s=3.25, arrived_s=6.5, attempts=2, received=(False, True)),
+        )
 
     def test_packets_have_one_size(self):
         segments = packets(mtu=500, header=100, loss="erase").cut(1000)
