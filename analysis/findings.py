@@ -244,7 +244,7 @@ FINDINGS = (
         title="When is CVaR more than a step size?",
         question=(
             "Is CVaR better, or does it only take longer steps? An example whose loss is above the threshold of CVaR "
-            "counts (1 - γ)/α + γ times, which makes the step longer. Ten users hold the digits, and only the rarest "
+            "counts (1-γ)/α+γ times, which makes the step longer. Ten users hold the digits, and only the rarest "
             "holds the nines. FedAvg and FED-CVaR-AVG with α = γ = 0.3 and 0.1 have seven step sizes each. Earlier "
             "runs found no gain at equal effective steps on digits with independent rounds, and one of 17 points on "
             "Fashion-MNIST with Markovian access. We therefore expect a gain where the rarest user is away for long, "
