@@ -400,7 +400,8 @@ def check_declared(names: Iterable[str], declared: Collection[str] = ()) -> None
     """
     for name in names:
         is_declared = any(fnmatchcase(name, pattern) for pattern in declared)
-        is_known = name in _METRICS or any(pattern.matches(name) for pattern in _PATTERNS) or "_theory" in name
+        of_traffic = name.removeprefix("traffic.")  # traffic beside updates has the metrics of a network without them
+        is_known = any(pattern.matches(name) for pattern in _PATTERNS) or "_theory" in name or of_traffic in _METRICS
         if not is_declared and not is_known:
             near = find_meant(name, [*_METRICS]) or next(iter(get_close_matches(name, [*_METRICS], n=1)), "")
             meant = f"did you mean '{near}'? Else " if near else ""
