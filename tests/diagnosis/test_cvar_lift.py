@@ -130,20 +130,17 @@ def test_a_given_level_replaces_those_of_the_learners(run):
     assert lift.share == pytest.approx(of_learner.share)
 
 
-def test_chosen_settings_of_a_tuning_are_used(run):
+@pytest.mark.parametrize(
+    "tuning",
+    [
+        {"per": "run", "chosen": {"equal": {"lr": 0.2, "objective.alpha": 0.07}}},
+        {"per": "replica", "chosen": {"equal": {"lr": [0.2, 0.1], "objective.alpha": [0.07, 0.03]}}},
+    ],
+    ids=["run", "replica"],
+)
+def test_chosen_settings_of_a_tuning_are_used(run, tuning):
     participation, _ = read_participation(run.folder)
-    run.manifest["tuning"] = {"chosen": {"equal": {"lr": 0.2, "objective.alpha": 0.07}}}
-    try:
-        lifts = {lift.learner: lift for lift in cvar_lifts(run, participation)}
-    finally:
-        del run.manifest["tuning"]
-    assert lifts["equal"].level == CvarLevel(0.07, 0.0)
-
-
-def test_each_replica_has_the_settings_that_its_own_tuning_chose(run):
-    participation, _ = read_participation(run.folder)
-    chosen = {"equal": {"lr": [0.2, 0.1], "objective.alpha": [0.07, 0.03]}}
-    run.manifest["tuning"] = {"per": "replica", "chosen": chosen}
+    run.manifest["tuning"] = tuning
     try:
         lifts = {lift.learner: lift for lift in cvar_lifts(run, participation)}
     finally:
