@@ -104,6 +104,26 @@ def test_best_snr_is_that_at_the_tower_that_sends():
         assert air.snr_db(users, 3.0, name) == pytest.approx(expected_db)
 
 
+def test_fading_of_a_user_to_each_tower_is_a_process_of_its_own():
+    """The key of its draws has the tower, but for that of the start, whoever is heard there."""
+    channel = Rayleigh(coherence="1 s")
+    air = links([channel])
+    user = np.array([0])
+    times_s = np.arange(0.5, 2000.0)
+    fading_db = {}
+    for tower in TOWERS:
+        base_db = air.unit_snr_db(user, tower)[0]
+        fading_db[tower] = np.array([air.snr_db(user, time_s, tower)[0] - base_db for time_s in times_s])
+    layout = two_towers()
+    of_start = channel.open(layout, Streams(1).at("channel", 0, "rayleigh"))
+    of_other = channel.open(layout.towards("tower:1"), Streams(1).at("towards", "tower:1").at("channel", 0, "rayleigh"))
+    for tower, gain in zip(TOWERS, (of_start, of_other), strict=True):
+        expected_db = [gain.gain_db(user, time_s)[0] for time_s in times_s]
+        np.testing.assert_allclose(fading_db[tower], expected_db, atol=1e-9)
+    correlation = np.corrcoef(*(10 ** (each / 10) for each in fading_db.values()))[0, 1]
+    assert abs(correlation) < 4 / len(times_s) ** 0.5  # that of independent draws is within it but for 1 in 16,000
+
+
 @pytest.mark.parametrize("tower_power", [None, 43.0])
 def test_boost_of_a_downlink_has_the_power_of_the_sending_tower(tower_power):
     """P_tower - P_user + NF_tower - NF_user, for each pair; a tower without a power has that of the downlink."""
