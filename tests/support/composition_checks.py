@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from netfl.network import tower
 from netfl.network.mac.proportional_fair import ProportionalFair
+from netfl.network.membership import Membership
 from netfl.simulation.setup import access_context
 from support.recorders import Memory
 from support.run_invariants import check_tables, tables_of_recorder, watched
@@ -61,18 +61,20 @@ def check_run_of(scenario, replica=0):
 def ordered(order):
     """Number the users of each cell in the given order of all users."""
     rank = np.argsort(order)
-    kept = {name: getattr(tower, name) for name in ("_build_population", "_build_packet_queues")}
+    begin = Membership.__init__
 
-    def reordered(build):
-        return lambda ids, *more: build(ids[np.argsort(rank[ids])], *more)
+    def begin_ordered(self, *parts, **options):
+        begin(self, *parts, **options)
+        for tower, users in enumerate(self._candidates):
+            in_order = users[np.argsort(rank[users])]
+            self._candidates[tower] = in_order
+            self._slot_at_start[in_order] = np.arange(len(in_order))
 
-    for name, build in kept.items():
-        setattr(tower, name, reordered(build))
+    Membership.__init__ = begin_ordered
     try:
         yield
     finally:
-        for name, build in kept.items():
-            setattr(tower, name, build)
+        Membership.__init__ = begin
 
 
 def keeps_order(scenario):
