@@ -79,6 +79,8 @@ REPLICA = Column("replica", "int32", "number of the replica")
 ROUND = Column("round", "int64", "number of the round")
 USER = Column("user", "int64", "number of the user")
 """Columns that several tables begin with."""
+PLACE_OF_MERGE = Column("place", "int32", "place of the merge in the round, from 0, in the order of time")
+"""Column of the table ``merges`` that is no field of a merge."""
 
 
 @cache
@@ -103,7 +105,7 @@ def columns_of(rows: type) -> tuple[Column, ...]:
                 name=hint.name or field.name,
                 arrow_type=arrow_type,
                 meaning=hint.meaning or meanings.get(field.name, "").rstrip("."),
-                default=_default_of(field),
+                default=_default_of(field, hint.convert),
                 field=field.name,
                 convert=hint.convert,
             )
@@ -143,11 +145,14 @@ def missing_defaults(columns: Iterable[Column], present: Collection[str]) -> dic
     }
 
 
-def _default_of(field: Field[Any]) -> float | str | None:
-    """Return the default of a field as a value of its column, where a missing value is NaN."""
+def _default_of(field: Field[Any], convert: Callable[[Any], Any] | None) -> float | str | None:
+    """Return the default of a field, from which *convert* makes the value of its column, where ``None`` is NaN."""
     if field.default is MISSING:
         return None
-    return math.nan if field.default is None else field.default
+    if field.default is None:
+        return math.nan
+    value: float | str = field.default if convert is None else convert(field.default)
+    return value
 
 
 def _argument_texts(rows: type) -> dict[str, str]:

@@ -56,7 +56,16 @@ from numpy.typing import NDArray
 from netfl.errors import Fault, ModelError, model_errors
 from netfl.registry import Spec, exported_models, kind_of
 from netfl.streams import Streams
-from netfl.types import AccessContext, Floats, Ints, LearnerReport, ObservationAge, Round, RoundBatch
+from netfl.types import (
+    AccessContext,
+    Floats,
+    Ints,
+    LearnerReport,
+    ObservationAge,
+    Round,
+    RoundBatch,
+    VersionLedger,
+)
 
 if TYPE_CHECKING:
     from netfl.network.simulator import NetworkSimulator
@@ -183,6 +192,13 @@ class Access(Spec):
         """Return the largest possible number of deliveries in one of the *rounds*."""
         return users
 
+    def merging_nodes(self, users: int) -> int:
+        """Return how many nodes besides the server merge models, such as edges; they are numbered from 1.
+
+        Only an access that states any may yield rounds with ``Round.merges``.
+        """
+        return 0
+
     def min_updates(self, users: int, rounds: int) -> int:
         """Return about how many updates there are at least; each has an outcome."""
         return 0
@@ -254,6 +270,10 @@ class OpenAccess:
     network: NetworkSimulator | None = None
     last: Round | None = field(default=None, init=False)
     has_ended: bool = field(default=False, init=False)
+    _ledger: VersionLedger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ledger = VersionLedger(self.access.merging_nodes(self.context.users))
 
     @property
     def kind(self) -> str:
@@ -300,6 +320,7 @@ class OpenAccess:
                     return None
                 problem = f"the network ends after round {self.round} of {self.context.rounds}"
                 raise ModelError(self.kind, problem, time_s=self.time_s) from None
+            self._ledger.add(self.last)
         return self.last
 
     def finish(self, report: LearnerReport | None = None) -> None:

@@ -371,7 +371,7 @@ class _Driver(GridObserver, StrategyObserver):
             round=round.index,
             rounds=None if self._planned is None else max(self._planned, round.index),
             time_s=round.closed_s,
-            delivered=tuple(delivery.user for delivery in round.deliveries),
+            delivered=tuple(delivery.user for delivery in round.all_deliveries()),
             down=self._outages.down,
             metrics=self._latest,
             lanes=self._lanes,

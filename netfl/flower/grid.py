@@ -725,12 +725,16 @@ def check_scenario(scenario: Scenario) -> None:
     """Check that Flower can drive *scenario*.
 
     Raises:
-        ScenarioError: it has no rounds, or its access needs the reports of netfl's learners or erases parts of updates.
+        ScenarioError: it has no rounds, or its access needs the reports of netfl's learners, erases parts of updates or
+            merges models below the server.
     """
     faults = []
     if scenario.access.info.can_erase:
         problem = "the access erases parts of updates, but messages of Flower arrive whole or not at all"
         faults.append(Fault("access", problem, kind_of(type(scenario.access)), "lose whole updates: loss: drop"))
+    if scenario.access.merging_nodes(scenario.users):
+        problem = "nodes of the access merge models below the server, but Flower has one server"
+        faults.append(Fault("access", problem, kind_of(type(scenario.access)), "use another access"))
     if not scenario.has_rounds:
         faults.append(Fault("duration", "Flower needs rounds", scenario.duration, "add access.round"))
     if scenario.access.info.is_closed_loop:

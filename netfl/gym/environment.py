@@ -180,7 +180,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             "seed": self._seed,
             "time_s": self._state.time_s,
             "round": result,
-            "deliveries": np.bincount([delivery.user for delivery in result.deliveries], minlength=self.users),
+            "deliveries": np.bincount([delivery.user for delivery in result.all_deliveries()], minlength=self.users),
             "outcomes": dict(self._outcomes),
             "rewards": terms,
             "metrics": dict(self._metrics),

@@ -54,7 +54,7 @@ Reward = str | RewardFunction | Mapping[str | RewardFunction, float]
 
 def deliveries(transition: Transition) -> float:
     """Return the number of delivered updates."""
-    return float(len(transition.round.deliveries))
+    return float(len(transition.round.all_deliveries()))
 
 
 def time(transition: Transition) -> float:

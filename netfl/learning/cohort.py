@@ -1,4 +1,4 @@
-"""The deliveries of one round in all replicas, which are trained together, and how often a user repeats a base."""
+"""Deliveries of one round in all replicas that are trained together, and how often a user repeats a base."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from itertools import accumulate, pairwise
 import numpy as np
 from torch import Tensor
 
-from netfl.types import Floats, Ints, Round
+from netfl.types import SERVER, Delivery, Floats, Ints, Merge, Round
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
     """The deliveries of one round, replica by replica, in the order of their arrival.
 
+    Where other nodes than the server merge, it holds the deliveries of merges that train together, merge by merge.
+
     Args:
         replicas: of each delivery, ``[deliveries]``.
         users: of each delivery, ``[deliveries]``.
-        bases: the version from which each update started, ``[deliveries]``.
-        parts: the slice of each replica that has deliveries.
+        bases: number of the version from which each update started, ``[deliveries]``.
+        parts: the slice of each merge that has deliveries; of the server, one of each replica.
         repeats: earlier deliveries of the same user from the same base, ``[deliveries]``; ``None`` if there are none.
         received: ``Delivery.received`` of each delivery; ``None`` if all are whole.
         links: fields of ``Delivery.link`` by name, ``[deliveries]`` each; empty unless asked for.
+        nodes: node of each base, ``[deliveries]``; ``None`` if all are versions of the server.
+        base_rounds: time of each base, see `netfl.types.VersionRef`, ``[deliveries]``; ``None`` if it is the number.
     """
 
     replicas: Ints
@@ -34,34 +38,52 @@ class Cohort:
     repeats: Ints | None = None
     received: tuple[tuple[bool, ...] | None, ...] | None = None
     links: Mapping[str, Floats] = field(default_factory=dict)
+    nodes: Ints | None = None
+    base_rounds: Ints | None = None
 
     @classmethod
     def of(cls, rounds: Sequence[Round | None], link_values: Collection[str] = ()) -> Cohort:
-        """Collect the deliveries of one round of each replica; a replica that has ended has ``None``.
+        """Collect the server's deliveries in one round of each replica; a replica that has ended has ``None``.
 
         *link_values* names the fields of ``Delivery.link`` that are collected, too.
         """
         deliveries = [() if round_ is None else round_.deliveries for round_ in rounds]
-        rows = [
-            (replica, delivery.user, delivery.base)
-            for replica, of_replica in enumerate(deliveries)
-            for delivery in of_replica
-        ]
+        return cls._collect([*enumerate(deliveries)], link_values)
+
+    @classmethod
+    def of_merges(cls, merges: Sequence[tuple[int, Merge]], link_values: Collection[str] = ()) -> Cohort:
+        """Collect the deliveries of *merges*, each with the place of its replica; the versions have no times yet."""
+        cohort = cls._collect([(replica, merge.deliveries) for replica, merge in merges], link_values)
+        nodes = np.repeat([merge.node for _, merge in merges], [len(merge.deliveries) for _, merge in merges])
+        return replace(cohort, nodes=nodes)
+
+    @classmethod
+    def _collect(cls, groups: Sequence[tuple[int, Sequence[Delivery]]], link_values: Collection[str]) -> Cohort:
+        """Collect *groups* of deliveries, each with the place of its replica; a group is a part."""
+        rows = [(replica, delivery.user, delivery.base) for replica, of_group in groups for delivery in of_group]
         replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()  # contiguous, as uploads need it
-        ends = accumulate(map(len, deliveries), initial=0)
+        ends = accumulate((len(of_group) for _, of_group in groups), initial=0)
         parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
-        received = tuple(delivery.received for of_replica in deliveries for delivery in of_replica)
+        deliveries = [delivery for _, of_group in groups for delivery in of_group]
+        received = tuple(delivery.received for delivery in deliveries)
         links = {
-            name: np.array(
-                [getattr(delivery.link, name) for of_replica in deliveries for delivery in of_replica], float
-            )
+            name: np.array([getattr(delivery.link, name) for delivery in deliveries], float)
             for name in sorted(link_values)
         }
         if all(parts_of is None for parts_of in received):
             return cls(replicas, users, bases, parts, links=links)
         return cls(replicas, users, bases, parts, received=received, links=links)
 
-    def split_by_replica(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
+    @property
+    def clocks(self) -> Ints:
+        """Time of each base in rounds of the server, by which schedules and ages go, ``[deliveries]``."""
+        return self.bases if self.base_rounds is None else self.base_rounds
+
+    def node_of(self, part: slice) -> int:
+        """Return the node whose merge has the deliveries of *part*."""
+        return SERVER if self.nodes is None else int(self.nodes[part.start])
+
+    def split_into_parts(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
         """Cut *columns*, ``[deliveries, …]``, into `parts`; return the rows of all columns for each part."""
         if len(self.parts) == 1:
             return [columns]
@@ -74,7 +96,19 @@ class Cohort:
         parts = tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows))
         received = None if self.received is None else self.received[rows]
         links = {name: values[rows] for name, values in self.links.items()}
-        return Cohort(self.replicas[rows], self.users[rows], self.bases[rows], parts, repeats, received, links)
+        nodes = None if self.nodes is None else self.nodes[rows]
+        base_rounds = None if self.base_rounds is None else self.base_rounds[rows]
+        return Cohort(
+            replicas=self.replicas[rows],
+            users=self.users[rows],
+            bases=self.bases[rows],
+            parts=parts,
+            repeats=repeats,
+            received=received,
+            links=links,
+            nodes=nodes,
+            base_rounds=base_rounds,
+        )
 
     def parts_within(self, rows: slice) -> Iterator[slice]:
         """Intersect `parts` with *rows*."""
@@ -84,7 +118,7 @@ class Cohort:
                 yield common
 
     def pieces(self, max_users: int) -> Iterator[Cohort]:
-        """Cut between replicas into pieces of at most *max_users*; a larger replica is a piece of its own."""
+        """Cut between parts into pieces of at most *max_users*; a larger part is a piece of its own."""
         if len(self.users) <= max_users:
             yield self
             return
@@ -97,28 +131,45 @@ class Cohort:
 
 
 class RepeatCounter:
-    """Deliveries of each (replica, user, base).  A repeated user trains on the next passes over its examples."""
+    """Deliveries of each (replica, user, base, node).  A repeated user trains on the next passes over its examples."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[int, int, int]] = Counter()
+        self._counts: Counter[tuple[int, int, int, int]] = Counter()
 
     def count(self, cohort: Cohort) -> Cohort:
         """Count the deliveries of *cohort*, and return it with its `Cohort.repeats`."""
         repeats = []
-        for key in zip(cohort.replicas.tolist(), cohort.users.tolist(), cohort.bases.tolist(), strict=True):
+        nodes = [SERVER] * len(cohort.users) if cohort.nodes is None else cohort.nodes.tolist()
+        columns = (cohort.replicas.tolist(), cohort.users.tolist(), cohort.bases.tolist(), nodes)
+        for key in zip(*columns, strict=True):
             repeats.append(self._counts[key])
             self._counts[key] += 1
         return replace(cohort, repeats=np.array(repeats, np.int64)) if any(repeats) else cohort
 
-    def forget(self, oldest: int) -> None:
-        """Drop the counts of bases older than *oldest*, from which no update will start."""
-        for key in [key for key in self._counts if key[2] < oldest]:
+    def forget(self, oldest: int, kept: Collection[tuple[int, int, int]] = ()) -> None:
+        """Drop the counts of bases from which no update will start.
+
+        Args:
+            oldest: number of the oldest version of the server in use.
+            kept: replica, node and number of each version of other nodes in use.
+        """
+        dropped = []
+        for key in self._counts:
+            replica, _, base, node = key
+            if base < oldest if node == SERVER else (replica, node, base) not in kept:
+                dropped.append(key)
+        for key in dropped:
             del self._counts[key]
 
     def state(self) -> list[list[int]]:
-        """Return replica, user, base and count of each entry."""
-        return [[*key, count] for key, count in self._counts.items()]
+        """Return replica, user, base and count of each entry, and the node of the base unless it is the server."""
+        return [
+            [replica, user, base, count, *([node] if node != SERVER else [])]
+            for (replica, user, base, node), count in self._counts.items()
+        ]
 
     def restore(self, state: Sequence[Sequence[int]]) -> None:
         """Restore a `state`."""
-        self._counts = Counter({(replica, user, base): count for replica, user, base, count in state})
+        self._counts = Counter()
+        for replica, user, base, count, *node in state:
+            self._counts[replica, user, base, node[0] if node else SERVER] = count

@@ -109,7 +109,7 @@ class LearningMetrics:
         np.add.at(self._deliveries, (cohort.replicas, cohort.users), 1)
         if "staleness" not in self._names:
             return
-        ages = index - 1.0 - cohort.bases
+        ages = index - 1.0 - cohort.clocks
         np.add.at(self._ages[0], cohort.replicas, 1.0)
         np.add.at(self._ages[1], cohort.replicas, ages)
         np.maximum.at(self._ages[2], cohort.replicas, ages)

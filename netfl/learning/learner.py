@@ -7,6 +7,7 @@ reading in `netfl.learning.local_training`), and aggregates lane by lane (`netfl
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation
 from netfl.learning.local_training import LearnerGroup, LocalResult, group_learners
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
+from netfl.learning.node_versions import NodeVersions, waves_of_replicas
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.step_graphs import open_graphs
@@ -35,8 +37,10 @@ from netfl.learning.tensors import device_of, gpu_arithmetic, gpu_name, read_tog
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.update_coding import UpdateCoder, VersionCoder
 from netfl.learning.user_data import ReplicaData, UserDatasets
-from netfl.types import QUERIES, Divergence, Floats, Ints, LearnerReport, Round
+from netfl.types import QUERIES, SERVER, Divergence, Floats, Ints, LearnerReport, Merge, Round
 
+_NodeLanes = Mapping[int, dict[int, Tensor]]
+"""Versions of nodes besides the server by node and lane, ``[size + 1]`` each."""
 _EXAMINED = 4
 """Examples on which a module is examined."""
 _TIMED = 8
@@ -62,6 +66,7 @@ class LearningTask:
         all_learners: all learners of the run, if these lanes are only a part of it.
         codecs: of updates and of broadcasts.
         loses_parts: whether deliveries may lack parts.
+        has_nodes: whether other nodes than the server merge.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -78,6 +83,7 @@ class LearningTask:
     all_learners: Sequence[LearnerSpec] = ()
     codecs: Codecs = WHOLE
     loses_parts: bool = False
+    has_nodes: bool = False
 
     @property
     def lanes(self) -> tuple[tuple[str, int], ...]:
@@ -137,6 +143,7 @@ class BatchedLearner:
             model=task.model,
             buffers=self._architecture.buffers,
             codecs=task.codecs,
+            has_nodes=task.has_nodes,
         )
         streams, parameters = [data.streams for data in task.replicas], self._architecture.trained
         self._coder: UpdateCoder | None = None
@@ -147,6 +154,9 @@ class BatchedLearner:
         if task.codecs.down is not None:
             version_coder = VersionCoder(task.codecs.down, streams, parameters)
         self._versions = ModelVersions(origins, self._servers.messages(), version_coder)
+        self._nodes: NodeVersions | None = None
+        if task.has_nodes:
+            self._nodes = NodeVersions(self._versions, self._servers, origins, self._replica_count)
         self._baseline: CentralizedBaseline | None = None
         if "weight_divergence" in task.evaluate.metrics:
             specs = self._specs[:: self._replica_count]
@@ -182,21 +192,22 @@ class BatchedLearner:
         if len(rounds) != self._replica_count or any(round_.index != index for round_ in open_rounds):
             raise ValueError(f"round {index} of {self._replica_count} replicas is expected")
         closed_s = max((round_.closed_s for round_ in open_rounds), default=0.0)
-        following, cohort = [*self._versions.newest.unbind()], self._repeats.count(Cohort.of(rounds, self._link_values))
-        for lane, current in enumerate(following):
-            of_lane = rounds[lane % self._replica_count]
-            if of_lane is not None and not of_lane.deliveries:
-                following[lane] = self._servers.idle(lane, current, index)
-        if len(cohort.users):
-            self._metrics.add_deliveries(index, cohort)
-            pieces = [piece for group in self._groups for piece in group.pieces(cohort)]
-            for group, piece in pieces:
-                self._train_and_aggregate(group, piece, following, closed_s)
-                if len(pieces) > 1:
-                    self._servers.release_updates(following)
+        following = [*self._versions.newest.unbind()]
+        if any(round_.merges for round_ in open_rounds):
+            self._merge(rounds, following, closed_s)
+        else:
+            for lane, current in enumerate(following):
+                of_lane = rounds[lane % self._replica_count]
+                if of_lane is not None and not of_lane.deliveries:
+                    following[lane] = self._servers.idle(lane, current, index)
+            self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
         versions = self._servers.accept_finite(following, self._versions.newest, index)
         self._versions.add(versions, self._servers.messages(), rounds)
-        self._repeats.forget(self._versions.oldest)
+        if self._nodes is None:
+            self._repeats.forget(self._versions.oldest)
+        else:
+            self._nodes.forget(rounds)
+            self._repeats.forget(self._versions.oldest, self._nodes.kept)
         is_due = index % self._task.evaluate.every == 0 or index == self._task.rounds
         feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in open_rounds) else range(0)
         if is_due or feedback_lanes:
@@ -211,8 +222,12 @@ class BatchedLearner:
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`.  Its tensors are not copies: copy or write them before the next step."""
         self._servers.find_diverged()
-        devices = {} if self._coder is None else {"devices": self._coder.state()}
-        return devices | {
+        parts: dict[str, Any] = {}
+        if self._coder is not None:
+            parts["devices"] = self._coder.state()
+        if self._nodes is not None:
+            parts["nodes"] = self._nodes.state()
+        return parts | {
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,
             "versions": self._versions.state(),
@@ -232,6 +247,8 @@ class BatchedLearner:
         if [tuple(lane) for lane in state["lanes"]] != [*self.lanes] or shapes != {self._versions.newest.shape}:
             raise MachineError("the saved state is of other learners, or of another model")
         self._versions.restore(int(state["round"]), state["versions"])
+        if self._nodes is not None:
+            self._nodes.restore(state["nodes"])
         self._metrics.restore(state["metrics"])
         self._repeats.restore(state["turns"])
         self._servers.restore(state["servers"], self._data.x.device)
@@ -317,13 +334,56 @@ class BatchedLearner:
         parts = (tensor(x[part]).to(theta) for part in slices)
         return np.concatenate([model.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
 
+    def _merge(self, rounds: Sequence[Round | None], following: list[Tensor], closed_s: float) -> None:
+        """Make the versions of all merges of *rounds*, wave by wave; those of the server are *following*."""
+        assert self._nodes is not None
+        for wave in waves_of_replicas(rounds):
+            of_nodes: defaultdict[int, dict[int, Tensor]] = defaultdict(dict)
+            for replica, merge in wave:
+                if merge.node != SERVER:
+                    models = self._nodes.newest(replica, merge.node)
+                    of_nodes[merge.node].update(zip(self._nodes.lanes(replica), models, strict=True))
+            self._train(Cohort.of_merges(wave, self._link_values), following, of_nodes, closed_s)
+            for replica, merge in wave:
+                of_merge = following if merge.node == SERVER else of_nodes[merge.node]
+                lanes = self._nodes.lanes(replica)
+                if merge.models:
+                    self._mix(replica, merge, of_merge)
+                elif not merge.deliveries:
+                    for lane in lanes:
+                        of_merge[lane] = self._servers.idle(lane, of_merge[lane], self._versions.number + 1, merge.node)
+                if merge.node != SERVER:
+                    self._nodes.add(replica, merge.version, torch.stack([of_merge[lane] for lane in lanes]))
+
+    def _mix(self, replica: int, merge: Merge, of_merge: list[Tensor] | dict[int, Tensor]) -> None:
+        """Replace the lanes of a replica in *of_merge* by the mean of the models of a merge."""
+        assert self._nodes is not None
+        models = torch.stack([self._nodes.model(replica, node, number) for node, number, _ in merge.models], dim=1)
+        weights = [weight for *_, weight in merge.models]
+        for lane, of_lane in zip(self._nodes.lanes(replica), models, strict=True):
+            of_merge[lane] = self._servers.merge_models(lane, of_merge[lane], of_lane, weights)
+
+    def _train(self, cohort: Cohort, following: list[Tensor], of_nodes: _NodeLanes, closed_s: float) -> None:
+        """Train *cohort* for all learners, and replace lanes in *following* and *of_nodes* by the next versions."""
+        if not len(cohort.users):
+            return
+        cohort = self._repeats.count(cohort)
+        if self._nodes is not None and cohort.nodes is not None:
+            cohort = replace(cohort, base_rounds=self._nodes.clocks(cohort))
+        self._metrics.add_deliveries(self._versions.number + 1, cohort)
+        pieces = [piece for group in self._groups for piece in group.pieces(cohort)]
+        for group, piece in pieces:
+            self._train_and_aggregate(group, piece, following, of_nodes, closed_s)
+            if len(pieces) > 1:
+                self._servers.release_updates(following)
+
     def _train_and_aggregate(
-        self, group: LearnerGroup, cohort: Cohort, following: list[Tensor], closed_s: float
+        self, group: LearnerGroup, cohort: Cohort, following: list[Tensor], of_nodes: _NodeLanes, closed_s: float
     ) -> None:
-        """Train *cohort* for the learners of *group*, and replace their lanes in *following* by the next versions."""
+        """Train *cohort* for the learners of *group*, and replace their lanes by the next versions; see `_train`."""
         index, device = self._versions.number + 1, self._data.x.device
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
-        bases = self._versions.of(cohort.bases, lanes)
+        bases = self._bases(cohort, lanes)
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
         received = None
         if self._coder is not None:
@@ -338,9 +398,9 @@ class BatchedLearner:
             is_done = self._step_together(index, lanes, users_of_all, bases, result, following)
         if is_done.all():
             return
-        columns = cohort.split_by_replica(
+        columns = cohort.split_into_parts(
             users_of_all,
-            upload(cohort.bases, device),
+            upload(cohort.clocks, device),
             result.samples,
             result.steps,
             bases,
@@ -349,6 +409,8 @@ class BatchedLearner:
         )
         for part, (users, base_rounds, samples, steps, *of_members) in zip(cohort.parts, columns, strict=True):
             members = zip(*(column.unbind(1) for column in of_members), strict=True)
+            node = cohort.node_of(part)
+            of_node = following if node == SERVER else of_nodes[node]
             losses = self._base_losses(cohort, part, lanes[part.start].tolist())
             has_repeats = len({*cohort.users[part].tolist()}) < len(users)
             of_part = zip(lanes[part.start].tolist(), is_done[part.start].tolist(), members, strict=True)
@@ -367,13 +429,28 @@ class BatchedLearner:
                     rates=rates,
                     newest_rates=self._servers.newest_rates(lane, index),
                     losses=losses.get(lane),
-                    messages=self._versions.messages(cohort.bases[part], lane),
+                    messages=self._messages(cohort, part, lane),
                     has_repeats=has_repeats,
                     received=None if received is None else received[part],
                     links={name: values[part] for name, values in links.items() if name in read},
                 )
-                following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
+                if node == SERVER:
+                    of_node[lane] = self._servers.step(lane, of_node[lane], updates, closed_s)
+                else:
+                    of_node[lane] = self._servers.step_node(lane, node, of_node[lane], updates, closed_s)
         self._servers.check_updates(lanes, cohort, users_of_all, result.models)
+
+    def _bases(self, cohort: Cohort, lanes: Ints) -> Tensor:
+        """Return the base of each user and member, ``[users, members, size + 1]``; *lanes* are of each of them."""
+        if self._nodes is None or cohort.nodes is None:
+            return self._versions.of(cohort.bases, lanes)
+        return self._nodes.of(cohort, lanes)
+
+    def _messages(self, cohort: Cohort, part: slice, lane: int) -> Tensor | None:
+        """Return the messages of *lane* that came with the bases of a part, ``[n, …]``, or ``None``."""
+        if self._nodes is None or cohort.nodes is None:
+            return self._versions.messages(cohort.bases[part], lane)
+        return self._nodes.messages(int(cohort.replicas[part.start]), cohort.node_of(part), cohort.bases[part], lane)
 
     def _step_together(
         self, index: int, lanes: Ints, users: Tensor, bases: Tensor, result: LocalResult, following: list[Tensor]
@@ -392,6 +469,7 @@ class BatchedLearner:
         """Return whether rules may step all lanes at once: each has one whole update, of a small model on a CPU."""
         return (
             not runs_on_gpu(models.device)
+            and cohort.nodes is None
             and len(cohort.parts) == len(cohort.users)
             and self._coder is None
             and not self._architecture.buffers
@@ -407,7 +485,7 @@ class BatchedLearner:
         for part in cohort.parts_within(rows):
             users = all_users[part.start - rows.start : part.stop - rows.start]
             for column, lane in enumerate(lanes[part.start].tolist()):
-                drift = self._servers.drift(lane, users, self._versions.messages(cohort.bases[part], lane))
+                drift = self._servers.drift(lane, cohort.node_of(part), users, self._messages(cohort, part, lane))
                 if drift is not None and part == rows and lanes.shape[1] == 1:
                     return drift[:, None]
                 if drift is not None:
@@ -431,7 +509,8 @@ class BatchedLearner:
         order, losses = [], []
         for base in np.unique(bases):
             rows = np.flatnonzero(bases == base)
-            models = self._versions.of(bases[rows][:1], np.array([lanes]))[0, :, :-1]
+            first = part.start + int(rows[0])
+            models = self._bases(cohort.select(slice(first, first + 1)), np.array([lanes]))[0, :, :-1]
             found = user_losses(self._architecture, self._data, lanes[0] % self._replica_count, users[rows], models)
             losses.append(found.to(newest))
             order.append(rows)

@@ -129,12 +129,12 @@ class LearnerGroup:
             models[rows], steps[rows] = result.models, result.step_counts
         samples = self._data.sizes[cohort.replicas, cohort.users]
         of_steps, of_samples = (upload(column, bases.device, bases.dtype) for column in (steps, samples))
-        return LocalResult(models, of_steps, of_samples, steps, self._step_sizes.of(cohort.bases))
+        return LocalResult(models, of_steps, of_samples, steps, self._step_sizes.of(cohort.clocks))
 
     def _train_batch(self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
         """Train all users of *cohort* side by side."""
         batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
-        rates, keys = self._step_sizes.of(cohort.bases), None
+        rates, keys = self._step_sizes.of(cohort.clocks), None
         if self._architecture.has_training_mode:
             keys = upload(sampler.draw_keys(cohort, batches), bases.device)
         models = self._run_sgd(bases, cohort, batches, rates, drift, keys)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.device_draws import draw_places
+from netfl.learning.stream_keys import StreamKeys
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.streams import RandomField, Streams, philox
 from netfl.types import Ints
@@ -198,8 +199,8 @@ class BatchSampler:
         self, streams: Sequence[Streams], device: torch.device = _CPU, graphs: StepGraphs | None = None
     ) -> None:
         self._device, self._graphs = device, graphs
-        self._keys = np.array([stream.field("batches").key for stream in streams], np.uint64)
-        self._step_keys = np.array([stream.field("training").key for stream in streams], np.uint64)
+        self._keys = StreamKeys(streams, "batches")
+        self._step_keys = StreamKeys(streams, "training")
         self._layouts: dict[LocalWork, tuple[bytes, BatchLayout]] = {}
 
     def draw(self, cohort: Cohort, sizes: Ints, work: LocalWork) -> Batches:
@@ -207,33 +208,35 @@ class BatchSampler:
         layout = self._layout(sizes, work)
         columns = cohort.replicas, cohort.users, cohort.bases
         replicas, users, bases = columns if layout.is_ordered else (column[layout.order] for column in columns)
+        nodes = None if cohort.nodes is None else cohort.nodes[layout.order]
         numbers = layout.numbers
         if cohort.repeats is not None:
             numbers = numbers + (cohort.repeats[layout.order] * layout.passes)[layout.users]
         if runs_on_gpu(self._device):
-            keys = self._keys[replicas[layout.users]].T.astype(np.int64)
+            keys = self._keys.of(replicas, nodes)[layout.users].T.astype(np.int64)
             entries = np.stack([users[layout.users], numbers, bases[layout.users], layout.sizes, *keys])
             of_users = np.stack([np.cumsum(layout.passes) - layout.passes, layout.per_pass, layout.width])
             return Batches(layout, draw_places(entries, of_users, layout.counts, self._device, self._graphs))
         owners, shuffles, blocks = layout.blocks
-        if len({*replicas.tolist()}) == 1:
-            first, second = self._keys[replicas[0]].tolist()
+        if nodes is None and len({*replicas.tolist()}) == 1:
+            first, second = self._keys.of(replicas[:1], None)[0].tolist()
         else:
-            first, second = self._keys.T[:, replicas[owners]]  # NumPy broadcasts the keys
+            first, second = self._keys.of(replicas, nodes).T[:, owners]  # NumPy broadcasts the keys
         user, number, base = (column.astype(np.uint64) for column in (users[owners], numbers[shuffles], bases[owners]))
         return Batches(layout, layout.shuffle(philox((user, blocks, number, base), (first, second))))
 
     def draw_keys(self, cohort: Cohort, batches: Batches) -> Ints:
         """Draw a number below 2**62 for each step of each user of *batches*, ``[steps, users]``.
 
-        They are keyed by (replica, user, base version, repeat, step), so that random operations of a model, such as
-        dropout, do not depend on the other users.  Learners of one replica get the same numbers.
+        They are keyed by (replica, node, user, base version, repeat, step), so that random operations of a model, such
+        as dropout, do not depend on the other users.  Learners of one replica get the same numbers.
         """
         order = batches.order
         replicas, users, bases = (column[order] for column in (cohort.replicas, cohort.users, cohort.bases))
         repeats = 0 if cohort.repeats is None else cohort.repeats[order].astype(np.uint64)
         index = (bases.astype(np.uint64) << _HALF) | repeats
-        keys = self._step_keys[replicas].T
+        nodes = None if cohort.nodes is None else cohort.nodes[order]
+        keys = self._step_keys.of(replicas, nodes).T
         steps = np.arange(batches.counts.shape[1])[:, None]
         high, low, *_ = RandomField((keys[0], keys[1])).words(users, index, steps)  # NumPy broadcasts the keys
         return (((high >> np.uint64(2)) << _HALF) | low).astype(np.int64)

@@ -23,7 +23,7 @@ from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
-from netfl.types import SMALLER_STEP, Divergence, Ints, Round
+from netfl.types import SERVER, SMALLER_STEP, Divergence, Ints, Round
 
 if TYPE_CHECKING:
     from netfl.learning.aggregation import State
@@ -44,6 +44,8 @@ class LaneServers:
 
     A version is ``[size + 1]``: parameters, *buffers*, and t.  Aggregations see the parameters and t; the buffers have
     a rule of their own (`Aggregation.next_buffers`).
+
+    Other nodes than the server merge, if *has_nodes*: each has a state of each lane's aggregation of its own.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class LaneServers:
         model: Model | None = None,
         buffers: int = 0,
         codecs: Codecs = WHOLE,
+        has_nodes: bool = False,
     ) -> None:
         self._lanes, self.specs, self._is_whole_run = [*lanes], [*lanes.values()], is_whole_run
         self._shared = {"model": model, **codecs.named}
@@ -67,6 +70,9 @@ class LaneServers:
         self._states: list[State] = [
             rule.open(users, self._without_buffers(origin)) for rule, origin in zip(self._rules, origins, strict=True)
         ]
+        self._users = users
+        self._origins = origins if has_nodes else None
+        self._node_states: dict[tuple[int, int], State] = {}  # by node and lane
         self._updates: dict[int, Updates] = {}
         self._singles: list[tuple[Ints, SingleUpdates]] = []  # lanes that stepped together, and their updates
         self._diverged: dict[int, Divergence] = {}
@@ -93,9 +99,9 @@ class LaneServers:
         """Return whether the aggregation of *lane* needs the losses of the users' bases."""
         return lane not in self._diverged and self._rules[lane].needs_losses
 
-    def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
-        """Return the `Aggregation.drift` of *users*, ``[users, size + 1]``; it is 0 for buffers."""
-        drift = self._rules[lane].drift(self._states[lane], users, messages)
+    def drift(self, lane: int, node: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
+        """Return the `Aggregation.drift` of *users* of a node, ``[users, size + 1]``; it is 0 for buffers."""
+        drift = self._rules[lane].drift(self._state(node, lane), users, messages)
         if drift is None or self._buffers is None:
             return drift
         return self._with_buffers(drift, drift.new_zeros(len(drift), self._buffers.stop - self._buffers.start))
@@ -115,15 +121,40 @@ class LaneServers:
         """
         if lane in self._diverged:
             return current
+        following = self._aggregate(lane, SERVER, current, updates, time_s)
+        if self._check is None:
+            self._updates[lane] = updates
+        return following
+
+    def _aggregate(self, lane: int, node: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
+        """Return the next version of *lane* at a node, whose state follows."""
         rule = self._rules[lane]
         try:
             of_parameters = _select(updates, self._without_buffers, rule.reads_parts)
-            after, self._states[lane] = rule.step(self._states[lane], self._without_buffers(current), of_parameters)
-            following = self._with_buffers(after, self._next_buffers(rule, current, updates))
+            after, state = rule.step(self._state(node, lane), self._without_buffers(current), of_parameters)
+            self._keep_state(node, lane, state)
+            return self._with_buffers(after, self._next_buffers(rule, current, updates))
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
-        if self._check is None:
-            self._updates[lane] = updates
+
+    def merge_models(self, lane: int, current: Tensor, models: Tensor, weights: Sequence[float]) -> Tensor:
+        """Return the mean of *models* of *lane*, ``[models, size + 1]``, by their *weights*; buffers and t, too."""
+        if lane in self._diverged:
+            return current
+        shares = models.new_tensor(weights).double()
+        return (shares / shares.sum()).to(models) @ models
+
+    def step_node(self, lane: int, node: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
+        """Aggregate *updates* into the next version of *lane* at another node; one that is not finite is not accepted.
+
+        A GPU finds that out at the server.
+        """
+        if lane in self._diverged:
+            return current
+        following = self._aggregate(lane, node, current, updates, time_s)
+        if self._check is None and not isfinite(following.sum().item()):
+            self._mark_version(lane, updates.round, _first_broken(updates.users, updates.models))
+            return current
         return following
 
     def step_together(self, lanes: Ints, updates: SingleUpdates, following: list[Tensor]) -> NDArray[np.bool_]:
@@ -163,16 +194,17 @@ class LaneServers:
         return rule.next_buffers(before, of_buffers)
 
     def check_updates(self, lanes: Ints, cohort: Cohort, users: Tensor, models: Tensor) -> None:
-        """Let a GPU check the updates of *cohort*; see `DeviceCheck.add_updates`."""
-        if self._check is not None:
+        """Let a GPU check the updates that the server got; see `DeviceCheck.add_updates`."""
+        if self._check is not None and cohort.nodes is None:
             self._check.add_updates(lanes, cohort, users, models)
 
-    def idle(self, lane: int, current: Tensor, index: int) -> Tensor:
-        """Return the next version of *lane* after round *index* without deliveries."""
+    def idle(self, lane: int, current: Tensor, index: int, node: int = SERVER) -> Tensor:
+        """Return the next version of *lane* at a node, which got no delivery in round *index*."""
         if lane in self._diverged:
             return current
         rates, parameters = self.newest_rates(lane, index), self._without_buffers(current)
-        following, self._states[lane] = self._rules[lane].idle(self._states[lane], parameters, index, rates)
+        following, state = self._rules[lane].idle(self._state(node, lane), parameters, index, rates)
+        self._keep_state(node, lane, state)
         return current if following is parameters else self._with_buffers(following, self._only_buffers(current))
 
     def release_updates(self, following: Sequence[Tensor]) -> None:
@@ -215,8 +247,7 @@ class LaneServers:
                 models = updates.models[row : row + 1]
         if users is None or models is None:
             return None
-        broken = users[~models.sum(1).isfinite()].tolist()
-        return broken[0] if broken else None
+        return _first_broken(users, models)
 
     def find_diverged(self) -> None:
         """Read from a GPU which lanes have diverged since the last call; on a CPU they are known already."""
@@ -230,6 +261,11 @@ class LaneServers:
     def messages(self) -> dict[int, Tensor]:
         """Return the `Aggregation.message` of each lane that sends one."""
         messages = {lane: rule.message(state) for lane, (rule, state) in enumerate(self._pairs())}
+        return {lane: message for lane, message in messages.items() if message is not None}
+
+    def messages_of_node(self, node: int, lanes: Sequence[int]) -> dict[int, Tensor]:
+        """Return the `Aggregation.message` of each of *lanes* that sends one, at another node than the server."""
+        messages = {lane: self._rules[lane].message(self._state(node, lane)) for lane in lanes}
         return {lane: message for lane, message in messages.items() if message is not None}
 
     def reported(self, newest: Tensor) -> Tensor:
@@ -281,17 +317,39 @@ class LaneServers:
             lane: [entry.round, -1 if entry.user is None else entry.user, entry.problem]
             for lane, entry in self._diverged.items()
         }
-        return {"aggregations": [dict(state) for state in self._states], "lost": lost}
+        of_nodes = [[*key, dict(state)] for key, state in self._node_states.items()]
+        nodes = {"nodes": of_nodes} if of_nodes else {}
+        return {"aggregations": [dict(state) for state in self._states], "lost": lost, **nodes}
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
         """Restore a `state`."""
         self._states = [{name: kept.to(device) for name, kept in lane.items()} for lane in state["aggregations"]]
+        self._node_states = {
+            (node, lane): {name: kept.to(device) for name, kept in of_node.items()}
+            for node, lane, of_node in state.get("nodes", ())
+        }
         self._diverged = {
             int(lane): Divergence(*self._lanes[int(lane)], index, None if user < 0 else user, problem)
             for lane, (index, user, problem) in state["lost"].items()
         }
         if self._check is not None:
             self._check.restore({lane: lost.round for lane, lost in self._diverged.items()})
+
+    def _state(self, node: int, lane: int) -> State:
+        """Return the state of a lane's aggregation at a node, which is new when the node first needs it."""
+        if node == SERVER:
+            return self._states[lane]
+        if (node, lane) not in self._node_states:
+            assert self._origins is not None
+            origin = self._without_buffers(self._origins[lane])
+            self._node_states[node, lane] = self._rules[lane].open(self._users, origin)
+        return self._node_states[node, lane]
+
+    def _keep_state(self, node: int, lane: int, state: State) -> None:
+        if node == SERVER:
+            self._states[lane] = state
+        else:
+            self._node_states[node, lane] = state
 
     def _without_buffers(self, versions: Tensor) -> Tensor:
         """Return parameters and t of *versions*, ``[…, size + 1]``."""
@@ -319,6 +377,12 @@ def _select(updates: Updates, select: Callable[[Tensor], Tensor], reads_parts: b
     if updates.received is not None and reads_parts:
         received = select(updates.received)
     return replace(updates, bases=select(updates.bases), models=select(updates.models), received=received)
+
+
+def _first_broken(users: Tensor, models: Tensor) -> int | None:
+    """Return the first of *users* whose model is not finite; ``None`` if all are."""
+    broken = users[~models.sum(1).isfinite()].tolist()
+    return broken[0] if broken else None
 
 
 def _select_rows(updates: SingleUpdates, rows: Ints) -> SingleUpdates:

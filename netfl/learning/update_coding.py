@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from netfl.learning.codec import NUMBER_BITS
 from netfl.learning.codec.none import Whole
+from netfl.learning.stream_keys import StreamKeys
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.types import Bools, Floats, Ints
 
@@ -39,7 +40,7 @@ Received = Sequence[tuple[bool, ...] | None]
 
 
 class CodecDraws:
-    """Random numbers of updates: functions of (replica, user, base version, repeat), the same in all lanes.
+    """Random numbers of updates: functions of (replica, node, user, base version, repeat), the same in all lanes.
 
     An update has the words of Philox4x64 for the stream ``codec`` of its replica, counted by user, repeat and base, as
     mini-batches are.  The host draws them, on any device, so that they are the same on all.
@@ -52,7 +53,7 @@ class CodecDraws:
         like: tensor of the type and on the device of the numbers.
     """
 
-    def __init__(self, keys: Ints, users: Ints, bases: Ints, repeats: Ints, like: Tensor) -> None:
+    def __init__(self, keys: NDArray[np.integer[Any]], users: Ints, bases: Ints, repeats: Ints, like: Tensor) -> None:
         self._columns = keys.tolist(), users.tolist(), repeats.tolist(), bases.tolist()
         self._dtype = like.dtype
         self._device = like.device
@@ -130,7 +131,7 @@ class UpdateCoder:
         self._whole_numbers = whole_numbers
         self._theta_bits = codec.bits(parameters)
         self._bits = self._theta_bits + NUMBER_BITS * whole_numbers  # of an update
-        self._keys = np.array([stream.field("codec").key for stream in streams], np.int64)
+        self._keys = StreamKeys(streams, "codec")
         self._memory: defaultdict[int, dict[int, Tensor]] = defaultdict(dict)  # by lane and user, [parameters] each
 
     def code(self, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
@@ -210,7 +211,9 @@ class UpdateCoder:
         repeats = np.zeros_like(users)
         if cohort.repeats is not None:
             repeats = cohort.repeats[rows]
-        draws = CodecDraws(self._keys[cohort.replicas[rows]], users, cohort.bases[rows], repeats, models)
+        nodes = None if cohort.nodes is None else cohort.nodes[rows]
+        keys = self._keys.of(cohort.replicas[rows], nodes)
+        draws = CodecDraws(keys, users, cohort.bases[rows], repeats, models)
         received = None
         if cohort.received is not None:
             received = [cohort.received[row] for row in rows.tolist()]

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from netfl.learning.batch_limits import evaluation_slices, gpu_numbers_at_once
 from netfl.learning.device_draws import draw_moves
+from netfl.learning.stream_keys import StreamKeys
 from netfl.learning.tensors import free_gpu_memory, runs_on_gpu, tensor, upload
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints
@@ -77,7 +78,7 @@ class Augmentation:
         graphs: StepGraphs | None = None,
     ) -> None:
         self._graphs = graphs
-        self._keys = np.array([stream.field("augment").key for stream in streams], np.uint64)
+        self._keys = StreamKeys(streams, "augment")
         self._offsets = 2 * augment.crop + 1
         self._moves = self._offsets**2 * (1 + augment.flip)
         _, height, width = shape
@@ -91,7 +92,9 @@ class Augmentation:
         order, counts, device, width = batches.order, batches.counts, self._rows.device, batches.places.shape[2]
         replicas, users, bases = (column[order] for column in (cohort.replicas, cohort.users, cohort.bases))
         repeats = np.zeros_like(users) if cohort.repeats is None else cohort.repeats[order]
-        keys, before = self._keys[replicas].T, np.cumsum(counts, axis=1) - counts
+        nodes = None if cohort.nodes is None else cohort.nodes[order]
+        keys = self._keys.of(replicas, nodes).T
+        before = np.cumsum(counts, axis=1) - counts
         if runs_on_gpu(device):
             entries = np.stack([users, repeats, bases, *keys.astype(np.int64)])
             return draw_moves(entries, before, width, self._moves, device, self._graphs)

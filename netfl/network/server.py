@@ -1,6 +1,7 @@
 """The server: it opens rounds, sends versions to selected users, receives updates and closes rounds.
 
-It is the only node that aggregates; a version is named by its number alone.  `Server.name` is the aggregating node.
+It is the only node that aggregates, and makes one version in each round.  Arrays hold the numbers of its versions, by
+which they are ordered; ages go by their time (`netfl.types.VersionRef`).  `Server.name` is the aggregating node.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from netfl.network.periods import after_rounding
 from netfl.network.tower import Tower
 from netfl.network.updates import OutstandingUpdates, Update
 from netfl.streams import RandomField
-from netfl.types import Delivery, Floats, Ints, LearnerReport, LinkReport, Users
+from netfl.types import SERVER, Delivery, Floats, Ints, LearnerReport, LinkReport, Users, VersionRef
 
 
 class Admission:
@@ -167,7 +168,7 @@ class Server:
         receivers = self._selected
         if self._rule.is_continuous:  # the others get a version when their updates have ended
             receivers = self._without_update(receivers)
-        self._outstanding.expect(receivers, self._version)
+        self._outstanding.expect(receivers, self._newest.number)
         self._send(receivers)
         self._is_settled = True
         if self._arrived:  # at the instant at which the last round closed, or during the call
@@ -247,9 +248,17 @@ class Server:
     # the opening of a round
 
     @property
-    def _version(self) -> int:
+    def _newest(self) -> VersionRef:
         """Version that the open round sends, made by the round before."""
-        return self._log.round - 1
+        return self._ref(self._number_at(self._log.round - 1))
+
+    def _ref(self, number: int) -> VersionRef:
+        """Return the version of this node with a *number*."""
+        return VersionRef(SERVER, number, number)
+
+    def _number_at(self, round: int) -> int:
+        """Return the number of the version that this node had made by the end of a *round*."""
+        return round
 
     @property
     def _selects_all(self) -> bool:
@@ -279,12 +288,12 @@ class Server:
         if limit is None or self._rule.is_continuous:  # a continuous round judges the age on arrival
             outstanding.min_version = 0
         else:
-            outstanding.min_version = self._version - limit
+            outstanding.min_version = self._number_at(self._newest.round - limit)
         oldest = outstanding.min_version
         if self._restarts:
-            oldest = self._version  # users drop older work as soon as they get this version
+            oldest = self._newest.number  # users drop older work as soon as they get this version
         elif not self._rule.needs_disconnected:
-            oldest = self._version  # nobody waits for users that will not get this version
+            oldest = self._newest.number  # nobody waits for users that will not get this version
         outstanding.drop_older(oldest, awaits_sent=self._rule.needs_disconnected)
 
     def _dismiss_others(self) -> None:
@@ -316,13 +325,13 @@ class Server:
             indices, first = np.unique(tower_of[by_tower], return_index=True)
             for index, group in zip(indices.tolist(), np.split(users[by_tower], first[1:]), strict=False):
                 receivers.append((self._tower_at[index], self._membership.slots(group, index)))
-        self._downlink.send(self._version, receivers)
+        self._downlink.send(self._newest.number, receivers)
 
     def _send_next(self, users: Users) -> None:
         """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""
         receivers = users[self._is_selected[users]]
         if not self._is_closed and receivers.size:
-            self._outstanding.expect(receivers, self._version)
+            self._outstanding.expect(receivers, self._newest.number)
             self._send(receivers)
 
     # arrivals
@@ -375,7 +384,8 @@ class Server:
             link=link,
         )
         self._received.append((update, delivery))
-        self.admission.note_arrival(update.user, arrived_s - self._opened_s[update.base])
+        opened_s = self._opened_s[self._ref(update.base).round]  # of the round that sent its base
+        self.admission.note_arrival(update.user, arrived_s - opened_s)
         self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))
         if self._rule.can_be_void:  # its outcome is known when the round closes
             self._outstanding.cancel(np.array([update.user]), update.base)
@@ -387,7 +397,7 @@ class Server:
     def _is_stale(self, update: Update) -> bool:
         """Return whether *update* starts from a version that is too old to count."""
         limit = self._service.staleness
-        return limit is not None and self._version - update.base > limit
+        return limit is not None and self._newest.round - self._ref(update.base).round > limit
 
     # the result of a round
 
@@ -408,5 +418,5 @@ class Server:
     def _needed_versions(self, newest: int) -> tuple[int, ...]:
         """Return the versions before *newest* from which an update may still count, in rising order."""
         kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
-        oldest = 0 if self._max_age is None else newest - self._max_age
+        oldest = 0 if self._max_age is None else self._number_at(newest - self._max_age)
         return tuple(sorted(base for base in kept if oldest <= base < newest))

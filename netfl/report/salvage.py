@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from netfl.errors import MachineError
 from netfl.files import is_present
 from netfl.results.run_reader import Run
-from netfl.results.tables import SCHEMAS
+from netfl.results.tables import OF_SOME_RUNS, SCHEMAS
 
 _DOCUMENTS = {"manifest": "manifest.json", "summary": "summary.json", "scenario": "scenario.yaml"}
 """File of each document, by the attribute of the run."""
 _TABLES = (
-    *(name for name in SCHEMAS if name not in {"attempts", "erasures", "links"}),
+    *(name for name in SCHEMAS if name not in OF_SOME_RUNS),
     "users",
     "nodes",
     "energy",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from netfl.results.formatting import format_count
 from netfl.results.statistics import MIN_REPLICAS, FinalWindow, final_values, final_window, is_final, t_factor
 from netfl.scenario.recording import evenly_spaced
-from netfl.types import OUTCOMES
+from netfl.types import OUTCOMES, SERVER
 
 SWING = 0.08
 """A curve is smoothed when its mean turn at an evaluation is larger than this share of its whole range."""
@@ -376,7 +376,7 @@ def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     updates that arrived while users answered the call before the round.  Its parts are ``before_s`` before the first
     attempt (broadcast, training, waiting) and ``way_s`` from then on; both are NaN for updates that began in an earlier
     round.  ``age`` is the number of versions between the base of the update and the newest version when the round
-    opened.
+    opened; of a base that another node than the server has made, rounds count.
     """
     table = deliveries.merge(rounds[["replica", "round", "opened_s"]], on=["replica", "round"])
     same_round = table["sent_s"] >= table["opened_s"]
@@ -384,8 +384,26 @@ def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
         delay_s=(table["arrived_s"] - table["opened_s"]).clip(lower=0.0),
         before_s=(table["sent_s"] - table["opened_s"]).where(same_round),
         way_s=(table["arrived_s"] - table["sent_s"]).where(same_round),
-        age=table["round"] - 1 - table["base"],
+        age=table["round"] - 1 - table.get("base_round", table["base"]),
     ).drop(columns="opened_s")
+
+
+def with_nodes(deliveries: pd.DataFrame, merged: pd.DataFrame, merges: pd.DataFrame) -> pd.DataFrame:
+    """Return *deliveries* with ``node``, which each reached, and ``base_round``, the time of its base there.
+
+    Args:
+        deliveries: the table of this name.
+        merged: the table ``merged_updates``.
+        merges: the table of this name.
+    """
+    key = ["replica", "round", "user", "base", "arrived_s"]
+    nodes = merged.drop_duplicates(key)[[*key, "node"]]
+    table = deliveries.merge(nodes, on=key, how="left")
+    node = table["node"].fillna(SERVER).astype(np.int64)
+    times = merges[["replica", "node", "number", "version_round"]].rename(columns={"number": "base"})
+    known = table.assign(node=node).merge(times, on=["replica", "node", "base"], how="left")["version_round"]
+    base_round = known.fillna(table["base"].where(node == SERVER, 0)).astype(np.int64)  # version 0 of a node has time 0
+    return table.assign(node=node, base_round=base_round.to_numpy())
 
 
 def ages(age: pd.Series[int], max_age: int = 12) -> pd.Series[float]:

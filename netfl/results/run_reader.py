@@ -19,6 +19,7 @@ from netfl.files import is_file_name, is_present, local_path, unreadable_file
 from netfl.formats import check_folder_format
 from netfl.learning.blocks import OTHERS
 from netfl.remedies import argument, call
+from netfl.results.aggregates import with_nodes
 from netfl.results.comparison import comparison_state
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked, refuse_special_files
@@ -223,8 +224,15 @@ class Run:
 
     @cached_property
     def deliveries(self) -> pd.DataFrame:
-        """One row per update that was delivered."""
-        return self.table("deliveries")
+        """One row per update that was delivered.
+
+        Where other nodes than the server merge, it has ``node``, which an update reached, 0 for the server, and
+        ``base_round``, the time of its base there (`netfl.types.VersionRef`).
+        """
+        table = self.table("deliveries")
+        if "merged_updates" not in self.tables:
+            return table
+        return with_nodes(table, self.table("merged_updates"), self.table("merges"))
 
     @cached_property
     def events(self) -> pd.DataFrame:

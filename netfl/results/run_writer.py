@@ -33,6 +33,9 @@ from netfl.results.tables import (
     TableWriter,
     erasure_columns,
     link_columns,
+    merge_columns,
+    merged_model_columns,
+    merged_update_columns,
     metric_columns,
     write_parquet,
 )
@@ -151,6 +154,16 @@ def summarize_run(scenario: Scenario, values: Sequence[Mapping[str, float]]) -> 
     return {**length, "replicas": len(values), **summary(values)}
 
 
+_TABLES_OF_ROUNDS = {
+    "merges": merge_columns,
+    "merged_models": merged_model_columns,
+    "merged_updates": merged_update_columns,
+    "erasures": erasure_columns,
+    "links": link_columns,
+}
+"""Functions that make the columns of tables which only some runs have from the rounds of a replica."""
+
+
 class RunWriter(RunObserver):
     """Writer of the tables and the summary of one run.
 
@@ -171,9 +184,13 @@ class RunWriter(RunObserver):
         self._replicas = replicas
         self._lanes = tuple(lanes)
         keeping = scenario.keeping
+        merges = scenario.access.merging_nodes(scenario.users) > 0
         optional = {
             "metrics": bool(lanes),
             "attempts": keeping.attempts,
+            "merges": merges,
+            "merged_models": merges,
+            "merged_updates": merges,
             "erasures": scenario.access.info.can_erase,
             "links": keeping.links,
         }
@@ -310,7 +327,7 @@ class RunWriter(RunObserver):
         if self._waiting:
             of_replicas = [[each for each in rounds if each is not None] for rounds in zip(*self._waiting, strict=True)]
             self._add_batches([RoundBatch.of(rounds) if rounds else None for rounds in of_replicas])
-            for name, to_columns in (("erasures", erasure_columns), ("links", link_columns)):
+            for name, to_columns in _TABLES_OF_ROUNDS.items():
                 if name not in self.tables:
                     continue
                 for replica, rounds in zip(self._replicas, of_replicas, strict=True):

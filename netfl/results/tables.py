@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, to_arrays
+from netfl.columns import PLACE_OF_MERGE, REPLICA, ROUND, USER, Column, columns_of, to_arrays
 from netfl.files import absolute_path, unreadable_file
 from netfl.formats import STAMP, check_stamp
 from netfl.network.attempt_log import Attempt
@@ -38,6 +38,8 @@ from netfl.types import (
     Ints,
     LearnerReport,
     LinkReport,
+    Merge,
+    MergedModel,
     Round,
     check_kind,
     check_table,
@@ -72,6 +74,13 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("traffic", "word", "class of traffic of a packet; empty for an update", default=""),
     ),
     "attempts": (REPLICA, *columns_of(Attempt)),
+    "merges": (REPLICA, ROUND, PLACE_OF_MERGE, *columns_of(Merge)),
+    "merged_models": (REPLICA, ROUND, *columns_of(MergedModel)),
+    "merged_updates": (
+        *_DELIVERY_KEY,
+        Column("node", "int64", "the node that it reached"),
+        Column("number", "int64", "number of the version that it helped to make there"),
+    ),
     "erasures": (
         *_DELIVERY_KEY,
         Column("part", "int64", "number of a part of it that did not arrive, from 0"),
@@ -134,8 +143,22 @@ SCHEMAS = {
 }
 """Arrow schemas of the tables."""
 
-GROWING = ("rounds", "deliveries", "erasures", "links", "events", "attempts", "metrics")
+GROWING = (
+    "rounds",
+    "deliveries",
+    "merges",
+    "merged_models",
+    "merged_updates",
+    "erasures",
+    "links",
+    "events",
+    "attempts",
+    "metrics",
+)
 """Tables that grow during a run; the others are written at once."""
+
+OF_SOME_RUNS = frozenset({"attempts", "merges", "merged_models", "merged_updates", "erasures", "links"})
+"""Growing tables of runs whose scenario or access asks for them; they may be missing."""
 
 CHUNK = 1 << 16
 """Number of rows that are gathered before they are written, and of rows in a row group of a Parquet file."""
@@ -377,12 +400,39 @@ def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = 
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), encoded.dictionary)
 
 
+def merge_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``merges`` for *rounds* of a replica: a row for each of ``Round.merges``."""
+    rows = [(round_.index, place, merge) for round_ in rounds for place, merge in enumerate(round_.merges)]
+    numbers = np.array([(replica, index, place) for index, place, _ in rows], np.int64).reshape(-1, 3)
+    return [*numbers.T, *to_arrays(Merge, [merge for _, _, merge in rows]).values()]
+
+
+def merged_model_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``merged_models`` for *rounds* of a replica: a row for each model of a merge."""
+    rows = [(round_.index, model) for round_ in rounds for merge in round_.merges for model in merge.merged_models()]
+    numbers = np.array([(replica, index) for index, _ in rows], np.int64).reshape(-1, 2)
+    return [*numbers.T, *to_arrays(MergedModel, [model for _, model in rows]).values()]
+
+
+def merged_update_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``merged_updates`` for *rounds*: a row for each delivery below the server."""
+    rows = [
+        (replica, round_.index, each.user, each.base, each.arrived_s, merge.node, merge.number)
+        for round_ in rounds
+        for merge in round_.merges
+        for each in merge.deliveries
+    ]
+    if not rows:
+        return [[] for _ in TABLES["merged_updates"]]
+    return [*zip(*rows, strict=True)]
+
+
 def erasure_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     """Return the columns of the table ``erasures`` for *rounds* of a replica: a row for each part that is lost."""
     rows = [
         (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s, part, len(delivery.received))
         for round_ in rounds
-        for delivery in round_.deliveries
+        for delivery in round_.all_deliveries()
         if delivery.received is not None
         for part, is_received in enumerate(delivery.received)
         if not is_received
@@ -395,7 +445,10 @@ def erasure_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
 def link_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     """Return the columns of the table ``links`` for *rounds* of a replica: a row for each delivery that has a link."""
     deliveries = [
-        (round_.index, delivery) for round_ in rounds for delivery in round_.deliveries if delivery.link is not None
+        (round_.index, delivery)
+        for round_ in rounds
+        for delivery in round_.all_deliveries()
+        if delivery.link is not None
     ]
     rows = [(replica, index, each.user, each.base, each.arrived_s) for index, each in deliveries]
     if not rows:

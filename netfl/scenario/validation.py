@@ -73,6 +73,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     yield from _codec_faults(parts)
     yield from _erasure_faults(parts)
     yield from _link_faults(parts)
+    yield from _merge_faults(parts)
     step_faults = [fault.under("learners") for fault in _step_faults(parts, facts)]
     yield from step_faults
     if parts["tuning"] is not None:
@@ -372,6 +373,22 @@ def _erasure_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         elif rule.reads_parts and codec is not None and codec.is_sparse:
             problem = f"needs the place of each parameter, but the codec '{kind_of(type(codec))}' sends only some"
             yield Fault(key, problem, kind_of(type(rule)), "use average_all, or another codec")
+
+
+def _merge_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of what only the server's own versions have, where other nodes merge, too."""
+    access = parts["access"]
+    if not access.merging_nodes(parts["users"]):
+        return
+    problem = f"versions of other nodes have none, and nodes of the access '{kind_of(type(access))}' merge"
+    codec = Codecs.of(None, parts["codec_down"]).down
+    if codec is not None:
+        of_codec = f"a codec of the server's broadcasts: {problem}"
+        yield Fault("codec_down", of_codec, kind_of(type(codec)), "leave it out")
+    evaluate = parts["evaluate"]
+    if evaluate is not None and "weight_divergence" in evaluate.metrics:
+        problem = f"a model beside the server's versions: {problem}"
+        yield Fault("evaluate.metrics", problem, "weight_divergence", "leave it out")
 
 
 def _link_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:

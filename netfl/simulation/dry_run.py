@@ -335,8 +335,8 @@ class _Stopwatch(RunObserver):
         self.network_s.append(network_s)
         self.rounds.append([each if isinstance(each, Round) else None for each in progress.results])
         rounds = [each for each in progress.results if isinstance(each, Round)]
-        self.deliveries += sum(len(each.deliveries) for each in rounds)
-        self.max_deliveries = max(self.max_deliveries, *(len(each.deliveries) for each in rounds))
+        self.deliveries += sum(len(each.all_deliveries()) for each in rounds)
+        self.max_deliveries = max(self.max_deliveries, *(len(each.all_deliveries()) for each in rounds))
         self.stop = elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
 
 

@@ -99,7 +99,7 @@ class History:
 
         bases: dict[tuple[int, float], int] = {}  # of the deliveries, by user and time
         if last is not None:
-            bases = {(delivery.user, delivery.arrived_s): delivery.base for delivery in last.deliveries}
+            bases = {(delivery.user, delivery.arrived_s): delivery.base for delivery in last.all_deliveries()}
         rows: list[tuple[Any, ...]] = []
         for event in self._outcomes:
             users, times_s, values = np.broadcast_arrays(event.user, event.time_s, event.value)

@@ -98,6 +98,7 @@ def _learning_task(setup: RunSetup, device: str) -> LearningTask:
         replicas=replicas,
         codecs=scenario.codecs,
         loses_parts=scenario.access.info.can_erase,
+        has_nodes=scenario.access.merging_nodes(scenario.users) > 0,
         evaluate=scenario.evaluation,
         rounds=scenario.steps,
         rare_classes=scenario.rare_classes,

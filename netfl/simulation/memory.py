@@ -49,6 +49,8 @@ _BASELINE_MODELS = 2
 """Models of a lane with a centralized baseline: the baseline and its result."""
 _SENT_MODELS = 2
 """Models of a lane with a codec of broadcasts: the newest version as the server has it, and a copy."""
+_NODE_MODELS = 2
+"""Models of a lane for each node that merges below the server: its newest version, and the one before it."""
 _UPDATE_MODELS = 3
 """Models of each delivered user of a lane: its own, its base, its change."""
 _STATE_MODELS = 2
@@ -111,8 +113,9 @@ class MemoryEstimate:
     With b bytes for a number, n = parameters + 1 numbers in a model, L lanes, W workers and at most D deliveries in a
     round of a replica, these are
 
-    - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts;
-    - states: what the aggregations keep of users, in all lanes;
+    - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts, and 2 for each node that
+      merges below the server;
+    - states: what the aggregations keep of users, in all lanes, at the server and at each of these nodes;
     - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
     - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
@@ -133,6 +136,7 @@ class MemoryEstimate:
         number_bytes: size of a parameter.
         gpu_bytes: free memory of the GPU that trains, which trains more models at once; ``None`` for a CPU.
         codecs: of updates and of broadcasts.
+        nodes: number of nodes that merge below the server.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -146,6 +150,7 @@ class MemoryEstimate:
     number_bytes: int = 4
     gpu_bytes: int | None = None
     codecs: Codecs = WHOLE
+    nodes: int = 0
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -164,6 +169,7 @@ class MemoryEstimate:
             has_baseline="weight_divergence" in scenario.evaluation.metrics,
             number_bytes=number_bytes,
             codecs=scenario.codecs,
+            nodes=scenario.access.merging_nodes(scenario.users),
         )
 
     @property
@@ -181,13 +187,14 @@ class MemoryEstimate:
             models += _BASELINE_MODELS
         if self.codecs.down is not None:
             models += _SENT_MODELS
+        models += _NODE_MODELS * self.nodes
         return self._model_bytes * self._lanes * models
 
     @property
     def state_bytes(self) -> int:
         """Bytes of the aggregations' states of users."""
         sizes = (spec.aggregation.memory(self.users, self.parameters) for spec in self.learners.values())
-        return self.number_bytes * self.replicas * sum(sizes)
+        return self.number_bytes * self.replicas * (1 + self.nodes) * sum(sizes)
 
     @property
     def device_bytes(self) -> int:

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.columns import columns_of, to_arrays
-from netfl.types import Delivery, Round
+from netfl.types import Delivery, Merge, MergedModel, Round
 
 _BYTES = 16
+_WITH_ROWS = {"deliveries", "merges", "models"}
+"""Fields whose values are added as rows of their own."""
 _TEXT_FIELDS: dict[type, tuple[str, ...]] = {
     Round: (
         "index",
@@ -35,7 +37,7 @@ _TEXT_FIELDS: dict[type, tuple[str, ...]] = {
 
 
 class RoundDigest:
-    """Digest of the columns of rounds, deliveries and links, and of the fields that no column holds.
+    """Digest of the columns of rounds, deliveries, merges and links, and of the fields that no column holds.
 
     Where all rows of a round have the default of a field, it is left out.  A field that is added thus changes no digest
     of a run that does not use it, and its checkpoints fit.
@@ -51,7 +53,12 @@ class RoundDigest:
         open_rounds = [each for each in rounds if each is not None]
         self._add_text(f"replicas {[replica for replica, each in enumerate(rounds) if each is not None]}")
         self._add_rows(Round, open_rounds)
-        self._add_rows(Delivery, [delivery for each in open_rounds for delivery in each.deliveries])
+        self._add_rows(Delivery, [delivery for each in open_rounds for delivery in each.all_deliveries()])
+        merges = [merge for each in open_rounds for merge in each.merges]
+        if merges:
+            self._add_text(f"merges {[len(each.merges) for each in open_rounds]}")
+            self._add_rows(Merge, merges)
+            self._add_rows(MergedModel, [model for merge in merges for model in merge.merged_models()])
 
     def hexdigest(self) -> str:
         """Return the digest of all rounds so far."""
@@ -120,7 +127,7 @@ def _fields_without_columns(declared: type) -> Mapping[str, Any]:
     in_columns = {column.field for column in columns_of(declared)}
     defaults: dict[str, Any] = {}
     for field in fields(declared):
-        if field.name in in_columns:
+        if field.name in in_columns or field.name in _WITH_ROWS:
             continue
         default = field.default  # MISSING, which equals no value, without one
         if field.default_factory is not MISSING:

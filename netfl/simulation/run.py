@@ -600,7 +600,7 @@ def run_rounds(
             round=index,
             rounds=scenario.planned_rounds,
             time_s=accesses[0].time_s,
-            delivered=() if rounds[0] is None else tuple(delivery.user for delivery in rounds[0].deliveries),
+            delivered=() if rounds[0] is None else tuple(delivery.user for delivery in rounds[0].all_deliveries()),
             down=outages.down,
             metrics=evaluation.metrics,
             lanes=session.lanes,

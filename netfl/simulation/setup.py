@@ -369,7 +369,7 @@ def _users_by_participation(scenario: Scenario, context: AccessContext) -> NDArr
         else:  # the deliveries of a run of the access alone
             rates = np.zeros(scenario.users)
             for each in scenario.access.rounds(context):
-                np.add.at(rates, [delivery.user for delivery in each.deliveries], 1)
+                np.add.at(rates, [delivery.user for delivery in each.all_deliveries()], 1)
     return np.asarray(np.argsort(-rates, kind="stable"), np.int64)
 
 

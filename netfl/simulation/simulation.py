@@ -561,7 +561,7 @@ class Simulation:
     def _note(self, result: Round) -> None:
         """Take a round into the history and the ages, and let the learners train."""
         self._age += 1
-        for delivery in result.deliveries:
+        for delivery in result.all_deliveries():
             self._age[delivery.user] = 1
             self._delivered[delivery.user] += 1
         self.history.add_round(result)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from netfl.types.access_context import AccessContext, RoundControls
 from netfl.types.arrays import Bools, Floats, Ints, Users
+from netfl.types.deliveries import Delivery, LinkReport
 from netfl.types.events import (
     ADDED_TABLES,
     KINDS,
@@ -22,10 +23,12 @@ from netfl.types.events import (
 from netfl.types.facts import ScenarioFacts
 from netfl.types.laws import Law, Rows, StatisticClaim
 from netfl.types.learner_reports import QUERIES, SMALLER_STEP, Divergence, LearnerReport
+from netfl.types.merges import SERVER, Merge, MergedModel, VersionRef, waves
 from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationInfo, Observed
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
-from netfl.types.rounds import Delivery, LinkReport, Round, RoundBatch, RoundProgress, ignore_progress, round_number
+from netfl.types.rounds import Round, RoundBatch, RoundProgress, ignore_progress, round_number
+from netfl.types.version_ledger import VersionLedger
 
 __all__ = [
     "ADDED_TABLES",
@@ -33,6 +36,7 @@ __all__ = [
     "OBSERVATIONS",
     "OUTCOMES",
     "QUERIES",
+    "SERVER",
     "SMALLER_STEP",
     "AccessContext",
     "Bools",
@@ -45,6 +49,8 @@ __all__ = [
     "Law",
     "LearnerReport",
     "LinkReport",
+    "Merge",
+    "MergedModel",
     "NullRecorder",
     "ObservationAge",
     "ObservationInfo",
@@ -63,8 +69,11 @@ __all__ = [
     "ScenarioFacts",
     "StatisticClaim",
     "Users",
+    "VersionLedger",
+    "VersionRef",
     "check_kind",
     "check_table",
     "ignore_progress",
     "round_number",
+    "waves",
 ]

@@ -1,66 +1,19 @@
-"""Rounds: a round with its deliveries, many rounds as arrays, and a round that is still open."""
+"""Rounds: a round with its deliveries and merges, many rounds as arrays, and a round that is still open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.columns import ColumnHint, Int32, to_arrays
+from netfl.columns import ColumnHint, to_arrays
 from netfl.types.arrays import Floats, Ints
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkReport:
-    """Link over which a delivered update came; a row of the table ``links``, after the key of the delivery.
-
-    With packets, SNR, gain and mode are those of the packet that was received last.
-
-    Args:
-        snr_db: SNR of its last frame that was received, at the start of the frame and in its share of the band, in dB;
-            interference from outside of the network in its block counts as noise; NaN without a radio.
-        gain_db: gain of the link for this frame, antennas included: received over radiated power, in dB; NaN without a
-            radio.
-        mode: number of the mode of the reception of this frame, from 0.
-        airtime_s: time for which its user has sent it, in all attempts until its arrival.
-        energy_j: joules for these attempts, without those of the training; NaN without an energy model.
-    """
-
-    snr_db: float
-    gain_db: float
-    mode: Int32
-    airtime_s: float
-    energy_j: Annotated[float, ColumnHint(name="energy_J")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """An update that reached the server in time and was aggregated; a row of the table ``deliveries``.
-
-    Each field is a column (`netfl.columns`).  A field that is added needs a default; fields are given by keyword, so
-    its place is free.
-
-    Args:
-        user: the user that trained it.
-        base: the version of the global model that the user started from.
-        sent_s: start of its first attempt, in seconds; with packets, of the first packet.
-        arrived_s: arrival at the server, in seconds; with packets, of the last packet.  It is before the opening of the
-            round, and not before the close of the last one, if users answered a call of the server meanwhile.
-        attempts: number of attempts that it took; with packets, of all packets.
-        received: whether the server has each part of it, all of the same size; ``None`` for all.
-        link: how it came over the air; ``None`` unless ``AccessContext.reports_links`` asks for it.
-    """
-
-    user: int
-    base: int
-    sent_s: float
-    arrived_s: float
-    attempts: Int32 = 1
-    received: tuple[bool, ...] | None = None
-    link: LinkReport | None = None
+from netfl.types.deliveries import Delivery
+from netfl.types.merges import SERVER, Merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +24,7 @@ class Round:
         index: number of the round, counted from 1; version 0 is the start, version r the server's model after round r.
         opened_s: start of the broadcast of the version before the round, in seconds.
         closed_s: when the server stopped waiting, in seconds.
-        deliveries: in the order of their arrival; may be empty.
+        deliveries: what the server got, in the order of its arrival; may be empty.
         oldest: the oldest version that a later delivery may still start from.
         uplink_bits: bits that users sent, failed attempts included.
         downlink_bits: bits of the broadcast.
@@ -79,6 +32,7 @@ class Round:
             this round makes.
         needed: versions before `index` that later deliveries may still start from, if known better than by `oldest`.
         energy_j: joules that all users have spent until this round closed; ``None`` without an energy model.
+        merges: aggregations of other nodes, in the order of time, and, last, that of the server if it merges models.
     """
 
     index: Annotated[int, ColumnHint(name="round")]
@@ -98,6 +52,22 @@ class Round:
             "joules that all users have spent until this round closed; NaN without an energy model",
         ),
     ] = None
+    merges: tuple[Merge, ...] = ()
+
+    def all_merges(self) -> Sequence[Merge]:
+        """Return the aggregations of all nodes, in the order of time; the last is that of the server."""
+        if self.merges and self.merges[-1].node == SERVER:
+            return self.merges
+        of_server = Merge(
+            node=SERVER, number=self.index, round=self.index, time_s=self.closed_s, deliveries=self.deliveries
+        )
+        return (*self.merges, of_server)
+
+    def all_deliveries(self) -> Sequence[Delivery]:
+        """Return the deliveries of all nodes: those of each merge, in the order of `all_merges`."""
+        if not self.merges:
+            return self.deliveries
+        return (*chain.from_iterable(merge.deliveries for merge in self.merges), *self.deliveries)
 
 
 def round_number(rounds: Sequence[Round | None]) -> int:
@@ -112,7 +82,8 @@ class RoundBatch:
     Accesses use it where they draw many rounds at once and no learner answers in between.
 
     Args:
-        rounds: columns of `Round` by name, ``[rounds]`` each; the numbers of the rounds rise by one.
+        rounds: columns of `Round` by name, ``[rounds]`` each; the numbers of the rounds rise by one.  ``delivered``
+            counts the deliveries of all nodes.
         deliveries: columns of `Delivery` by name, ``[deliveries]`` each.
     """
 
@@ -122,8 +93,11 @@ class RoundBatch:
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> RoundBatch:
         """Return a batch of *rounds*, one at least."""
-        deliveries = [delivery for each in rounds for delivery in each.deliveries]
-        return cls(to_arrays(Round, rounds), to_arrays(Delivery, deliveries))
+        of_rounds = [each.all_deliveries() for each in rounds]
+        columns = to_arrays(Round, rounds)
+        if any(each.merges for each in rounds):
+            columns["delivered"] = np.array([*map(len, of_rounds)], np.int64)
+        return cls(columns, to_arrays(Delivery, [*chain.from_iterable(of_rounds)]))
 
     @property
     def index(self) -> Ints:

@@ -14,11 +14,15 @@ from netfl.errors import MachineError
 from netfl.simulation import round_digest
 from netfl.simulation.checkpoints import CHECKPOINT
 from netfl.simulation.round_digest import RoundDigest, TextDigest
-from netfl.types import Delivery, LinkReport, Round
+from netfl.types import Delivery, LinkReport, Merge, Round
 
 LINK = LinkReport(snr_db=7.5, gain_db=-90.0, mode=0, airtime_s=0.5, energy_j=math.nan)
 FIRST = Delivery(user=3, base=1, sent_s=2.25, arrived_s=3.5, attempts=2, received=(True, False), link=LINK)
 SECOND = Delivery(user=0, base=0, sent_s=2.5, arrived_s=3.75)
+MERGES = (
+    Merge(node=1, number=3, round=1, time_s=3.0, deliveries=(SECOND,)),
+    Merge(node=1, number=4, round=1, time_s=3.5, models=((0, 1, 0.5), (1, 3, 1.5))),
+)
 ROUND = Round(
     index=2,
     opened_s=2.0,
@@ -30,7 +34,9 @@ ROUND = Round(
     queries={"loss": (0, 3)},
     needed=(1,),
     energy_j=0.125,
+    merges=MERGES,
 )
+PLAIN_ROUND = replace(ROUND, merges=())
 TEXT = (
     "[None, Round(index=2, opened_s=2.0, closed_s=4.0, deliveries=(Delivery(user=3, base=1, sent_s=2.25, arrived_s=3.5,"
     " attempts=2, received=(True, False)), Delivery(user=0, base=0, sent_s=2.5, arrived_s=3.75, attempts=1,"
@@ -54,6 +60,7 @@ CHANGES = {
         "queries": {},
         "needed": None,
         "energy_j": None,
+        "merges": (),
     },
     Delivery: {
         "user": 2,
@@ -63,6 +70,15 @@ CHANGES = {
         "attempts": 1,
         "received": (False, True),
         "link": None,
+    },
+    Merge: {
+        "node": 2,
+        "number": 4,
+        "round": 0,
+        "time_s": 2.5,
+        "deliveries": (),
+        "models": ((0, 1, 0.5), (1, 2, 1.5)),
+        "oldest": 1,
     },
     LinkReport: {"snr_db": 7.0, "gain_db": -91.0, "mode": 1, "airtime_s": 0.25, "energy_j": 0.5},
 }
@@ -76,16 +92,21 @@ def digest_of(*rounds):
 
 
 def with_change(rows, change):
-    """Return the round with a *change* in itself, in its first delivery or in the link of this."""
+    """Return the round with a *change* in itself, in a merge, in its first delivery or in the link of this."""
     if rows is Round:
         return replace(ROUND, **change)
+    if rows is Merge:
+        trains, mixes = MERGES
+        if "models" in change:
+            return replace(ROUND, merges=(trains, replace(mixes, **change)))
+        return replace(ROUND, merges=(replace(trains, **change), mixes))
     if rows is Delivery:
         return replace(ROUND, deliveries=(replace(FIRST, **change), SECOND))
     return replace(ROUND, deliveries=(replace(FIRST, link=replace(LINK, **change)), SECOND))
 
 
 @pytest.mark.parametrize(
-    ("rows", "name"), [(rows, field.name) for rows in (Round, Delivery, LinkReport) for field in fields(rows)]
+    ("rows", "name"), [(rows, field.name) for rows in (Round, Merge, Delivery, LinkReport) for field in fields(rows)]
 )
 def test_every_field_changes_the_digest(rows, name):
     changed = with_change(rows, {name: CHANGES[rows][name]})
@@ -100,6 +121,15 @@ def test_digest_depends_on_the_replica_and_on_the_delivery_with_the_link():
     assert digest_of(replace(ROUND, deliveries=moved)) != digest_of(ROUND)
 
 
+def test_digest_depends_on_each_model_of_a_merge_and_on_the_round_of_a_merge():
+    trains, mixes = MERGES
+    for models in (((0, 1, 0.5), (1, 3, 1.25)), ((2, 1, 0.5), (1, 3, 1.5)), ((1, 3, 1.5), (0, 1, 0.5))):
+        changed = replace(ROUND, merges=(trains, replace(mixes, models=models)))
+        assert digest_of(changed) != digest_of(ROUND)
+    first, second = replace(ROUND, merges=(trains,)), replace(ROUND, merges=(mixes,))
+    assert digest_of(replace(first, merges=MERGES), replace(second, merges=())) != digest_of(first, second)
+
+
 def test_a_column_that_no_row_has_leaves_the_digest_as_it_was(monkeypatch):
     @dataclass(frozen=True, slots=True, kw_only=True)
     class LaterDelivery(Delivery):
@@ -107,13 +137,13 @@ def test_a_column_that_no_row_has_leaves_the_digest_as_it_was(monkeypatch):
         height_m: float | None = None
         notes: tuple[str, ...] = ()
 
-    before = digest_of(ROUND)
+    before = digest_of(PLAIN_ROUND)
     monkeypatch.setattr(round_digest, "Delivery", LaterDelivery)
     LaterDelivery.__name__ = "Delivery"
 
     def later(**values):
         old = [{field.name: getattr(each, field.name) for field in fields(Delivery)} for each in (FIRST, SECOND)]
-        return replace(ROUND, deliveries=(LaterDelivery(**old[0]), LaterDelivery(**old[1], **values)))
+        return replace(PLAIN_ROUND, deliveries=(LaterDelivery(**old[0]), LaterDelivery(**old[1], **values)))
 
     digests = [digest_of(later(**values)) for values in ({}, {"lane": 1}, {"height_m": 2.0}, {"notes": ("a",)})]
     assert digests[0] == before
@@ -122,7 +152,7 @@ def test_a_column_that_no_row_has_leaves_the_digest_as_it_was(monkeypatch):
 
 def test_digest_of_texts_is_that_of_older_checkpoints():
     digest = TextDigest()
-    digest.update([None, ROUND])
+    digest.update([None, PLAIN_ROUND])
     digest.update([Round(index=3, opened_s=4.0, closed_s=5.0, deliveries=(SECOND,), oldest=1), None])
     assert digest.hexdigest() == blake2b(TEXT.encode(), digest_size=16).hexdigest()
 

@@ -116,7 +116,9 @@ class Replays:
             for context in self.setup.contexts:
                 for played in access.rounds(replace(context, recorder=recorder)):
                     open_s.append(played.closed_s - played.opened_s)
-                    rows.extend((context.replica, played.index, sent.user, sent.base) for sent in played.deliveries)
+                    rows.extend(
+                        (context.replica, played.index, sent.user, sent.base) for sent in played.all_deliveries()
+                    )
         table = np.array(rows, np.int64).reshape(-1, 4)
         table[:, 0] -= self.setup.replicas[0]
         shape = len(self.setup.replicas), scenario.steps, scenario.users
