@@ -10,6 +10,8 @@ To write an access, add a file to this package, or a class to a package of your 
 - All random draws come from ``context.streams``, by name and index, so that equal contexts give equal rounds.
 - Events go to ``context.recorder``; the outcome of every update is recorded once.  Their kinds are
   `netfl.types.KINDS`: another name is an error, and a word of the access itself is the ``detail`` of an event.
+- Where other nodes than the server merge models, such as edges, rounds state their ``Round.merges``, and
+  `Access.merging_nodes` their number.  `netfl.types.Merge` has the rules: each version has a number at its node.
 - Metrics of the access itself, of ``context.recorder.final_metrics``, are declared by `AccessInfo.metrics`.
 - `Access.info` states what the access needs and can do.  The default is an open loop that needs nothing.
 - ``laws`` states the distributions that the draws follow; a test checks them.

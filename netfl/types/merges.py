@@ -40,9 +40,9 @@ class Merge:
     It has deliveries or models; with neither, its node had nothing to aggregate.
 
     Args:
-        node: the node that merges, `SERVER` or another.
+        node: the node that merges, 0 for the server.
         number: number of the version that it makes, larger than those before at this node.  The server's is the round.
-        round: time of this version, see `VersionRef`.
+        round: time of this version in rounds of the server, by which ages and schedules go.
         time_s: when the node merged.
         deliveries: updates that were trained from versions of this node, in the order of their arrival.
         models: versions of any nodes that are merged as they are: node, number and weight of each.

@@ -183,7 +183,7 @@ def test_column_and_metric_take_one_edit_each(tmp_path):
     copy = tmp_path / "netfl"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, added in (
-        ("types/rounds.py", "    user: int\n", NEW_COLUMN + "    user: int\n"),
+        ("types/deliveries.py", "    user: int\n", NEW_COLUMN + "    user: int\n"),
         ("results/metrics.py", ACCESS_METRICS, ACCESS_METRICS + NEW_METRIC),
     ):
         text = (copy / file).read_text()
