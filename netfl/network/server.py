@@ -138,6 +138,7 @@ class Server:
         self.delivered = np.zeros(users, np.int64)
 
         # of the round that is open
+        self._newest = self._ref(0)  # which it sends
         self._selected: Users = np.empty(0, np.int64)
         self._is_selected = np.zeros(users, np.bool_)
         self._arrived: list[Arrival] = []  # not judged yet
@@ -160,6 +161,7 @@ class Server:
         self._is_settled = False
         self._is_calling = False
         self._opened_s.append(float(self._env.now))
+        self._newest = self._ref(self._number_at(self._log.round - 1))  # made by the round before
         self._ties = 0
         self._select(report)
         self._drop_older_updates()
@@ -246,11 +248,6 @@ class Server:
         return needs_updates and self._selects_all and nothing_came
 
     # the opening of a round
-
-    @property
-    def _newest(self) -> VersionRef:
-        """Version that the open round sends, made by the round before."""
-        return self._ref(self._number_at(self._log.round - 1))
 
     def _ref(self, number: int) -> VersionRef:
         """Return the version of this node with a *number*."""
