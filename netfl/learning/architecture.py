@@ -341,6 +341,25 @@ class ModuleFunction:
     has_bf16_products: bool = False
 
 
+def _split(theta: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return *theta*, ``[models, size]``, as copies in the shapes of *parts*, ``[models, *shape]`` each."""
+    pieces = torch.split(theta, [part.numel() for part in parts.values()], dim=1)
+    return {
+        name: piece.reshape(-1, *part.shape).clone(memory_format=torch.contiguous_format)
+        for piece, (name, part) in zip(pieces, parts.items(), strict=True)
+    }
+
+
+def _each(parts: Mapping[str, Tensor], models: int, device: torch.device) -> dict[str, Tensor]:
+    """Return a copy of *parts* for each of the models, ``[models, *shape]`` each."""
+    return {name: part.to(device).expand(models, *part.shape).clone() for name, part in parts.items()}
+
+
+def _fixed(parts: Mapping[str, Tensor], theta: Tensor) -> dict[str, Tensor]:
+    """Return *parts* on the device of *theta*, and in its type if they are no whole numbers."""
+    return {name: part.detach().to(theta if part.is_floating_point() else theta.device) for name, part in parts.items()}
+
+
 class _AutogradModels(BatchedModel):
     """Parameters and buffers by name, ``[models, *shape]`` each, and a loss.
 
@@ -351,27 +370,25 @@ class _AutogradModels(BatchedModel):
     """
 
     def __init__(self, theta: Tensor, function: ModuleFunction, trained: bool = True) -> None:
-        self._module, self._has_tokens, self._trained = function.module, function.has_tokens, trained
-        self._loss, self._traits, parts = function.loss, function.traits, function.parts
-        self._has_bf16_products, self._dtype = function.has_bf16_products, theta.dtype
+        self._module = function.module
+        self._has_tokens = function.has_tokens
+        self._trained = trained
+        self._traits = function.traits
+        self._has_bf16_products = function.has_bf16_products
+        self._dtype = theta.dtype
+        self._loss = function.loss
         if isinstance(self._loss, nn.Module):  # it may hold tensors, such as weights of classes
             self._loss = self._loss.to(theta)
-        with torch.inference_mode(False):
-            pieces = torch.split(theta, [part.numel() for part in parts.sent.values()], dim=1)
-            values = {
-                name: piece.reshape(-1, *part.shape).clone(memory_format=torch.contiguous_format)
-                for piece, (name, part) in zip(pieces, parts.sent.items(), strict=True)
-            }
+
+        parts = function.parts
+        with torch.inference_mode(False):  # autograd needs tensors that were made outside of inference mode
+            values = _split(theta, parts.sent)
             self._values = {name: values[name] for name in parts.trained}
-            self._state = {name: values[name] for name in parts.state}
-            self._counters = {
-                name: part.to(theta.device).expand(len(theta), *part.shape).clone()
-                for name, part in parts.counters.items()
-            }
-            self._fixed = {
-                name: part.detach().to(theta if part.is_floating_point() else theta.device)
-                for name, part in parts.fixed.items()
-            }
+            self._state = {name: values[name] for name in parts.state}  # buffers that are sent
+            self._counters = _each(parts.counters, len(theta), theta.device)  # buffers that count batches
+            self._fixed = _fixed(parts.fixed, theta)  # the same in all models
+
+        # of the last step: scores or log-softmax, labels, and losses with their graph
         self._scores = self._labels = theta
         self._losses: Tensor | None = None
 
@@ -403,7 +420,9 @@ class _AutogradModels(BatchedModel):
                 self._backward(slopes, weights)
             return
         ones = torch.ones((), dtype=weights.dtype, device=weights.device).expand(self._labels.shape)
-        slopes = self._scores.exp_().scatter_add_(2, self._labels, -ones).mul_(weights[..., None])
+        probability = self._scores.exp_()  # the scores are log-softmax, and not used again
+        slopes = probability.scatter_add_(2, self._labels, -ones)  # ∂ cross-entropy / ∂ score = p - 1[label]
+        slopes.mul_(weights[..., None])  # of each example, with the step size
         with torch.inference_mode(False):
             self._backward(slopes.clone(), weights)
 

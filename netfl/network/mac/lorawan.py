@@ -431,7 +431,9 @@ def _check_payload(payload: int, mode: int) -> None:
     if payload <= limit:
         return
     problem = f"an update of {payload} bytes is sent at SF{FACTORS[mode]}, which allows {limit}"
-    fitting = FACTORS[payload <= MAX_PAYLOAD_BYTES]
     smaller = f"make updates at most {limit} bytes, or send them in packets"
-    remedy = f"use a spreading_factor of at most {fitting.max()}, or {smaller}" if fitting.size else smaller
+    fits = payload <= MAX_PAYLOAD_BYTES  # [factors]
+    remedy = smaller
+    if fits.any():
+        remedy = f"use a spreading_factor of at most {FACTORS[fits].max()}, or {smaller}"
     raise ScenarioError([Fault("mac.spreading_factor", problem, None, remedy)])

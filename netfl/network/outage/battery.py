@@ -591,7 +591,7 @@ class BatteryState(NodeAvailability):
         if changed.size:
             goal_j = np.where(up[changed], self._restart_j, 0.0)
             wanted_j = goal_j - state.charge_j[changed]
-            end_s[changed] = self._time_of_gain_s(rows[changed], state.select(changed), end_s[changed], wanted_j)
+            end_s[changed] = self._reach_s(rows[changed], state.select(changed), end_s[changed], wanted_j)
             charge_j[changed] = goal_j
             refused_j[changed] = state.refused_j[changed]
         charge_j = np.clip(charge_j, 0.0, self._model.capacity)
@@ -600,17 +600,16 @@ class BatteryState(NodeAvailability):
         following.computing_w = np.where(up & (end_s < state.computed_s), state.computing_w, 0.0)
         return following
 
-    def _time_of_gain_s(self, rows: Ints, state: _Knots, to_s: Floats, wanted_j: Floats) -> Floats:
+    def _reach_s(self, rows: Ints, state: _Knots, to_s: Floats, wanted_j: Floats) -> Floats:
         """Return when batteries, in a segment from *state* to *to_s*, have gained *wanted_j*, ``[n]``."""
         at_s = np.empty(len(rows))
         is_endless = np.isinf(to_s)
-        for chosen in (is_endless, ~is_endless):
-            if not chosen.any():
-                continue
-            from_s = state.time_s[chosen]
-            drain_w = self._drain_w(rows, state)[chosen]
-            gain = self._supply.gain(rows[chosen], from_s, drain_w)
-            at_s[chosen] = _time_of_gain_s(gain, from_s, to_s[chosen], wanted_j[chosen])
+        drain_w = self._drain_w(rows, state)
+        for chosen in (is_endless, ~is_endless):  # a gain is a closed form; its branch differs only without an end
+            if chosen.any():
+                from_s = state.time_s[chosen]
+                gain = self._supply.gain(rows[chosen], from_s, drain_w[chosen])
+                at_s[chosen] = _time_of_gain_s(gain, from_s, to_s[chosen], wanted_j[chosen])
         return at_s
 
     def _at(self, rows: Ints, state: _Knots, at_s: Floats) -> _Knots:

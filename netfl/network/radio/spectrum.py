@@ -89,9 +89,9 @@ class FreeSpectrum:
         return self._place(np.cumsum(shares) - shares, shares)
 
     def place_by_keys(self, shares: Floats, keys: Floats) -> Spectrum:
-        """Return places of frames with these *shares*, ``[n]``, in the order of their keys.
+        """Place frames with these *shares*, ``[n]``, side by side in the order of their *keys*, ``[n + 1]``.
 
-        What they leave idle is in one piece, at the place of the last of the *keys*, ``[n + 1]``.
+        The idle rest counts as one more frame, with the last key, so that it lies between them.
         """
         free = float((self.high - self.low).sum())
         idle = max(0.0, free - float(shares.sum()))
