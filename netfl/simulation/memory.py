@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.codec import WHOLE, Codecs
+from netfl.learning.device_store import rows_in_memory
 from netfl.results.formatting import format_disk
 from netfl.results.tables import CHUNK, STREAM_BYTES
 
@@ -113,7 +114,8 @@ class MemoryEstimate:
 
     - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts;
     - states: what the aggregations keep of users, in all lanes;
-    - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users;
+    - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users.  Of these and of rows
+      of users in the states, there are no more than the deliveries of all planned rounds fill;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
     - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
     - examples, where they are copied, and worker processes.
@@ -133,6 +135,7 @@ class MemoryEstimate:
         number_bytes: size of a parameter.
         gpu_bytes: free memory of the GPU that trains, which trains more models at once; ``None`` for a CPU.
         codecs: of updates and of broadcasts.
+        rounds: number of rounds; ``None`` if it is unknown.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -146,6 +149,7 @@ class MemoryEstimate:
     number_bytes: int = 4
     gpu_bytes: int | None = None
     codecs: Codecs = WHOLE
+    rounds: float | None = None
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -164,6 +168,7 @@ class MemoryEstimate:
             has_baseline="weight_divergence" in scenario.evaluation.metrics,
             number_bytes=number_bytes,
             codecs=scenario.codecs,
+            rounds=scenario.planned_rounds,
         )
 
     @property
@@ -186,15 +191,20 @@ class MemoryEstimate:
     @property
     def state_bytes(self) -> int:
         """Bytes of the aggregations' states of users."""
-        sizes = (spec.aggregation.memory(self.users, self.parameters) for spec in self.learners.values())
-        return self.number_bytes * self.replicas * sum(sizes)
+        numbers = 0  # of a replica
+        for spec in self.learners.values():
+            users = self.users
+            if spec.aggregation.has_device_rows:
+                users = self._kept_rows
+            numbers += spec.aggregation.memory(users, self.parameters)
+        return self.number_bytes * self.replicas * numbers
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of what the devices remember of their last updates, once all users have delivered one."""
+        """Bytes of what the devices remember of their last updates."""
         if self.codecs.up is None or not self.codecs.up.has_error_feedback:
             return 0
-        return self.number_bytes * self._lanes * self.users * self.parameters
+        return self.number_bytes * self._lanes * self._kept_rows * self.parameters
 
     @property
     def update_bytes(self) -> int:
@@ -224,6 +234,13 @@ class MemoryEstimate:
         if self.workers == 1 or self.gpu_bytes is not None:
             return 0
         return self.workers * _WORKER_BYTES
+
+    @property
+    def _kept_rows(self) -> int:
+        """Rows for which a table of the devices has memory, at most."""
+        if self.rounds is None:
+            return self.users
+        return rows_in_memory(self.users, self.rounds * self.max_deliveries)
 
     @property
     def _lanes(self) -> int:

@@ -42,11 +42,11 @@ def estimate(aggregation, **sizes):
 @pytest.mark.parametrize(
     ("options", "models"),
     [
-        ({}, 251 * 8 + 6 * 8 + 5 * 10 + 6 * 15),
-        ({"max_deliveries": 250}, 251 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
-        ({"max_deliveries": 1}, 251 * 8 + 6 * 8 + 5 * 1 + 6 * 8),
-        ({"has_baseline": True}, 251 * 8 + 8 * 8 + 5 * 10 + 6 * 15),
-        ({"workers": 2}, 251 * 8 + 6 * 8 + 2 * (5 * 10 + 6 * 15)),
+        ({}, 252 * 8 + 6 * 8 + 5 * 10 + 6 * 15),
+        ({"max_deliveries": 250}, 252 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
+        ({"max_deliveries": 1}, 252 * 8 + 6 * 8 + 5 * 1 + 6 * 8),
+        ({"has_baseline": True}, 252 * 8 + 8 * 8 + 5 * 10 + 6 * 15),
+        ({"workers": 2}, 252 * 8 + 6 * 8 + 2 * (5 * 10 + 6 * 15)),
     ],
 )
 def test_estimate_counts_all_arrays(options, models):
@@ -186,7 +186,13 @@ def test_run_that_exceeds_the_available_memory_is_refused(monkeypatch, estimates
     with pytest.raises(ScenarioError, match=r"learners: they need 0\.000\d+ GB of memory, but 0 GB .* 387 parameters"):
         learner_module.build_learner(setup, "cpu")
     assert estimates[-1] == memory.MemoryEstimate(
-        learners=setup.scenario.learners, users=3, max_deliveries=1, parameters=387, replicas=3, has_baseline=True
+        learners=setup.scenario.learners,
+        users=3,
+        max_deliveries=1,
+        parameters=387,
+        replicas=3,
+        has_baseline=True,
+        rounds=setup.scenario.planned_rounds,
     )
     with pytest.raises(ScenarioError, match="387 parameters"):
         learner_module.build_learner(setup, "cpu", workers=99)
