@@ -1,4 +1,4 @@
-"""What devices do beside local training: where they start from, and what they keep of a training.
+"""Rules of devices: from which model a device trains, and what it keeps of a training.
 
 A `DeviceRule` belongs to a learner.  It is given in Python alone, in `netfl.learning.learner.LearningTask`; scenarios
 have no key for it yet.  What it keeps lies in the store of the devices (`netfl.learning.device_store`).

@@ -1,4 +1,4 @@
-"""All that devices keep between their updates: rows of numbers, by name, lane and user.
+"""The store of what devices keep between their updates: rows of numbers, by name, lane and user.
 
 Three holders stand on it: rules of aggregation with a row for each user, such as `netfl.learning.aggregation.mifa`; the
 error feedback of codecs (`netfl.learning.update_coding`); and rules of devices (`netfl.learning.device_rule`).
@@ -131,6 +131,11 @@ class UserRows:
             self._grow()
         return self._table
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no row has been read or written."""
+        return self._capacity == 0
+
     def __len__(self) -> int:
         """Return the number of users, with a place or without."""
         return self.places.users
@@ -145,9 +150,11 @@ class UserRows:
 
     def restore(self, users: Tensor, rows: Tensor) -> None:
         """Set the *rows* of *users*, ``[k, size]``, which get places."""
-        for user, row in zip(users.tolist(), rows, strict=True):
-            place = self.places.add(user)
-            self.table[place] = row.to(self._table.device)
+        from netfl.learning.tensors import upload
+
+        device = self._table.device
+        places = np.array([self.places.add(user) for user in users.tolist()], np.int64)
+        self.table[upload(places, device)] = rows.to(device)
 
     def clear(self) -> None:
         """Drop all rows and places."""
@@ -195,10 +202,14 @@ class DeviceStore:
         return {name.removeprefix(prefix): rows for name, rows in of_lane.items() if name.startswith(prefix)}
 
     def adopt(self, lane: int, state: Mapping[str, Any]) -> None:
-        """Hold the `UserRows` in the first *state* of an aggregation."""
+        """Hold the `UserRows` in the first *state* of an aggregation.
+
+        They get the places of the replica, unless the rule has written rows already.
+        """
         for name, rows in state.items():
             if isinstance(rows, UserRows):
-                rows.places = self._places[lane % len(self._places)]
+                if rows.is_empty:
+                    rows.places = self._places[lane % len(self._places)]
                 self._rows[lane][_OF_AGGREGATION + name] = rows
                 self._has_aggregations = True
 
@@ -219,7 +230,8 @@ class DeviceStore:
                 rows.clear()
         for lane, saved in state.items():
             for name, kept in _by_name(saved).items():
-                self.rows(name, lane, kept["rows"].to(device)).restore(**kept)
+                rows_on_device = kept["rows"].to(device)
+                self.rows(name, lane, rows_on_device).restore(kept["users"], rows_on_device)
 
 
 def rows_in_memory(users: int, deliveries: float) -> int:

@@ -114,14 +114,15 @@ class MemoryEstimate:
 
     - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts;
     - states: what the aggregations keep of users, in all lanes;
-    - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users.  Of these and of rows
-      of users in the states, there are no more than the deliveries of all planned rounds fill;
+    - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
     - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
     - examples, where they are copied, and worker processes.
 
-    It does not count the activations of a step, older versions from which users still train, and, in one process,
-    examples and checkpoints, which are not copied.
+    Of the rows that devices keep, there are no more than the deliveries of all planned rounds fill.
+
+    It does not count the activations of a step, older versions from which users still train, the copy of a lane's rows
+    while their table grows, and, in one process, examples and checkpoints, which are not copied.
 
     Args:
         learners: the learners.

@@ -13,7 +13,10 @@ import netfl
 from netfl.errors import ScenarioError
 from netfl.learning import tensors
 from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.mifa import Mifa
+from netfl.learning.codec import Codecs
+from netfl.learning.codec.top_k import TopK
 from netfl.learning.objective.erm import Erm
 from netfl.learning.parallel_learner import ParallelLearner
 from netfl.learning.spec import LearnerSpec
@@ -58,6 +61,27 @@ def test_estimate_counts_all_arrays(options, models):
 def test_copied_examples_are_counted():
     copied = estimate(Average(), example_bytes=3 * GB)
     assert copied.total_bytes == 3 * GB + estimate(Average()).total_bytes
+
+
+class Counted(Average):
+    """Keeps a number for each user."""
+
+    def memory(self, users, parameters):
+        return users
+
+
+def test_users_that_cannot_deliver_are_not_counted():
+    """One delivery in each of 100 rounds fills 100 rows, and a table has half as many more.
+
+    A rule with a tensor of all users counts all of them.
+    """
+    model_bytes = 4 * 8 * 552_875
+    few = {"max_deliveries": 1, "rounds": 100, "codecs": Codecs(TopK(share=0.1))}
+    assert estimate(Mifa(), **few).state_bytes == model_bytes * 152
+    assert estimate(Fedavgm(inner=Mifa()), **few).state_bytes == model_bytes * (152 + 1)
+    assert estimate(Average(), **few).device_bytes == 4 * 8 * 552_874 * 150
+    assert estimate(Counted(), **few).state_bytes == 4 * 8 * 250
+    assert estimate(Mifa(), rounds=100).state_bytes == estimate(Mifa()).state_bytes == model_bytes * 252
 
 
 def test_aggregation_without_state_needs_less_memory_per_update():
