@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,14 @@ from torch import Tensor
 
 from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import SingleUpdates, Updates
+from netfl.learning.base_rule import BaseRule, of_member
 from netfl.learning.batch_limits import evaluation_slices, is_faster_together
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.codec.none import Whole
 from netfl.learning.cohort import Cohort, RepeatCounter
+from netfl.learning.device_rule import DeviceRule, DeviceRules
+from netfl.learning.device_store import DeviceStore
 from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation_examples, user_losses
 from netfl.learning.local_training import LearnerGroup, LocalResult, group_learners
 from netfl.learning.minibatches import BatchSampler
@@ -67,6 +70,8 @@ class LearningTask:
         codecs: of updates and of broadcasts.
         loses_parts: whether deliveries may lack parts.
         has_nodes: whether other nodes than the server merge.
+        device_rules: what devices keep, by the name of the learner; a learner without a rule keeps nothing.
+        base_rule: from which versions users start.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -84,6 +89,8 @@ class LearningTask:
     codecs: Codecs = WHOLE
     loses_parts: bool = False
     has_nodes: bool = False
+    device_rules: Mapping[str, DeviceRule] = field(default_factory=dict)
+    base_rule: type[BaseRule] = BaseRule
 
     @property
     def lanes(self) -> tuple[tuple[str, int], ...]:
@@ -135,6 +142,13 @@ class BatchedLearner:
         self._threads, self._is_working = ThreadChoice(1), False
         starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])
         origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
+        self._store = DeviceStore(self._data.sizes.shape[1], self._replica_count)
+        self._base_rule = task.base_rule(self._store, self.lanes)
+        if task.has_nodes and task.base_rule is not BaseRule:
+            raise ValueError("a rule of bases chooses versions of the server, but other nodes have versions, too")
+        of_learners = task.device_rules
+        device_rules = {lane: of_learners[name] for lane, (name, _) in enumerate(self.lanes) if name in of_learners}
+        self._devices = DeviceRules(device_rules, self._store)
         self._servers = LaneServers(
             dict(zip(self.lanes, self._specs, strict=True)),
             self._data.sizes.shape[1],
@@ -144,12 +158,13 @@ class BatchedLearner:
             buffers=self._architecture.buffers,
             codecs=task.codecs,
             has_nodes=task.has_nodes,
+            store=self._store,
         )
         streams, parameters = [data.streams for data in task.replicas], self._architecture.trained
         self._coder: UpdateCoder | None = None
         if task.codecs.up is not None or task.loses_parts:
             whole_numbers = self._architecture.buffers + task.sent_beside_theta
-            self._coder = UpdateCoder(task.codecs.up or Whole(), streams, parameters, whole_numbers)
+            self._coder = UpdateCoder(task.codecs.up or Whole(), streams, parameters, self._store, whole_numbers)
         version_coder = None
         if task.codecs.down is not None:
             version_coder = VersionCoder(task.codecs.down, streams, parameters)
@@ -202,7 +217,7 @@ class BatchedLearner:
                     following[lane] = self._servers.idle(lane, current, index)
             self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
         versions = self._servers.accept_finite(following, self._versions.newest, index)
-        self._versions.add(versions, self._servers.messages(), rounds)
+        self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
         if self._nodes is None:
             self._repeats.forget(self._versions.oldest)
         else:
@@ -222,16 +237,13 @@ class BatchedLearner:
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`.  Its tensors are not copies: copy or write them before the next step."""
         self._servers.find_diverged()
-        parts: dict[str, Any] = {}
-        if self._coder is not None:
-            parts["devices"] = self._coder.state()
-        if self._nodes is not None:
-            parts["nodes"] = self._nodes.state()
-        return parts | {
+        nodes = {} if self._nodes is None else {"nodes": self._nodes.state()}
+        return nodes | {
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,
             "versions": self._versions.state(),
             "servers": self._servers.state(),
+            "devices": self._store.state(),
             "metrics": self._metrics.state(),
             "turns": self._repeats.state(),
             "threads": self._threads.threads,
@@ -251,9 +263,8 @@ class BatchedLearner:
             self._nodes.restore(state["nodes"])
         self._metrics.restore(state["metrics"])
         self._repeats.restore(state["turns"])
+        self._store.restore(state.get("devices", {}), self._data.x.device)
         self._servers.restore(state["servers"], self._data.x.device)
-        if self._coder is not None:
-            self._coder.restore(state["devices"], self._data.x.device)
         if self._is_working and state.get("threads"):  # of this machine or another; sums depend on it in the last bits
             self._threads = ThreadChoice(state["threads"])
             torch.set_num_threads(self._threads.threads)
@@ -376,6 +387,7 @@ class BatchedLearner:
             self._train_and_aggregate(group, piece, following, of_nodes, closed_s)
             if len(pieces) > 1:
                 self._servers.release_updates(following)
+        self._base_rule.close(cohort, self._versions.number + 1)
 
     def _train_and_aggregate(
         self, group: LearnerGroup, cohort: Cohort, following: list[Tensor], of_nodes: _NodeLanes, closed_s: float
@@ -383,8 +395,14 @@ class BatchedLearner:
         """Train *cohort* for the learners of *group*, and replace their lanes by the next versions; see `_train`."""
         index, device = self._versions.number + 1, self._data.x.device
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
-        bases = self._bases(cohort, lanes)
-        result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
+        numbers = self._base_rule.numbers(cohort, lanes)
+        bases = self._base_models(cohort, numbers, lanes)
+        starts = self._devices.starts(bases, cohort, lanes)
+        result = group.train_cohort(
+            starts, self._sampler, cohort, lambda rows: self._drift(cohort, numbers, lanes, rows)
+        )
+        self._devices.keep(starts, result.models, cohort, lanes)
+        self._store.add(cohort)
         received = None
         if self._coder is not None:
             result = replace(result, models=self._coder.code(bases, result.models, cohort, lanes))
@@ -398,23 +416,24 @@ class BatchedLearner:
             is_done = self._step_together(index, lanes, users_of_all, bases, result, following)
         if is_done.all():
             return
+        clocks = numbers if cohort.base_rounds is None else cohort.base_rounds[:, None]
         columns = cohort.split_into_parts(
             users_of_all,
-            upload(cohort.clocks, device),
             result.samples,
             result.steps,
+            upload(clocks, device).expand(lanes.shape),
             bases,
             result.models,
             result.rates,
         )
-        for part, (users, base_rounds, samples, steps, *of_members) in zip(cohort.parts, columns, strict=True):
+        for part, (users, samples, steps, *of_members) in zip(cohort.parts, columns, strict=True):
             members = zip(*(column.unbind(1) for column in of_members), strict=True)
             node = cohort.node_of(part)
             of_node = following if node == SERVER else of_nodes[node]
-            losses = self._base_losses(cohort, part, lanes[part.start].tolist())
+            losses = self._base_losses(cohort, numbers, part, lanes[part.start].tolist())
             has_repeats = len({*cohort.users[part].tolist()}) < len(users)
             of_part = zip(lanes[part.start].tolist(), is_done[part.start].tolist(), members, strict=True)
-            for lane, has_stepped, (base, model, rates) in of_part:
+            for member, (lane, has_stepped, (base_rounds, base, model, rates)) in enumerate(of_part):
                 if has_stepped:
                     continue
                 read = self._specs[lane].aggregation.reads_links
@@ -429,7 +448,7 @@ class BatchedLearner:
                     rates=rates,
                     newest_rates=self._servers.newest_rates(lane, index),
                     losses=losses.get(lane),
-                    messages=self._messages(cohort, part, lane),
+                    messages=self._messages(cohort, part, of_member(numbers, member)[part], lane),
                     has_repeats=has_repeats,
                     received=None if received is None else received[part],
                     links={name: values[part] for name, values in links.items() if name in read},
@@ -440,17 +459,20 @@ class BatchedLearner:
                     of_node[lane] = self._servers.step_node(lane, node, of_node[lane], updates, closed_s)
         self._servers.check_updates(lanes, cohort, users_of_all, result.models)
 
-    def _bases(self, cohort: Cohort, lanes: Ints) -> Tensor:
-        """Return the base of each user and member, ``[users, members, size + 1]``; *lanes* are of each of them."""
+    def _base_models(self, cohort: Cohort, numbers: Ints, lanes: Ints) -> Tensor:
+        """Return the base of each user and member, ``[users, members, size + 1]``.
+
+        *numbers* are those of `BaseRule.numbers` for the users of *cohort* in *lanes*.
+        """
         if self._nodes is None or cohort.nodes is None:
-            return self._versions.of(cohort.bases, lanes)
+            return self._versions.of(numbers, lanes)
         return self._nodes.of(cohort, lanes)
 
-    def _messages(self, cohort: Cohort, part: slice, lane: int) -> Tensor | None:
-        """Return the messages of *lane* that came with the bases of a part, ``[n, …]``, or ``None``."""
+    def _messages(self, cohort: Cohort, part: slice, numbers: Ints, lane: int) -> Tensor | None:
+        """Return the messages of *lane* that came with the bases *numbers* of a part, ``[n, …]``, or ``None``."""
         if self._nodes is None or cohort.nodes is None:
-            return self._versions.messages(cohort.bases[part], lane)
-        return self._nodes.messages(int(cohort.replicas[part.start]), cohort.node_of(part), cohort.bases[part], lane)
+            return self._versions.messages(numbers, lane)
+        return self._nodes.messages(int(cohort.replicas[part.start]), cohort.node_of(part), numbers, lane)
 
     def _step_together(
         self, index: int, lanes: Ints, users: Tensor, bases: Tensor, result: LocalResult, following: list[Tensor]
@@ -476,8 +498,11 @@ class BatchedLearner:
             and is_faster_together(*models.shape[1:])
         )
 
-    def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
-        """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
+    def _drift(self, cohort: Cohort, numbers: Ints, lanes: Ints, rows: slice) -> Tensor | None:
+        """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``.
+
+        *numbers* are those of `BaseRule.numbers` for the users of *cohort* in *lanes*.
+        """
         if not self._servers.has_drift:
             return None
         total, newest, count = None, self._versions.newest, rows.stop - rows.start
@@ -485,7 +510,8 @@ class BatchedLearner:
         for part in cohort.parts_within(rows):
             users = all_users[part.start - rows.start : part.stop - rows.start]
             for column, lane in enumerate(lanes[part.start].tolist()):
-                drift = self._servers.drift(lane, cohort.node_of(part), users, self._messages(cohort, part, lane))
+                messages = self._messages(cohort, part, of_member(numbers, column)[part], lane)
+                drift = self._servers.drift(lane, cohort.node_of(part), users, messages)
                 if drift is not None and part == rows and lanes.shape[1] == 1:
                     return drift[:, None]
                 if drift is not None:
@@ -493,24 +519,37 @@ class BatchedLearner:
                     total[part.start - rows.start : part.stop - rows.start, column] = drift
         return total
 
-    def _base_losses(self, cohort: Cohort, part: slice, lanes: Sequence[int]) -> dict[int, Tensor]:
+    def _base_losses(self, cohort: Cohort, numbers: Ints, part: slice, lanes: Sequence[int]) -> dict[int, Tensor]:
         """Return the mean loss of each user's base over its training examples, ``[users]``, for lanes that need it.
 
-        A GPU evaluates all lanes together.  On a CPU, this would change the last bits.
-        """
-        needed = [lane for lane in lanes if self._servers.needs_losses(lane)]
-        if runs_on_gpu(self._data.x.device):
-            return dict(zip(needed, self._losses_of(cohort, part, needed).unbind(1), strict=True)) if needed else {}
-        return {lane: self._losses_of(cohort, part, [lane])[:, 0] for lane in needed}
+        A GPU evaluates lanes with the same bases together.  On a CPU, this would change the last bits.
 
-    def _losses_of(self, cohort: Cohort, part: slice, lanes: Sequence[int]) -> Tensor:
-        """Return the losses of `_base_losses` for *lanes* of one replica, ``[users, lanes]``."""
-        users, bases, newest = cohort.users[part], cohort.bases[part], self._versions.newest
-        order, losses = [], []
+        Args:
+            cohort: the users.
+            numbers: of their base versions, as `BaseRule.numbers` gives them.
+            part: the users of one replica.
+            lanes: of its members.
+        """
+        needed = {lane: member for member, lane in enumerate(lanes) if self._servers.needs_losses(lane)}
+        if needed and numbers.shape[1] == 1 and runs_on_gpu(self._data.x.device):
+            losses = self._losses_of(cohort, part, numbers[part, 0], [*needed])
+            return dict(zip(needed, losses.unbind(1), strict=True))
+        return {
+            lane: self._losses_of(cohort, part, of_member(numbers, member)[part], [lane])[:, 0]
+            for lane, member in needed.items()
+        }
+
+    def _losses_of(self, cohort: Cohort, part: slice, bases: Ints, lanes: Sequence[int]) -> Tensor:
+        """Return the losses of the users of a part from their *bases*, ``[users, lanes]``; *lanes* of one replica."""
+        users = cohort.users[part]
+        first = cohort.select(slice(part.start, part.start + 1))
+        newest = self._versions.newest
+        order: list[Ints] = []
+        losses: list[Tensor] = []
         for base in np.unique(bases):
             rows = np.flatnonzero(bases == base)
-            first = part.start + int(rows[0])
-            models = self._bases(cohort.select(slice(first, first + 1)), np.array([lanes]))[0, :, :-1]
+            of_base = replace(first, bases=base.reshape(1))
+            models = self._base_models(of_base, base.reshape(1, 1), np.array([lanes]))[0, :, :-1]
             found = user_losses(self._architecture, self._data, lanes[0] % self._replica_count, users[rows], models)
             losses.append(found.to(newest))
             order.append(rows)
@@ -560,7 +599,9 @@ class BatchedLearner:
         for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
             rows = slice(start, min(start + max_jobs, len(users)))
             bases = version.expand(rows.stop - start, 1, -1)
-            models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
+            asked = cohort.select(rows)
+            starts = self._devices.starts(bases, asked, np.full((len(asked.users), 1), lane))
+            models = group.train_cohort(starts, self._sampler, asked).models
             parameters = self._architecture.trained
             change = (models[:, 0, :parameters] - version[:parameters]).double()
             norms.append(change.square().sum(1).sqrt())

@@ -86,7 +86,7 @@ class NodeVersions:
         """
         if node == SERVER:
             lanes = np.array([self.lanes(replica)])
-            return self._server.of(np.array([number]), lanes)[0]
+            return self._server.of(np.array([[number]]), lanes)[0]
         return self._version(replica, node, number).models
 
     def of(self, cohort: Cohort, lanes: Ints) -> Tensor:

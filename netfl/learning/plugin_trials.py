@@ -20,6 +20,7 @@ from netfl.learning.aggregation import Aggregation, Updates
 from netfl.learning.architecture import Architecture
 from netfl.learning.codec import Codec, Codecs, Encoded
 from netfl.learning.data import Data
+from netfl.learning.device_store import UserRows
 from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
@@ -233,11 +234,13 @@ def _describe(result: object) -> str:
     if isinstance(result, Tensor):
         kind = "" if result.dtype == torch.float32 else f" of {result.dtype}".replace("torch.", "")
         return f"tensor {list(result.shape)}{kind}"
+    if isinstance(result, UserRows):
+        return f"rows of {len(result)} users"
     if isinstance(result, tuple | list):
         return f"({', '.join(map(_describe, result))})"
     if isinstance(result, Mapping):
         entries = ", ".join(f"{name}: {_describe(value)}" for name, value in sorted(result.items()))
-        are_tensors = all(isinstance(value, Tensor) for value in result.values())
+        are_tensors = all(isinstance(value, Tensor | UserRows) for value in result.values())
         return ("tensors by name" if are_tensors else "a mapping") + (f" ({entries})" if entries else "")
     if isinstance(result, int | float | np.number):
         return "a number"

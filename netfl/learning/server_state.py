@@ -6,7 +6,7 @@ newest version, and older ones from which updates may still come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from math import isfinite
@@ -20,6 +20,7 @@ from torch import Tensor
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, SingleUpdates, Updates
 from netfl.learning.codec import WHOLE, Codecs
+from netfl.learning.device_store import DeviceStore, UserRows
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
@@ -45,7 +46,8 @@ class LaneServers:
     A version is ``[size + 1]``: parameters, *buffers*, and t.  Aggregations see the parameters and t; the buffers have
     a rule of their own (`Aggregation.next_buffers`).
 
-    Other nodes than the server merge, if *has_nodes*: each has a state of each lane's aggregation of its own.
+    Other nodes than the server merge, if *has_nodes*: each has a state of each lane's aggregation of its own.  The
+    *store* holds the `UserRows` of all states, and their part of a checkpoint.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class LaneServers:
         buffers: int = 0,
         codecs: Codecs = WHOLE,
         has_nodes: bool = False,
+        *,
+        store: DeviceStore,
     ) -> None:
         self._lanes, self.specs, self._is_whole_run = [*lanes], [*lanes.values()], is_whole_run
         self._shared = {"model": model, **codecs.named}
@@ -70,6 +74,9 @@ class LaneServers:
         self._states: list[State] = [
             rule.open(users, self._without_buffers(origin)) for rule, origin in zip(self._rules, origins, strict=True)
         ]
+        for lane, state in enumerate(self._states):
+            store.adopt(lane, state)
+        self._store = store
         self._users = users
         self._origins = origins if has_nodes else None
         self._node_states: dict[tuple[int, int], State] = {}  # by node and lane
@@ -317,17 +324,19 @@ class LaneServers:
             lane: [entry.round, -1 if entry.user is None else entry.user, entry.problem]
             for lane, entry in self._diverged.items()
         }
-        of_nodes = [[*key, dict(state)] for key, state in self._node_states.items()]
+        of_nodes = [[*key, _without_rows(state)] for key, state in self._node_states.items()]
         nodes = {"nodes": of_nodes} if of_nodes else {}
-        return {"aggregations": [dict(state) for state in self._states], "lost": lost, **nodes}
+        return {"aggregations": [_without_rows(state) for state in self._states], "lost": lost, **nodes}
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
-        """Restore a `state`."""
-        self._states = [{name: kept.to(device) for name, kept in lane.items()} for lane in state["aggregations"]]
-        self._node_states = {
-            (node, lane): {name: kept.to(device) for name, kept in of_node.items()}
-            for node, lane, of_node in state.get("nodes", ())
-        }
+        """Restore a `state`, once the store of the devices is restored."""
+        saved_states = state["aggregations"]
+        self._states = [
+            _restored(opened, saved, device) for opened, saved in zip(self._states, saved_states, strict=True)
+        ]
+        self._node_states = {}
+        for node, lane, saved in state.get("nodes", ()):
+            self._node_states[node, lane] = _restored(self._state(node, lane), saved, device)
         self._diverged = {
             int(lane): Divergence(*self._lanes[int(lane)], index, None if user < 0 else user, problem)
             for lane, (index, user, problem) in state["lost"].items()
@@ -341,8 +350,9 @@ class LaneServers:
             return self._states[lane]
         if (node, lane) not in self._node_states:
             assert self._origins is not None
-            origin = self._without_buffers(self._origins[lane])
-            self._node_states[node, lane] = self._rules[lane].open(self._users, origin)
+            state = self._rules[lane].open(self._users, self._without_buffers(self._origins[lane]))
+            self._store.adopt(lane, state, node)
+            self._node_states[node, lane] = state
         return self._node_states[node, lane]
 
     def _keep_state(self, node: int, lane: int, state: State) -> None:
@@ -369,6 +379,27 @@ class LaneServers:
 
     def _pairs(self) -> zip[tuple[Aggregation, State]]:
         return zip(self._rules, self._states, strict=True)
+
+
+def _without_rows(state: State) -> dict[str, Tensor]:
+    """Return the tensors of the *state* of an aggregation, without the rows that the store has."""
+    return {name: kept for name, kept in state.items() if not isinstance(kept, UserRows)}
+
+
+def _restored(opened: State, saved: Mapping[str, Tensor], device: torch.device) -> State:
+    """Return the *saved* state of an aggregation, with the rows of its *opened* one.
+
+    In a checkpoint of before the store, rows of all users are a tensor of the state, ``[users, size]``.
+    """
+    state = {name: kept.to(device) for name, kept in saved.items()}
+    for name, rows in opened.items():
+        if not isinstance(rows, UserRows):
+            continue
+        if name in saved:
+            users = saved[name].any(1).nonzero()[:, 0]
+            rows.restore(users, saved[name][users])
+        state[name] = rows
+    return state
 
 
 def _select(updates: Updates, select: Callable[[Tensor], Tensor], reads_parts: bool) -> Updates:
@@ -493,9 +524,18 @@ class ModelVersions:
         """The number of the oldest version in use."""
         return min(self._versions)
 
-    def add(self, version: Tensor, messages: Mapping[int, Tensor], rounds: Sequence[Round | None]) -> None:
-        """Add the newest *version* and its *messages*; drop versions from which no update starts after *rounds*."""
-        needed: set[int] = set()
+    def add(
+        self,
+        version: Tensor,
+        messages: Mapping[int, Tensor],
+        rounds: Sequence[Round | None],
+        also_needed: Collection[int] = (),
+    ) -> None:
+        """Add the newest *version* and its *messages*; drop versions from which no update starts after *rounds*.
+
+        Those that are *also_needed* stay.
+        """
+        needed = {*also_needed}
         for round_ in rounds:
             if round_ is None:  # no update follows in a replica that has ended
                 continue
@@ -512,16 +552,20 @@ class ModelVersions:
         """Return the base of each user and member, ``[users, members, size + 1]``.  It may be a view: read only.
 
         Args:
-            numbers: the base version of each user, ``[users]``.
+            numbers: the base version of each user, ``[users, members]``, or ``[users, 1]`` if it is that of all lanes.
             lanes: of each user and member, ``[users, members]``.
         """
-        distinct = set(numbers.tolist())
+        distinct = set(numbers.ravel().tolist())
         if missing := distinct - self._versions.keys():
             raise ValueError(f"version {min(missing)} was released as unused")
         if len(distinct) == 1:
             return _select_lanes(self._versions[distinct.pop()], lanes)
         index = upload(lanes, self.newest.device)
-        return torch.stack([self._versions[number][row] for number, row in zip(numbers.tolist(), index, strict=True)])
+        if numbers.shape[1] == 1:
+            of_users = zip(numbers[:, 0].tolist(), index, strict=True)
+            return torch.stack([self._versions[number][row] for number, row in of_users])
+        pairs = zip(numbers.ravel().tolist(), lanes.ravel().tolist(), strict=True)
+        return torch.stack([self._versions[number][lane] for number, lane in pairs]).view(*lanes.shape, -1)
 
     def messages(self, numbers: Ints, lane: int) -> Tensor | None:
         """Return the messages of *lane* with the versions *numbers*, ``[n, …]``, or ``None``.  Read only."""

@@ -52,11 +52,9 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
     shard_metrics = {"deliveries": metrics["deliveries"][rows], "ages": metrics["ages"][:, rows]}
     if "twins" in metrics:
         shard_metrics["twins"] = {"models": metrics["twins"]["models"][lanes]}
-    optional: dict[str, Any] = {}
-    if "devices" in state:
-        optional["devices"] = {position[lane]: rows for lane, rows in state["devices"].items() if lane in position}
+    devices = state.get("devices", {})  # which a checkpoint of before the store has for codecs alone
     newest = {"newest": versions["newest"][lanes]} if "newest" in versions else {}
-    return optional | {
+    return {
         "lanes": [state["lanes"][lane] for lane in lanes],
         "round": state["round"],
         "versions": newest
@@ -72,6 +70,7 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
             "lost": {position[lane]: lost for lane, lost in servers["lost"].items() if lane in position},
         },
         "metrics": shard_metrics,
+        "devices": {position[lane]: rows for lane, rows in devices.items() if lane in position},
         "turns": [[replica - first, *rest] for replica, *rest in state["turns"] if replica in shard.replicas],
         "threads": 1,
     }
@@ -95,7 +94,7 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
             names[lane] = state["lanes"][position]
             aggregations[lane] = state["servers"]["aggregations"][position]
         lost |= {lanes[position]: entry for position, entry in state["servers"]["lost"].items()}
-        devices |= {lanes[position]: rows for position, rows in state.get("devices", {}).items()}
+        devices |= {lanes[position]: rows for position, rows in state["devices"].items()}
         for number, version in state["versions"]["kept"].items():
             if number not in kept:
                 kept[number] = torch.full((count, version.shape[1]), torch.nan, dtype=version.dtype)
@@ -111,17 +110,17 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
         order = np.argsort([lane for lanes in lanes_of for lane in lanes])
         models = torch.cat([state["metrics"]["twins"]["models"] for state in states])[order]
         metrics["twins"] = {"models": models}
-    optional = {"devices": devices} if "devices" in states[0] else {}
     newest = {}
     if "newest" in states[0]["versions"]:
         rows = torch.cat([state["versions"]["newest"] for state in states])
         newest["newest"] = rows[np.argsort([lane for lanes in lanes_of for lane in lanes])]
-    return optional | {
+    return {
         "lanes": names,
         "round": states[0]["round"],
         "versions": {"kept": kept, "messages": messages} | newest,
         "servers": {"aggregations": aggregations, "lost": lost},
         "metrics": metrics,
+        "devices": devices,
         "turns": [[turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state["turns"]],
         "threads": 1,
     }

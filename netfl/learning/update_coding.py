@@ -1,14 +1,14 @@
 """Coding of updates and of versions: what the receiver reads of θ, for all lanes at once.
 
-`UpdateCoder` codes the changes of the delivered updates, between local training and the aggregation.  It keeps the
-memory of the devices: for each user and lane what the last delivered update did not carry.  `VersionCoder` codes the
+`UpdateCoder` codes the changes of the delivered updates, between local training and the aggregation.  For each user and
+lane, it keeps in the store of the devices what the last delivered update did not carry.  `VersionCoder` codes the
 versions that the server sends.  The codecs themselves are the family `netfl.learning.codec`.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from netfl.learning.codec import NUMBER_BITS
 from netfl.learning.codec.none import Whole
+from netfl.learning.device_store import CODEC_ERRORS, DeviceStore, UserRows
 from netfl.learning.stream_keys import StreamKeys
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.types import Bools, Floats, Ints
@@ -122,17 +123,25 @@ class UpdateCoder:
         codec: of all updates.
         streams: of each replica.
         parameters: length of θ without buffers.
+        store: keeps the errors of the devices.
         whole_numbers: how many numbers an update holds after θ: its buffers, and t if it is sent.
     """
 
-    def __init__(self, codec: Codec, streams: Sequence[Streams], parameters: int, whole_numbers: int = 0) -> None:
+    def __init__(
+        self,
+        codec: Codec,
+        streams: Sequence[Streams],
+        parameters: int,
+        store: DeviceStore,
+        whole_numbers: int = 0,
+    ) -> None:
         self._codec = codec
         self._parameters = parameters
         self._whole_numbers = whole_numbers
         self._theta_bits = codec.bits(parameters)
         self._bits = self._theta_bits + NUMBER_BITS * whole_numbers  # of an update
         self._keys = StreamKeys(streams, "codec")
-        self._memory: defaultdict[int, dict[int, Tensor]] = defaultdict(dict)  # by lane and user, [parameters] each
+        self._store = store
 
     def code(self, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
         """Return the models as the server reads them: base and decoded change, with buffers and t of *models*.
@@ -171,16 +180,6 @@ class UpdateCoder:
             theta = self._received_theta(cohort.received, self._parameters, like.device)
         return torch.cat([theta, self._received_rest(cohort.received, like)], dim=1)
 
-    def state(self) -> dict[int, dict[int, Tensor]]:
-        """Return the memory of the devices, by lane and user."""
-        return {lane: dict(rows) for lane, rows in self._memory.items()}
-
-    def restore(self, state: Mapping[int, Mapping[int, Tensor]], device: torch.device) -> None:
-        """Restore a `state`."""
-        self._memory.clear()
-        for lane, rows in state.items():
-            self._memory[int(lane)] = {int(user): row.to(device) for user, row in rows.items()}
-
     def _changes_at_once(self, device: torch.device) -> int:
         """Return how many changes of θ, each of one update in one lane, are coded at once."""
         numbers = _NUMBERS_AT_ONCE
@@ -189,7 +188,7 @@ class UpdateCoder:
         return max(1, numbers // self._parameters)
 
     def _waves(self, cohort: Cohort) -> Iterator[Ints]:
-        """Yield rows of updates that may be coded together: with a memory, one of each user at most."""
+        """Yield rows of updates that may be coded together: with an error feedback, one of each user at most."""
         count = len(cohort.users)
         if not self._codec.has_error_feedback:
             yield np.arange(count)
@@ -227,14 +226,16 @@ class UpdateCoder:
             base = batch.bases[:, members, of_theta]
             change = batch.models[:, members, of_theta] - base
             if self._codec.has_error_feedback:
-                self._add_memory(change, batch.users, batch.lanes[:, members])
+                errors = self._errors(batch.users, batch.lanes[:, members], change)
+                change += torch.stack(errors).view(change.shape)
             encoded = self._codec.encode(change, batch.draws)
             received = None
             if batch.received is not None:
                 received = self._received_theta(batch.received, encoded.values.shape[-1], change.device)[:, None]
             decoded = self._codec.decode(encoded, received)
             if self._codec.has_error_feedback:
-                self._store_memory(change - decoded, batch.users, batch.lanes[:, members])
+                for error, lost in zip(errors, (change - decoded).flatten(0, 1), strict=True):
+                    error.copy_(lost)
             coded[batch.index, members, of_theta] = decoded + base
 
     def _received_theta(self, received: Received, entries: int, device: torch.device) -> Tensor:
@@ -260,19 +261,14 @@ class UpdateCoder:
         received = self._received_rest(cohort.received, models)[:, None]
         return models[..., rest].where(received, bases[..., rest])
 
-    def _add_memory(self, change: Tensor, users: Ints, lanes: Ints) -> None:
-        """Add to each *change* what the user's last delivered update in this lane did not carry."""
-        for row, user in enumerate(users.tolist()):
-            for member, lane in enumerate(lanes[row].tolist()):
-                error = self._memory[lane].get(user)
-                if error is not None:
-                    change[row, member] += error
-
-    def _store_memory(self, errors: Tensor, users: Ints, lanes: Ints) -> None:
-        """Keep what the updates did not carry, ``[rows, members, parameters]``, for the next ones."""
-        for row, user in enumerate(users.tolist()):
-            for member, lane in enumerate(lanes[row].tolist()):
-                self._memory[lane][user] = errors[row, member].clone()  # a view would keep the whole batch
+    def _errors(self, users: Ints, lanes: Ints, like: Tensor) -> list[Tensor]:
+        """Return what the last delivered update of each user and lane did not carry: views of rows in the store."""
+        pairs: list[tuple[UserRows, int]] = []
+        for user, of_user in zip(users.tolist(), lanes.tolist(), strict=True):
+            for lane in of_user:
+                rows = self._store.rows(CODEC_ERRORS, lane, like)
+                pairs.append((rows, rows.places.add(user)))
+        return [rows.table[place] for rows, place in pairs]  # after all are added, as a table may grow
 
 
 def _arrived(received: Received, edges: Floats) -> Bools:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.codec import WHOLE, Codecs
+from netfl.learning.device_store import rows_in_memory
 from netfl.results.formatting import format_disk
 from netfl.results.tables import CHUNK, STREAM_BYTES
 
@@ -121,8 +122,10 @@ class MemoryEstimate:
     - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
     - examples, where they are copied, and worker processes.
 
-    It does not count the activations of a step, older versions from which users still train, and, in one process,
-    examples and checkpoints, which are not copied.
+    Of the rows that devices keep, there are no more than the deliveries of all planned rounds fill.
+
+    It does not count the activations of a step, older versions from which users still train, the copy of a lane's rows
+    while their table grows, and, in one process, examples and checkpoints, which are not copied.
 
     Args:
         learners: the learners.
@@ -137,6 +140,7 @@ class MemoryEstimate:
         gpu_bytes: free memory of the GPU that trains, which trains more models at once; ``None`` for a CPU.
         codecs: of updates and of broadcasts.
         nodes: number of nodes that merge below the server.
+        rounds: number of rounds; ``None`` if it is unknown.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -151,6 +155,7 @@ class MemoryEstimate:
     gpu_bytes: int | None = None
     codecs: Codecs = WHOLE
     nodes: int = 0
+    rounds: float | None = None
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -170,6 +175,7 @@ class MemoryEstimate:
             number_bytes=number_bytes,
             codecs=scenario.codecs,
             nodes=scenario.access.merging_nodes(scenario.users),
+            rounds=scenario.planned_rounds,
         )
 
     @property
@@ -193,15 +199,20 @@ class MemoryEstimate:
     @property
     def state_bytes(self) -> int:
         """Bytes of the aggregations' states of users."""
-        sizes = (spec.aggregation.memory(self.users, self.parameters) for spec in self.learners.values())
-        return self.number_bytes * self.replicas * (1 + self.nodes) * sum(sizes)
+        numbers = 0  # of a replica
+        for spec in self.learners.values():
+            users = self.users
+            if spec.aggregation.has_device_rows:
+                users = self._kept_rows
+            numbers += spec.aggregation.memory(users, self.parameters)
+        return self.number_bytes * self.replicas * (1 + self.nodes) * numbers
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of what the devices remember of their last updates, once all users have delivered one."""
+        """Bytes of what the devices remember of their last updates."""
         if self.codecs.up is None or not self.codecs.up.has_error_feedback:
             return 0
-        return self.number_bytes * self._lanes * self.users * self.parameters
+        return self.number_bytes * self._lanes * self._kept_rows * self.parameters
 
     @property
     def update_bytes(self) -> int:
@@ -231,6 +242,13 @@ class MemoryEstimate:
         if self.workers == 1 or self.gpu_bytes is not None:
             return 0
         return self.workers * _WORKER_BYTES
+
+    @property
+    def _kept_rows(self) -> int:
+        """Rows for which a table of the devices has memory, at most."""
+        if self.rounds is None:
+            return self.users
+        return rows_in_memory(self.users, self.rounds * self.max_deliveries)
 
     @property
     def _lanes(self) -> int:

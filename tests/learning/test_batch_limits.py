@@ -93,11 +93,13 @@ def test_bases_are_taken_from_the_lanes_of_each_user(numbers, lanes):
     first, second = torch.randn(2, 6, 3)
     versions = ModelVersions(first, {})
     versions.add(second, {}, [a_round(1)])
-    found = versions.of(np.array(numbers), np.array(lanes))
+    found = versions.of(np.array(numbers)[:, None], np.array(lanes))
     expected = np.stack(
         [(first, second)[number][lanes_of_user].numpy() for number, lanes_of_user in zip(numbers, lanes, strict=True)]
     )
     assert np.array_equal(found.numpy(), expected)
+    of_members = np.tile(np.array(numbers)[:, None], len(lanes[0]))
+    assert np.array_equal(versions.of(of_members, np.array(lanes)).numpy(), expected)
 
 
 def test_lanes_with_several_deliveries_equal_single_runs():

@@ -27,6 +27,7 @@ from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._augment import Augment
 from netfl.learning.device_draws import philox as device_philox
+from netfl.learning.device_store import UserPlaces, UserRows
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.logistic import Logistic
@@ -359,18 +360,26 @@ def test_evaluations_and_checkpoints_on_a_gpu_equal_those_of_the_cpu():
         assert np.array_equal(resumed.version(3), on_cpu.version(3))
 
 
+def rows_of(users, table, device="cpu"):
+    """Return rows of *users* with the values of a *table*, on a device."""
+    rows = UserRows(table.to(device), UserPlaces(len(users)))
+    rows.restore(users, table)
+    return rows
+
+
 @pytest.mark.parametrize("has_repeats", [True, False])
 def test_an_update_of_a_repeated_user_counts_once_in_the_table_of_users(has_repeats):
     rows, users = torch.randn(4, 3, dtype=torch.float64), torch.tensor([2, 0, 2 if has_repeats else 4, 1])
     table, mean = torch.randn(5, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
-    expected = store_rows({"last": table.clone(), "mean": mean}, users, rows)
+    everyone = torch.arange(len(table))
+    expected = store_rows({"last": rows_of(everyone, table), "mean": mean}, users, rows)
     with StandInDevice() as device:
-        state = {"last": table.to("meta"), "mean": mean.to("meta")}
+        state = {"last": rows_of(everyone, table, "meta"), "mean": mean.to("meta")}
         arguments, begin = (users.to("meta"), rows.to("meta")), len(device.synchronisations)
         found = store_rows(state, *arguments, has_repeats)
         assert len(device.synchronisations) == begin
         assert torch.allclose(found["mean"].cpu(), expected["mean"], rtol=0, atol=1e-14)
-        assert torch.equal(found["last"].cpu(), expected["last"])
+        assert torch.equal(found["last"][everyone.to("meta")].cpu(), expected["last"][everyone])
 
 
 WILD = {"calm": spec(), "wild": spec(lr=1e200, local_steps=3), "wild fair": spec(aggregation=Qfedavg(q=1.0), lr=1e200)}

@@ -13,8 +13,10 @@ import netfl
 from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import ScenarioError
 from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.mifa import Mifa
+from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.cohort import Cohort
 from netfl.learning.objective.cvar import Cvar
@@ -64,6 +66,8 @@ RULES = {
     "momentum": spec(aggregation=Fedavgm(momentum=0.5), **FULL),
     "MIFA": spec(aggregation=Mifa(), **FULL),
     "SCAFFOLD": spec(aggregation=Scaffold(), **FULL),
+    "q-FedAvg": spec(aggregation=Qfedavg(q=1.0), **FULL),
+    "FedAU": spec(aggregation=Fedau(cutoff=3), **FULL),
 }
 
 

@@ -85,6 +85,7 @@ def test_versions_needed_by_one_shard_are_nan_for_others():
                 "versions": {"kept": versions, "messages": {}},
                 "servers": {"aggregations": [{}], "lost": {}},
                 "metrics": {"deliveries": torch.zeros(1, 5), "ages": torch.zeros(3, 1)},
+                "devices": {},
                 "turns": [[0, 4, 2, 1]],
             }
         )

@@ -37,6 +37,7 @@ from netfl.learning.codec.sign import Sign
 from netfl.learning.codec.top_k import TopK
 from netfl.learning.codec.uniform import Uniform
 from netfl.learning.cohort import Cohort
+from netfl.learning.device_store import CODEC_ERRORS, DeviceStore
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.sharding import merge_states, shard_lanes, split_state
@@ -197,11 +198,11 @@ def test_the_memory_is_that_of_delivered_updates_alone():
     """A lost update leaves no trace: the memory of its user is that of before."""
     made = learner({"one": spec()}, codecs=Codecs(Sign()))
     made.step([a_round(1, (0, 0))])
-    after_first = made.state()["devices"][0][0].clone()
+    after_first = made.state()["devices"][0][CODEC_ERRORS]["rows"].clone()
     made.step([a_round(2, (1, 1))])
-    devices = made.state()["devices"][0]
-    assert set(devices) == {0, 1}
-    assert torch.equal(devices[0], after_first)
+    errors = made.state()["devices"][0][CODEC_ERRORS]
+    assert errors["users"].tolist() == [0, 1]
+    assert torch.equal(errors["rows"][:1], after_first)
 
 
 LOST = {(0, 0): (True, False, True), (1, 2): (False, True), (3, 2): (False, False, True, True, False)}
@@ -306,7 +307,7 @@ def descend(codec, rounds=800, users=4):
     curvature = torch.linspace(0.5, 1.0, DIMENSIONS, dtype=torch.float64)
     optimum = optima.mean(0)
     x = torch.zeros(DIMENSIONS + 1, dtype=torch.float64)
-    coder = UpdateCoder(codec, [Streams(1)], DIMENSIONS)
+    coder = UpdateCoder(codec, [Streams(1)], DIMENSIONS, DeviceStore(users, replicas=1))
     lanes = np.zeros((users, 1), np.int64)
     distances = []
     for index in range(rounds):

@@ -13,7 +13,10 @@ import netfl
 from netfl.errors import ScenarioError
 from netfl.learning import tensors
 from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.mifa import Mifa
+from netfl.learning.codec import Codecs
+from netfl.learning.codec.top_k import TopK
 from netfl.learning.objective.erm import Erm
 from netfl.learning.parallel_learner import ParallelLearner
 from netfl.learning.spec import LearnerSpec
@@ -42,11 +45,11 @@ def estimate(aggregation, **sizes):
 @pytest.mark.parametrize(
     ("options", "models"),
     [
-        ({}, 251 * 8 + 6 * 8 + 5 * 10 + 6 * 15),
-        ({"max_deliveries": 250}, 251 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
-        ({"max_deliveries": 1}, 251 * 8 + 6 * 8 + 5 * 1 + 6 * 8),
-        ({"has_baseline": True}, 251 * 8 + 8 * 8 + 5 * 10 + 6 * 15),
-        ({"workers": 2}, 251 * 8 + 6 * 8 + 2 * (5 * 10 + 6 * 15)),
+        ({}, 252 * 8 + 6 * 8 + 5 * 10 + 6 * 15),
+        ({"max_deliveries": 250}, 252 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
+        ({"max_deliveries": 1}, 252 * 8 + 6 * 8 + 5 * 1 + 6 * 8),
+        ({"has_baseline": True}, 252 * 8 + 8 * 8 + 5 * 10 + 6 * 15),
+        ({"workers": 2}, 252 * 8 + 6 * 8 + 2 * (5 * 10 + 6 * 15)),
     ],
 )
 def test_estimate_counts_all_arrays(options, models):
@@ -58,6 +61,27 @@ def test_estimate_counts_all_arrays(options, models):
 def test_copied_examples_are_counted():
     copied = estimate(Average(), example_bytes=3 * GB)
     assert copied.total_bytes == 3 * GB + estimate(Average()).total_bytes
+
+
+class Counted(Average):
+    """Keeps a number for each user."""
+
+    def memory(self, users, parameters):
+        return users
+
+
+def test_users_that_cannot_deliver_are_not_counted():
+    """One delivery in each of 100 rounds fills 100 rows, and a table has half as many more.
+
+    A rule with a tensor of all users counts all of them.
+    """
+    model_bytes = 4 * 8 * 552_875
+    few = {"max_deliveries": 1, "rounds": 100, "codecs": Codecs(TopK(share=0.1))}
+    assert estimate(Mifa(), **few).state_bytes == model_bytes * 152
+    assert estimate(Fedavgm(inner=Mifa()), **few).state_bytes == model_bytes * (152 + 1)
+    assert estimate(Average(), **few).device_bytes == 4 * 8 * 552_874 * 150
+    assert estimate(Counted(), **few).state_bytes == 4 * 8 * 250
+    assert estimate(Mifa(), rounds=100).state_bytes == estimate(Mifa()).state_bytes == model_bytes * 252
 
 
 def test_aggregation_without_state_needs_less_memory_per_update():
@@ -186,7 +210,13 @@ def test_run_that_exceeds_the_available_memory_is_refused(monkeypatch, estimates
     with pytest.raises(ScenarioError, match=r"learners: they need 0\.000\d+ GB of memory, but 0 GB .* 387 parameters"):
         learner_module.build_learner(setup, "cpu")
     assert estimates[-1] == memory.MemoryEstimate(
-        learners=setup.scenario.learners, users=3, max_deliveries=1, parameters=387, replicas=3, has_baseline=True
+        learners=setup.scenario.learners,
+        users=3,
+        max_deliveries=1,
+        parameters=387,
+        replicas=3,
+        has_baseline=True,
+        rounds=setup.scenario.planned_rounds,
     )
     with pytest.raises(ScenarioError, match="387 parameters"):
         learner_module.build_learner(setup, "cpu", workers=99)

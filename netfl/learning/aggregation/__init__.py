@@ -19,6 +19,8 @@ complete::
   updates.base_rounds``.
 - The state is a mapping of names to tensors, which checkpoints store.  `open` returns the first one, for example with
   one row per user.  A rule may change its state in place, as is best for large tables.
+- A state with a large row per user may have a `netfl.learning.device_store.UserRows` in the place of a tensor.  Then
+  users that have not delivered take no memory, which the rule states in `Aggregation.has_device_rows`.
 - A model with buffers, such as a batch normalisation, has them aside: see `Aggregation.next_buffers`.
 - Models of a few parameters train much faster than rules step lane by lane.  A rule for many lanes may make their
   steps at once: see `Aggregation.step_together`.
@@ -276,6 +278,11 @@ class Aggregation(Spec):
     def downlink_extra(self, parameters: int) -> int:
         """Return how many numbers a broadcast holds beside the model, such as a `message`; see `uplink_extra`."""
         return 0
+
+    @property
+    def has_device_rows(self) -> bool:
+        """True if what the state has of each user is a `UserRows`: `memory` is asked for the users that deliver."""
+        return False
 
     def memory(self, users: int, parameters: int) -> int:
         """Return the approximate size of the state in numbers; *parameters* is the size of θ."""

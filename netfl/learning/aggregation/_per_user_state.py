@@ -3,34 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field
 
 from netfl.learning.aggregation import Aggregation, State, Tensor
 from netfl.learning.aggregation._lanes import stack_states
+from netfl.learning.device_store import UserPlaces, UserRows
 
 
 class PerUserState(Aggregation):
-    """An aggregation with one row for each user, ``last``, and the mean of all rows; all 0 at the start."""
+    """An aggregation with one row for each user, ``last``, and the mean of all rows; all 0 at the start.
+
+    ``last`` is a `UserRows` in the place of a tensor: a user that has not delivered has no row in memory.
+    """
 
     server_lr: Annotated[float, Field(gt=0)] = 1.0
     """Server step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        return {"last": current.new_zeros(users, len(current)), "mean": current.new_zeros(len(current))}
+        return _state(UserRows(current, UserPlaces.of_all(users)), current.new_zeros(len(current)))
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         return self.server_lr
 
+    @property
+    def has_device_rows(self) -> bool:
+        return True
+
     def memory(self, users: int, parameters: int) -> int:
-        return (users + 1) * (parameters + 1)
+        """Return the size of the rows of *users*, of the row of all others, and of the mean."""
+        return (users + 2) * (parameters + 1)
+
+
+def last_rows(state: State) -> UserRows:
+    """Return the rows of users in the *state* of a `PerUserState`."""
+    return cast("UserRows", state["last"])
+
+
+def _state(last: UserRows, mean: Tensor) -> State:
+    """Return a state of a `PerUserState`."""
+    return {"last": cast("Tensor", last), "mean": mean}
 
 
 def store_rows(state: State, users: Tensor, rows: Tensor, has_repeats: bool = True) -> State:
     """Replace the rows of *users* in *state* by *rows*; for a repeated user, the last row counts.
 
-    The table is changed in place, because it may be large; the mean is a new tensor.
+    The rows are changed in place, because their table may be large; the mean is a new tensor.  It is over all users.
 
     Args:
         state: of a `PerUserState`.
@@ -38,20 +57,24 @@ def store_rows(state: State, users: Tensor, rows: Tensor, has_repeats: bool = Tr
         rows: ``[k, parameters + 1]``.
         has_repeats: whether a user occurs more than once, or may.
     """
-    table = state["last"]
+    last = last_rows(state)
+    table = last.table
     if users.device.type != "cpu":  # without a read by the host; the sum has another order
-        changes = rows - table[users]
+        places = last.places.of(users)
+        changes = rows - table[places]
         if has_repeats:
-            places = users.new_ones(len(users)).cumsum(0) - 1
-            last = ((users[:, None] == users) * places).amax(1)  # of each user
-            changes, rows = changes.where((last == places)[:, None], 0.0), rows[last]
-        table[users] = rows
-        return {"last": table, "mean": state["mean"] + changes.sum(0) / len(table)}
+            order = users.new_ones(len(users)).cumsum(0) - 1
+            newest = ((users[:, None] == users) * order).amax(1)  # update of each user
+            changes = changes.where((newest == order)[:, None], 0.0)
+            rows = rows[newest]
+        table[places] = rows
+        return _state(last, state["mean"] + changes.sum(0) / len(last))
     change = state["mean"].new_zeros(state["mean"].shape)
     for user, row in zip(users.tolist(), rows, strict=True):
-        change += row - table[user]
-        table[user] = row
-    return {"last": table, "mean": state["mean"] + change / len(table)}
+        before = table[last.places.of_user(user)]  # a view
+        change += row - before
+        before.copy_(row)
+    return _state(last, state["mean"] + change / len(last))
 
 
 def store_single_rows(states: Sequence[State], users: Tensor, rows: Tensor) -> list[State]:
@@ -64,12 +87,12 @@ def store_single_rows(states: Sequence[State], users: Tensor, rows: Tensor) -> l
     """
     import torch
 
-    tables = [state["last"] for state in states]
-    before = torch.stack([table[user] for table, user in zip(tables, users.tolist(), strict=True)])
-    means = stack_states(states, "mean")["mean"] + (rows - before) / len(tables[0])
-    for table, user, row in zip(tables, users.tolist(), rows, strict=True):
-        table[user] = row
-    return [{"last": table, "mean": mean} for table, mean in zip(tables, means, strict=True)]
+    lasts = [last_rows(state) for state in states]
+    stored = [last.table[last.places.of_user(user)] for last, user in zip(lasts, users.tolist(), strict=True)]  # views
+    means = stack_states(states, "mean")["mean"] + (rows - torch.stack(stored)) / len(lasts[0])
+    for before, row in zip(stored, rows, strict=True):
+        before.copy_(row)
+    return [_state(last, mean) for last, mean in zip(lasts, means, strict=True)]
 
 
 def pseudo_gradients(changes: Tensor, rates: Tensor) -> Tensor:

@@ -99,6 +99,10 @@ class ServerOptimiser(Aggregation):
     def downlink_extra(self, parameters: int) -> int:
         return self.inner.downlink_extra(parameters)
 
+    @property
+    def has_device_rows(self) -> bool:
+        return self.inner.has_device_rows
+
     def memory(self, users: int, parameters: int) -> int:
         return self.inner.memory(users, parameters) + self.numbers_per_parameter * (parameters + 1)
 

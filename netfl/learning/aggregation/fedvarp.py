@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from netfl.learning.aggregation import State, Tensor, Updates
-from netfl.learning.aggregation._per_user_state import PerUserState, store_rows
+from netfl.learning.aggregation._per_user_state import PerUserState, last_rows, store_rows
 
 
 class Fedvarp(PerUserState):
@@ -33,7 +33,7 @@ class Fedvarp(PerUserState):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases
-        move = (changes - state["last"][updates.users]).mean(0) + state["mean"]
+        move = (changes - last_rows(state)[updates.users]).mean(0) + state["mean"]
         return current + self.server_lr * move, store_rows(state, updates.users, changes, updates.has_repeats)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:

@@ -7,7 +7,7 @@ from typing import ClassVar, cast
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import LearnerSpec, State, Tensor, Updates
-from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows
+from netfl.learning.aggregation._per_user_state import PerUserState, last_rows, pseudo_gradients, store_rows
 
 
 class Scaffold(PerUserState):
@@ -38,7 +38,7 @@ class Scaffold(PerUserState):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases
         variates = pseudo_gradients(changes, updates.rates) / updates.steps[:, None]
-        variates += state["last"][updates.users]
+        variates += last_rows(state)[updates.users]
         variates -= cast("Tensor", updates.messages)
         following = current + self.server_lr * changes.mean(0)
         return following, store_rows(state, updates.users, variates, updates.has_repeats)
@@ -47,7 +47,7 @@ class Scaffold(PerUserState):
         return state["mean"]
 
     def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor:
-        return cast("Tensor", messages) - state["last"][users]
+        return cast("Tensor", messages) - last_rows(state)[users]
 
     def uplink_extra(self, parameters: int) -> int:
         """Return the size of ``c_k⁺ - c_k``, which a user sends with the change of its model."""
