@@ -138,9 +138,8 @@ class BatchedLearner:
         origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
         self._store = DeviceStore(self._data.sizes.shape[1], self._replica_count)
         self._bases = task.base_rule(self._store, self.lanes)
-        of_learners = task.device_rules
-        device_rules = {lane: of_learners[name] for lane, (name, _) in enumerate(self.lanes) if name in of_learners}
-        self._devices = DeviceRules(device_rules, self._store)
+        rules = {lane: task.device_rules.get(name) for lane, (name, _) in enumerate(self.lanes)}
+        self._devices = DeviceRules({lane: rule for lane, rule in rules.items() if rule is not None}, self._store)
         self._servers = LaneServers(
             dict(zip(self.lanes, self._specs, strict=True)),
             self._data.sizes.shape[1],
@@ -334,7 +333,8 @@ class BatchedLearner:
         self, group: LearnerGroup, cohort: Cohort, following: list[Tensor], closed_s: float
     ) -> None:
         """Train *cohort* for the learners of *group*, and replace their lanes in *following* by the next versions."""
-        index, device = self._versions.number + 1, self._data.x.device
+        index = self._versions.number + 1
+        device = self._data.x.device
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         numbers = self._bases.numbers(cohort, lanes)
         bases = self._versions.of(numbers, lanes)
@@ -343,7 +343,7 @@ class BatchedLearner:
             starts, self._sampler, cohort, lambda rows: self._drift(cohort, numbers, lanes, rows)
         )
         self._devices.keep(starts, result.models, cohort, lanes)
-        self._store.add(cohort)
+        self._store.add(cohort)  # before the aggregations of these users write their rows
         received = None
         if self._coder is not None:
             result = replace(result, models=self._coder.code(bases, result.models, cohort, lanes))
@@ -424,18 +424,22 @@ class BatchedLearner:
         """
         if not self._servers.has_drift:
             return None
-        total, newest, count = None, self._versions.newest, rows.stop - rows.start
+        newest = self._versions.newest
+        count = rows.stop - rows.start
         all_users = upload(cohort.users[rows], newest.device)
+        total: Tensor | None = None
         for part in cohort.parts_within(rows):
             users = all_users[part.start - rows.start : part.stop - rows.start]
             for column, lane in enumerate(lanes[part.start].tolist()):
                 messages = self._versions.messages(of_member(numbers, column)[part], lane)
                 drift = self._servers.drift(lane, users, messages)
-                if drift is not None and part == rows and lanes.shape[1] == 1:
+                if drift is None:
+                    continue
+                if part == rows and lanes.shape[1] == 1:  # all users, in one lane
                     return drift[:, None]
-                if drift is not None:
-                    total = newest.new_zeros(count, lanes.shape[1], newest.shape[1]) if total is None else total
-                    total[part.start - rows.start : part.stop - rows.start, column] = drift
+                if total is None:
+                    total = newest.new_zeros(count, lanes.shape[1], newest.shape[1])
+                total[part.start - rows.start : part.stop - rows.start, column] = drift
         return total
 
     def _base_losses(self, cohort: Cohort, numbers: Ints, part: slice, lanes: Sequence[int]) -> dict[int, Tensor]:
@@ -506,20 +510,23 @@ class BatchedLearner:
         """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
         if query not in QUERIES:
             raise ModelError("access", f"no query to the learners ('{query}'); name one of {', '.join(QUERIES)}")
-        replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest_sent[lane]
+        replica = lane % self._replica_count
+        number = self._versions.number
+        version = self._versions.newest_sent[lane]
         if not users.size:
             return version.new_empty(0)
         if query == "loss":
             return user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
         cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
-        max_jobs, norms = group.max_jobs(cohort), []
+        max_jobs = group.max_jobs(cohort)
+        parameters = self._architecture.trained
+        norms: list[Tensor] = []
         for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
             rows = slice(start, min(start + max_jobs, len(users)))
             bases = version.expand(rows.stop - start, 1, -1)
             asked = cohort.select(rows)
             starts = self._devices.starts(bases, asked, np.full((len(asked.users), 1), lane))
             models = group.train_cohort(starts, self._sampler, asked).models
-            parameters = self._architecture.trained
             change = (models[:, 0, :parameters] - version[:parameters]).double()
             norms.append(change.square().sum(1).sqrt())
         return torch.cat(norms)
