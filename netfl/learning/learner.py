@@ -19,7 +19,7 @@ from torch import Tensor
 
 from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import SingleUpdates, Updates
-from netfl.learning.base_rule import BaseRule, of_member
+from netfl.learning.base_rule import BaseRule, by_member
 from netfl.learning.batch_limits import evaluation_slices, is_faster_together
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.codec import WHOLE, Codecs
@@ -361,17 +361,26 @@ class BatchedLearner:
             users_of_all,
             result.samples,
             result.steps,
-            upload(numbers, device).expand(lanes.shape),
+            upload(numbers, device),
             bases,
             result.models,
             result.rates,
         )
-        for part, (users, samples, steps, *of_members) in zip(cohort.parts, columns, strict=True):
+        for part, (users, samples, steps, base_columns, *of_members) in zip(cohort.parts, columns, strict=True):
+            numbers_by_member = by_member(numbers[part], lanes.shape[1])
+            rounds_by_member = base_columns.unbind(1) * (lanes.shape[1] // numbers.shape[1])
             members = zip(*(column.unbind(1) for column in of_members), strict=True)
             losses = self._base_losses(cohort, numbers, part, lanes[part.start].tolist())
             has_repeats = len({*cohort.users[part].tolist()}) < len(users)
-            of_part = zip(lanes[part.start].tolist(), is_done[part.start].tolist(), members, strict=True)
-            for member, (lane, has_stepped, (base_rounds, base, model, rates)) in enumerate(of_part):
+            of_part = zip(
+                lanes[part.start].tolist(),
+                is_done[part.start].tolist(),
+                numbers_by_member,
+                rounds_by_member,
+                members,
+                strict=True,
+            )
+            for lane, has_stepped, base_numbers, base_rounds, (base, model, rates) in of_part:
                 if has_stepped:
                     continue
                 read = self._specs[lane].aggregation.reads_links
@@ -386,7 +395,7 @@ class BatchedLearner:
                     rates=rates,
                     newest_rates=self._servers.newest_rates(lane, index),
                     losses=losses.get(lane),
-                    messages=self._versions.messages(of_member(numbers, member)[part], lane),
+                    messages=self._versions.messages(base_numbers, lane),
                     has_repeats=has_repeats,
                     received=None if received is None else received[part],
                     links={name: values[part] for name, values in links.items() if name in read},
@@ -430,8 +439,9 @@ class BatchedLearner:
         total: Tensor | None = None
         for part in cohort.parts_within(rows):
             users = all_users[part.start - rows.start : part.stop - rows.start]
+            numbers_of_part = by_member(numbers[part], lanes.shape[1])
             for column, lane in enumerate(lanes[part.start].tolist()):
-                messages = self._versions.messages(of_member(numbers, column)[part], lane)
+                messages = self._versions.messages(numbers_of_part[column], lane)
                 drift = self._servers.drift(lane, users, messages)
                 if drift is None:
                     continue
@@ -458,10 +468,8 @@ class BatchedLearner:
         if needed and numbers.shape[1] == 1 and runs_on_gpu(self._data.x.device):
             losses = self._losses_of(users, numbers[part, 0], [*needed])
             return dict(zip(needed, losses.unbind(1), strict=True))
-        return {
-            lane: self._losses_of(users, of_member(numbers, member)[part], [lane])[:, 0]
-            for lane, member in needed.items()
-        }
+        columns = by_member(numbers[part], len(lanes))
+        return {lane: self._losses_of(users, columns[member], [lane])[:, 0] for lane, member in needed.items()}
 
     def _losses_of(self, users: Ints, bases: Ints, lanes: Sequence[int]) -> Tensor:
         """Return the losses of *users* from their *bases* for *lanes* of one replica, ``[users, lanes]``."""
