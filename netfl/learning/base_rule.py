@@ -51,8 +51,6 @@ class BaseRule:
         return ()
 
 
-def of_member(numbers: Ints, member: int) -> Ints:
-    """Return the column of *member* in the *numbers* of `BaseRule`, ``[users]``."""
-    if numbers.shape[1] == 1:
-        return numbers[:, 0]
-    return numbers[:, member]
+def by_member(numbers: Ints, members: int) -> list[Ints]:
+    """Return the *numbers* of `BaseRule` for each member, ``[users]`` each."""
+    return [*numbers.T] * (members // numbers.shape[1])

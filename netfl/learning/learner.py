@@ -20,7 +20,7 @@ from torch import Tensor
 
 from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import SingleUpdates, Updates
-from netfl.learning.base_rule import BaseRule, of_member
+from netfl.learning.base_rule import BaseRule, by_member
 from netfl.learning.batch_limits import evaluation_slices, is_faster_together
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.codec import WHOLE, Codecs
@@ -115,6 +115,29 @@ class LearningTask:
         return sorted({level for spec in specs for level in spec.objective.levels} | {*self.evaluate.levels})
 
 
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """What users have trained for a group of learners.
+
+    Args:
+        cohort: the users.
+        lanes: of each user and member, ``[users, members]``.
+        numbers: of their bases, as `BaseRule.numbers` gives them.
+        users: of the cohort, on the device, ``[users]``.
+        bases: from which the server reads their changes, ``[users, members, size + 1]``.
+        result: their models, as the server reads them, and their work.
+        received: whether each number of an update arrived, ``[users, size + 1]``; ``None`` for all.
+    """
+
+    cohort: Cohort
+    lanes: Ints
+    numbers: Ints
+    users: Tensor
+    bases: Tensor
+    result: LocalResult
+    received: Tensor | None
+
+
 class BatchedLearner:
     """Learner of all lanes of a task, which are trained together.
 
@@ -146,9 +169,8 @@ class BatchedLearner:
         self._base_rule = task.base_rule(self._store, self.lanes)
         if task.has_nodes and task.base_rule is not BaseRule:
             raise ValueError("a rule of bases chooses versions of the server, but other nodes have versions, too")
-        of_learners = task.device_rules
-        device_rules = {lane: of_learners[name] for lane, (name, _) in enumerate(self.lanes) if name in of_learners}
-        self._devices = DeviceRules(device_rules, self._store)
+        rules = {lane: task.device_rules.get(name) for lane, (name, _) in enumerate(self.lanes)}
+        self._devices = DeviceRules({lane: rule for lane, rule in rules.items() if rule is not None}, self._store)
         self._servers = LaneServers(
             dict(zip(self.lanes, self._specs, strict=True)),
             self._data.sizes.shape[1],
@@ -393,7 +415,16 @@ class BatchedLearner:
         self, group: LearnerGroup, cohort: Cohort, following: list[Tensor], of_nodes: _NodeLanes, closed_s: float
     ) -> None:
         """Train *cohort* for the learners of *group*, and replace their lanes by the next versions; see `_train`."""
-        index, device = self._versions.number + 1, self._data.x.device
+        trained = self._train_users(group, cohort)
+        is_done = np.zeros(trained.lanes.shape, bool)
+        if self._can_step_together(cohort, trained.result.models):
+            is_done = self._step_together(trained, following)
+        if not is_done.all():
+            self._step_lanes(trained, is_done, following, of_nodes, closed_s)
+            self._servers.check_updates(trained.lanes, cohort, trained.users, trained.result.models)
+
+    def _train_users(self, group: LearnerGroup, cohort: Cohort) -> _Trained:
+        """Train *cohort* for the learners of *group*, and code what the server reads of it."""
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         numbers = self._base_rule.numbers(cohort, lanes)
         bases = self._base_models(cohort, numbers, lanes)
@@ -402,45 +433,61 @@ class BatchedLearner:
             starts, self._sampler, cohort, lambda rows: self._drift(cohort, numbers, lanes, rows)
         )
         self._devices.keep(starts, result.models, cohort, lanes)
-        self._store.add(cohort)
+        self._store.add(cohort)  # before the aggregations of these users write their rows
+
         received = None
         if self._coder is not None:
             result = replace(result, models=self._coder.code(bases, result.models, cohort, lanes))
             received = self._coder.received(cohort, result.models)
         if self._baseline is not None:
-            self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
+            self._baseline.step(self._versions.number + 1, cohort, self._sampler, group, result.step_counts)
+        return _Trained(cohort, lanes, numbers, upload(cohort.users, self._data.x.device), bases, result, received)
+
+    def _step_lanes(
+        self,
+        trained: _Trained,
+        is_done: NDArray[np.bool_],
+        following: list[Tensor],
+        of_nodes: _NodeLanes,
+        closed_s: float,
+    ) -> None:
+        """Aggregate what was *trained*, lane by lane, except where it *is_done*, ``[users, members]``."""
+        cohort, lanes, result = trained.cohort, trained.lanes, trained.result
+        index = self._versions.number + 1
+        device = self._data.x.device
         links = {name: upload(values, device, result.models.dtype) for name, values in cohort.links.items()}
-        users_of_all = upload(cohort.users, device)
-        is_done = np.zeros(lanes.shape, bool)
-        if self._can_step_together(cohort, result.models):
-            is_done = self._step_together(index, lanes, users_of_all, bases, result, following)
-        if is_done.all():
-            return
-        clocks = numbers if cohort.base_rounds is None else cohort.base_rounds[:, None]
+        clocks = trained.numbers if cohort.base_rounds is None else cohort.base_rounds[:, None]
         columns = cohort.split_into_parts(
-            users_of_all,
+            trained.users,
             result.samples,
             result.steps,
-            upload(clocks, device).expand(lanes.shape),
-            bases,
+            upload(clocks, device),
+            trained.bases,
             result.models,
             result.rates,
         )
-        for part, (users, samples, steps, *of_members) in zip(cohort.parts, columns, strict=True):
-            members = zip(*(column.unbind(1) for column in of_members), strict=True)
+        for part, (users, samples, steps, base_rounds, *of_members) in zip(cohort.parts, columns, strict=True):
+            of_part = lanes[part.start].tolist()
             node = cohort.node_of(part)
-            of_node = following if node == SERVER else of_nodes[node]
-            losses = self._base_losses(cohort, numbers, part, lanes[part.start].tolist())
+            versions = following if node == SERVER else of_nodes[node]
+            losses = self._base_losses(trained, part)
             has_repeats = len({*cohort.users[part].tolist()}) < len(users)
-            of_part = zip(lanes[part.start].tolist(), is_done[part.start].tolist(), members, strict=True)
-            for member, (lane, has_stepped, (base_rounds, base, model, rates)) in enumerate(of_part):
+            by_lane = zip(
+                of_part,
+                is_done[part.start].tolist(),
+                by_member(trained.numbers[part], len(of_part)),
+                base_rounds.unbind(1) * (len(of_part) // base_rounds.shape[1]),  # one for all members, or one for each
+                zip(*(column.unbind(1) for column in of_members), strict=True),
+                strict=True,
+            )
+            for lane, has_stepped, numbers, rounds_of_bases, (base, model, rates) in by_lane:
                 if has_stepped:
                     continue
                 read = self._specs[lane].aggregation.reads_links
                 updates = Updates(
                     round=index,
                     users=users,
-                    base_rounds=base_rounds,
+                    base_rounds=rounds_of_bases,
                     bases=base,
                     models=model,
                     samples=samples,
@@ -448,16 +495,15 @@ class BatchedLearner:
                     rates=rates,
                     newest_rates=self._servers.newest_rates(lane, index),
                     losses=losses.get(lane),
-                    messages=self._messages(cohort, part, of_member(numbers, member)[part], lane),
+                    messages=self._messages(cohort, part, numbers, lane),
                     has_repeats=has_repeats,
-                    received=None if received is None else received[part],
+                    received=None if trained.received is None else trained.received[part],
                     links={name: values[part] for name, values in links.items() if name in read},
                 )
                 if node == SERVER:
-                    of_node[lane] = self._servers.step(lane, of_node[lane], updates, closed_s)
+                    versions[lane] = self._servers.step(lane, versions[lane], updates, closed_s)
                 else:
-                    of_node[lane] = self._servers.step_node(lane, node, of_node[lane], updates, closed_s)
-        self._servers.check_updates(lanes, cohort, users_of_all, result.models)
+                    versions[lane] = self._servers.step_node(lane, node, versions[lane], updates, closed_s)
 
     def _base_models(self, cohort: Cohort, numbers: Ints, lanes: Ints) -> Tensor:
         """Return the base of each user and member, ``[users, members, size + 1]``.
@@ -474,16 +520,16 @@ class BatchedLearner:
             return self._versions.messages(numbers, lane)
         return self._nodes.messages(int(cohort.replicas[part.start]), cohort.node_of(part), numbers, lane)
 
-    def _step_together(
-        self, index: int, lanes: Ints, users: Tensor, bases: Tensor, result: LocalResult, following: list[Tensor]
-    ) -> NDArray[np.bool_]:
-        """Aggregate the single updates of *lanes*; return a mask of the lanes that are done, ``[users, members]``."""
+    def _step_together(self, trained: _Trained, following: list[Tensor]) -> NDArray[np.bool_]:
+        """Aggregate the single updates of all lanes; return a mask of the lanes that are done, ``[users, members]``."""
+        lanes, result = trained.lanes, trained.result
+        newest_rates = self._servers.all_newest_rates(self._versions.number + 1)
         updates = SingleUpdates(
-            users=users.repeat_interleave(lanes.shape[1]),
-            bases=bases.flatten(0, 1),
+            users=trained.users.repeat_interleave(lanes.shape[1]),
+            bases=trained.bases.flatten(0, 1),
             models=result.models.flatten(0, 1),
             rates=result.rates.flatten(0, 1),
-            newest_rates=self._servers.all_newest_rates(index)[upload(lanes.ravel(), bases.device)],
+            newest_rates=newest_rates[upload(lanes.ravel(), trained.bases.device)],
         )
         return self._servers.step_together(lanes.ravel(), updates, following).reshape(lanes.shape)
 
@@ -505,39 +551,38 @@ class BatchedLearner:
         """
         if not self._servers.has_drift:
             return None
-        total, newest, count = None, self._versions.newest, rows.stop - rows.start
+        newest = self._versions.newest
+        count = rows.stop - rows.start
         all_users = upload(cohort.users[rows], newest.device)
+        total: Tensor | None = None
         for part in cohort.parts_within(rows):
             users = all_users[part.start - rows.start : part.stop - rows.start]
+            numbers_of_part = by_member(numbers[part], lanes.shape[1])
             for column, lane in enumerate(lanes[part.start].tolist()):
-                messages = self._messages(cohort, part, of_member(numbers, column)[part], lane)
+                messages = self._messages(cohort, part, numbers_of_part[column], lane)
                 drift = self._servers.drift(lane, cohort.node_of(part), users, messages)
-                if drift is not None and part == rows and lanes.shape[1] == 1:
+                if drift is None:
+                    continue
+                if part == rows and lanes.shape[1] == 1:  # all users, in one lane
                     return drift[:, None]
-                if drift is not None:
-                    total = newest.new_zeros(count, lanes.shape[1], newest.shape[1]) if total is None else total
-                    total[part.start - rows.start : part.stop - rows.start, column] = drift
+                if total is None:
+                    total = newest.new_zeros(count, lanes.shape[1], newest.shape[1])
+                total[part.start - rows.start : part.stop - rows.start, column] = drift
         return total
 
-    def _base_losses(self, cohort: Cohort, numbers: Ints, part: slice, lanes: Sequence[int]) -> dict[int, Tensor]:
+    def _base_losses(self, trained: _Trained, part: slice) -> dict[int, Tensor]:
         """Return the mean loss of each user's base over its training examples, ``[users]``, for lanes that need it.
 
         A GPU evaluates lanes with the same bases together.  On a CPU, this would change the last bits.
-
-        Args:
-            cohort: the users.
-            numbers: of their base versions, as `BaseRule.numbers` gives them.
-            part: the users of one replica.
-            lanes: of its members.
         """
+        cohort, numbers = trained.cohort, trained.numbers
+        lanes = trained.lanes[part.start].tolist()
         needed = {lane: member for member, lane in enumerate(lanes) if self._servers.needs_losses(lane)}
         if needed and numbers.shape[1] == 1 and runs_on_gpu(self._data.x.device):
             losses = self._losses_of(cohort, part, numbers[part, 0], [*needed])
             return dict(zip(needed, losses.unbind(1), strict=True))
-        return {
-            lane: self._losses_of(cohort, part, of_member(numbers, member)[part], [lane])[:, 0]
-            for lane, member in needed.items()
-        }
+        columns = by_member(numbers[part], len(lanes))
+        return {lane: self._losses_of(cohort, part, columns[member], [lane])[:, 0] for lane, member in needed.items()}
 
     def _losses_of(self, cohort: Cohort, part: slice, bases: Ints, lanes: Sequence[int]) -> Tensor:
         """Return the losses of the users of a part from their *bases*, ``[users, lanes]``; *lanes* of one replica."""
@@ -589,20 +634,23 @@ class BatchedLearner:
         """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
         if query not in QUERIES:
             raise ModelError("access", f"no query to the learners ('{query}'); name one of {', '.join(QUERIES)}")
-        replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest_sent[lane]
+        replica = lane % self._replica_count
+        number = self._versions.number
+        version = self._versions.newest_sent[lane]
         if not users.size:
             return version.new_empty(0)
         if query == "loss":
             return user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
         cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
-        max_jobs, norms = group.max_jobs(cohort), []
+        max_jobs = group.max_jobs(cohort)
+        parameters = self._architecture.trained
+        norms: list[Tensor] = []
         for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
             rows = slice(start, min(start + max_jobs, len(users)))
             bases = version.expand(rows.stop - start, 1, -1)
             asked = cohort.select(rows)
             starts = self._devices.starts(bases, asked, np.full((len(asked.users), 1), lane))
             models = group.train_cohort(starts, self._sampler, asked).models
-            parameters = self._architecture.trained
             change = (models[:, 0, :parameters] - version[:parameters]).double()
             norms.append(change.square().sum(1).sqrt())
         return torch.cat(norms)

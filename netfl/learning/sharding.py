@@ -45,15 +45,20 @@ def shard_lanes(learners: int, replicas: int, shards: int) -> list[LaneShard]:
 
 def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> dict[str, Any]:
     """Select the part of *shard* from the *state* of a run with so many *replicas*; see `merge_states`."""
-    lanes, first = shard.lanes(replicas), shard.replicas.start
+    lanes = shard.lanes(replicas)
     position = {lane: number for number, lane in enumerate(lanes)}
-    versions, servers, metrics = state["versions"], state["servers"], state["metrics"]
+    first = shard.replicas.start
     rows = slice(first, shard.replicas.stop)
+    versions = state["versions"]
+    servers = state["servers"]
+    metrics = state["metrics"]
     shard_metrics = {"deliveries": metrics["deliveries"][rows], "ages": metrics["ages"][:, rows]}
     if "twins" in metrics:
         shard_metrics["twins"] = {"models": metrics["twins"]["models"][lanes]}
-    devices = state.get("devices", {})  # which a checkpoint of before the store has for codecs alone
-    newest = {"newest": versions["newest"][lanes]} if "newest" in versions else {}
+    devices = state.get("devices", {})  # a checkpoint of before the store has them with a codec alone
+    newest = {}
+    if "newest" in versions:
+        newest["newest"] = versions["newest"][lanes]
     return {
         "lanes": [state["lanes"][lane] for lane in lanes],
         "round": state["round"],

@@ -227,7 +227,8 @@ class UpdateCoder:
             change = batch.models[:, members, of_theta] - base
             if self._codec.has_error_feedback:
                 errors = self._errors(batch.users, batch.lanes[:, members], change)
-                change += torch.stack(errors).view(change.shape)
+                for wanted, error in zip(change.flatten(0, 1), errors, strict=True):  # of each user and lane
+                    wanted.add_(error)
             encoded = self._codec.encode(change, batch.draws)
             received = None
             if batch.received is not None:
