@@ -32,8 +32,9 @@ from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation
 from netfl.learning.local_training import LearnerGroup, LocalResult, group_learners
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
+from netfl.learning.model_versions import ModelVersions
 from netfl.learning.node_versions import NodeVersions, waves_of_replicas
-from netfl.learning.server_state import LaneServers, ModelVersions
+from netfl.learning.server_state import LaneServers
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.step_graphs import open_graphs
 from netfl.learning.tensors import device_of, gpu_arithmetic, gpu_name, read_together, runs_on_gpu, tensor, upload
@@ -147,33 +148,44 @@ class BatchedLearner:
 
     def __init__(self, task: LearningTask) -> None:
         first = task.replicas[0].dataset
-        self.lanes, self._task, self._replica_count = task.lanes, task, len(task.replicas)
+        self.lanes = task.lanes
+        self._task = task
+        self._replica_count = len(task.replicas)
         self._specs = [
             spec.with_participation(data.participation) for spec in task.learners.values() for data in task.replicas
         ]
-        self._architecture = task.model.open(first.train_x.shape[1:], first.classes, task.tokens)
+        self._link_values = frozenset[str]().union(*(spec.aggregation.reads_links for spec in self._specs))
+        self._threads = ThreadChoice(1)
+        self._is_working = False
+
+        # the model, the examples, and the training of users
         device = device_of(task.device)
         graphs = open_graphs(device)
+        self._architecture = task.model.open(first.train_x.shape[1:], first.classes, task.tokens)
         self._data = UserDatasets(task.replicas, device, task.dtype, graphs)
         self._architecture.has_bf16_products = task.products == "bf16"
         self._architecture.prepare(self._data.x[:_EXAMINED])
         self.check_batches(task.learners)
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data, graphs)
-        self._sampler = BatchSampler([data.streams for data in task.replicas], device, graphs)
+        streams = [data.streams for data in task.replicas]
+        self._sampler = BatchSampler(streams, device, graphs)
         self._repeats = RepeatCounter()
-        self._link_values = frozenset[str]().union(*(spec.aggregation.reads_links for spec in self._specs))
-        self._threads, self._is_working = ThreadChoice(1), False
-        starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])
-        origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
-        self._store = DeviceStore(self._data.sizes.shape[1], self._replica_count)
+
+        # the devices
+        users = self._data.sizes.shape[1]
+        self._store = DeviceStore(users, self._replica_count)
         self._base_rule = task.base_rule(self._store, self.lanes)
         if task.has_nodes and task.base_rule is not BaseRule:
             raise ValueError("a rule of bases chooses versions of the server, but other nodes have versions, too")
         rules = {lane: task.device_rules.get(name) for lane, (name, _) in enumerate(self.lanes)}
         self._devices = DeviceRules({lane: rule for lane, rule in rules.items() if rule is not None}, self._store)
+
+        # version 0, the servers, and codecs between them and the devices
+        starts = np.stack([self._architecture.start(stream.at("start")) for stream in streams])
+        origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
         self._servers = LaneServers(
             dict(zip(self.lanes, self._specs, strict=True)),
-            self._data.sizes.shape[1],
+            users,
             origins,
             is_whole_run=not task.all_learners and not task.may_diverge,
             model=task.model,
@@ -182,7 +194,7 @@ class BatchedLearner:
             has_nodes=task.has_nodes,
             store=self._store,
         )
-        streams, parameters = [data.streams for data in task.replicas], self._architecture.trained
+        parameters = self._architecture.trained
         self._coder: UpdateCoder | None = None
         if task.codecs.up is not None or task.loses_parts:
             whole_numbers = self._architecture.buffers + task.sent_beside_theta
@@ -194,6 +206,8 @@ class BatchedLearner:
         self._nodes: NodeVersions | None = None
         if task.has_nodes:
             self._nodes = NodeVersions(self._versions, self._servers, origins, self._replica_count)
+
+        # the evaluation
         self._baseline: CentralizedBaseline | None = None
         if "weight_divergence" in task.evaluate.metrics:
             specs = self._specs[:: self._replica_count]
@@ -229,22 +243,8 @@ class BatchedLearner:
         if len(rounds) != self._replica_count or any(round_.index != index for round_ in open_rounds):
             raise ValueError(f"round {index} of {self._replica_count} replicas is expected")
         closed_s = max((round_.closed_s for round_ in open_rounds), default=0.0)
-        following = [*self._versions.newest.unbind()]
-        if any(round_.merges for round_ in open_rounds):
-            self._merge(rounds, following, closed_s)
-        else:
-            for lane, current in enumerate(following):
-                of_lane = rounds[lane % self._replica_count]
-                if of_lane is not None and not of_lane.deliveries:
-                    following[lane] = self._servers.idle(lane, current, index)
-            self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
-        versions = self._servers.accept_finite(following, self._versions.newest, index)
-        self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
-        if self._nodes is None:
-            self._repeats.forget(self._versions.oldest)
-        else:
-            self._nodes.forget(rounds)
-            self._repeats.forget(self._versions.oldest, self._nodes.kept)
+        self._make_versions(rounds, closed_s)
+
         is_due = index % self._task.evaluate.every == 0 or index == self._task.rounds
         feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in open_rounds) else range(0)
         if is_due or feedback_lanes:
@@ -366,6 +366,26 @@ class BatchedLearner:
         slices = evaluation_slices(len(x), layer_bytes=self._architecture.largest_layer * theta.element_size())
         parts = (tensor(x[part]).to(theta) for part in slices)
         return np.concatenate([model.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
+
+    def _make_versions(self, rounds: Sequence[Round | None], closed_s: float) -> None:
+        """Make the next version of each lane, and forget the versions from which no update will start."""
+        index = self._versions.number + 1
+        following = [*self._versions.newest.unbind()]
+        if any(round_ is not None and round_.merges for round_ in rounds):
+            self._merge(rounds, following, closed_s)
+        else:
+            for lane, current in enumerate(following):
+                of_lane = rounds[lane % self._replica_count]
+                if of_lane is not None and not of_lane.deliveries:
+                    following[lane] = self._servers.idle(lane, current, index)
+            self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
+        versions = self._servers.accept_finite(following, self._versions.newest, index)
+        self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
+        if self._nodes is None:
+            self._repeats.forget(self._versions.oldest)
+        else:
+            self._nodes.forget(rounds)
+            self._repeats.forget(self._versions.oldest, self._nodes.kept)
 
     def _merge(self, rounds: Sequence[Round | None], following: list[Tensor], closed_s: float) -> None:
         """Make the versions of all merges of *rounds*, wave by wave; those of the server are *following*."""

@@ -15,7 +15,8 @@ from netfl.types import SERVER, Ints, Merge, Round, VersionRef, waves
 
 if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
-    from netfl.learning.server_state import LaneServers, ModelVersions
+    from netfl.learning.model_versions import ModelVersions
+    from netfl.learning.server_state import LaneServers
 
 _Key = tuple[int, int, int]
 """Place of the replica, node and number of a version."""

@@ -1,12 +1,11 @@
-"""The state of the server of every lane: its aggregation, and the versions of its model that are in use.
+"""The state of the server of every lane: its aggregation, and whether its training has diverged.
 
-`LaneServers` aggregates updates into the next version, and detects training that diverged.  `ModelVersions` keeps the
-newest version, and older ones from which updates may still come.
+`LaneServers` aggregates updates into the next version.  `netfl.learning.model_versions` has the versions in use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from math import isfinite
@@ -20,18 +19,18 @@ from torch import Tensor
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, SingleUpdates, Updates
 from netfl.learning.codec import WHOLE, Codecs
+from netfl.learning.device_check import DeviceCheck
 from netfl.learning.device_store import DeviceStore, UserRows
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
-from netfl.types import SERVER, SMALLER_STEP, Divergence, Ints, Round
+from netfl.types import SERVER, SMALLER_STEP, Divergence, Ints
 
 if TYPE_CHECKING:
     from netfl.learning.aggregation import State
     from netfl.learning.cohort import Cohort
     from netfl.learning.model import Model
     from netfl.learning.spec import LearnerSpec
-    from netfl.learning.update_coding import VersionCoder
 
 
 class LaneServers:
@@ -63,29 +62,43 @@ class LaneServers:
         *,
         store: DeviceStore,
     ) -> None:
-        self._lanes, self.specs, self._is_whole_run = [*lanes], [*lanes.values()], is_whole_run
+        self._lanes = [*lanes]
+        self.specs = [*lanes.values()]
+        self._is_whole_run = is_whole_run
         self._shared = {"model": model, **codecs.named}
+
+        # the rules, and the classes of those that step together: one number for each, -1 for a rule that does not
         self._rules = [spec.aggregation for spec in self.specs]
         self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
         """True if an aggregation adds a term to the gradients of the users."""
-        self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1) if buffers else None
         classes = [*dict.fromkeys(type(rule) for rule in self._rules if "step_together" in vars(type(rule)))]
         self._classes = np.array([classes.index(type(rule)) if type(rule) in classes else -1 for rule in self._rules])
+        self._step_sizes = StepSizes(self.specs, origins)
+        self._buffers: slice | None = None  # place of the buffers in a version
+        if buffers:
+            self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1)
+
+        # their states at the server, and at nodes that have merged
+        self._store = store
+        self._users = users
         self._states: list[State] = [
             rule.open(users, self._without_buffers(origin)) for rule, origin in zip(self._rules, origins, strict=True)
         ]
         for lane, state in enumerate(self._states):
             store.adopt(lane, state)
-        self._store = store
-        self._users = users
-        self._origins = origins if has_nodes else None
         self._node_states: dict[tuple[int, int], State] = {}  # by node and lane
+        self._origins: Tensor | None = None  # from which the states of nodes are opened
+        if has_nodes:
+            self._origins = origins
+
+        # divergence: the updates of the open round, in which the user is found, and the lanes that are lost
         self._updates: dict[int, Updates] = {}
         self._singles: list[tuple[Ints, SingleUpdates]] = []  # lanes that stepped together, and their updates
         self._diverged: dict[int, Divergence] = {}
         self._new_divergences: list[Divergence] = []
-        self._step_sizes = StepSizes(self.specs, origins)
-        self._check = DeviceCheck(len(lanes), origins.device) if runs_on_gpu(origins.device) else None
+        self._check: DeviceCheck | None = None
+        if runs_on_gpu(origins.device):
+            self._check = DeviceCheck(len(lanes), origins.device)
 
     @property
     def diverged_lanes(self) -> tuple[int, ...]:
@@ -434,187 +447,3 @@ def _stack(following: Sequence[Tensor], trained: Sequence[Tensor]) -> Tensor:
     if trained and len(owners) == 1 and is_adjacent and first.is_contiguous():
         return first.as_strided((len(following), len(first)), (len(first), 1))
     return torch.stack([*following])
-
-
-class DeviceCheck:
-    """Detects on a GPU which lanes have diverged, without a read by the host in each round.
-
-    Args:
-        lanes: number of lanes.
-        device: of the versions.
-    """
-
-    def __init__(self, lanes: int, device: torch.device) -> None:
-        self._none = torch.full((), -1, device=device)
-        self._rounds, self._users, self._broken = (self._none.repeat(lanes) for _ in range(3))
-        self._known: set[int] = set()
-
-    def add_updates(self, lanes: Ints, cohort: Cohort, users: Tensor, models: Tensor) -> None:
-        """Remember for each lane the first of the users whose model is not finite.
-
-        Args:
-            lanes: of each user and member, ``[users, members]``.
-            cohort: the users.
-            users: the users of *cohort* on the device, ``[users]``.
-            models: the updates, ``[users, members, size + 1]``.
-        """
-        parts, count = cohort.parts, len(users)
-        part = np.repeat(np.arange(len(parts)), [each.stop - each.start for each in parts])
-        place = torch.arange(count, device=users.device)[:, None].where(~models.sum(2).isfinite(), count)
-        first = place.new_full((len(parts), lanes.shape[1]), count)
-        first.scatter_reduce_(0, upload(part, users.device)[:, None].expand_as(place), place, "amin")
-        lanes_of_parts = upload(lanes[[each.start for each in parts]], users.device)
-        self._broken[lanes_of_parts] = torch.cat([users, self._none[None]])[first]
-
-    def accept_finite(self, versions: Tensor, newest: Tensor, index: int) -> Tensor:
-        """Return *versions* of round *index*; lanes that have diverged, now or earlier, keep those in *newest*."""
-        is_new = ~versions.sum(1).isfinite() & (self._rounds < 0)
-        self._rounds = self._rounds.masked_fill(is_new, index)
-        self._users = self._broken.where(is_new, self._users)
-        self._broken = torch.full_like(self._broken, -1)
-        return versions.where((self._rounds < 0)[:, None], newest)
-
-    def diverged(self) -> Iterator[tuple[int, int, int]]:
-        """Yield lane, round and user, or -1, of the lanes that have diverged since the last call."""
-        rounds, users = torch.stack([self._rounds, self._users]).tolist()
-        for lane, (index, user) in enumerate(zip(rounds, users, strict=True)):
-            if index >= 0 and lane not in self._known:
-                self._known.add(lane)
-                yield lane, index, user
-
-    def restore(self, rounds: Mapping[int, int]) -> None:
-        """Restore the lanes that have diverged, with the *rounds* in which they did."""
-        self._known = set(rounds)
-        values = np.full(len(self._broken), -1)
-        values[[*rounds]] = [*rounds.values()]
-        self._rounds = upload(values, self._rounds.device)
-
-
-class ModelVersions:
-    """Versions by number, ``[lanes, size + 1]`` each: θ with its buffers and, last, t.
-
-    Messages are kept as long as versions.  With a codec of broadcasts, the versions that are kept are those that users
-    read, from which they train; the server itself knows its newest version as it has made it.
-
-    Args:
-        origin: version 0.
-        messages: the `Aggregation.message` of each lane that sends one with version 0.
-        coder: codes the versions that are sent; ``None`` if they travel whole.
-    """
-
-    def __init__(self, origin: Tensor, messages: Mapping[int, Tensor], coder: VersionCoder | None = None) -> None:
-        self.number = 0
-        self._coder = coder
-        self._newest = origin
-        self._versions = {0: self._sent(origin)}
-        self._messages = {0: messages}
-
-    @property
-    def newest(self) -> Tensor:
-        """The newest version, as the server has made it, ``[lanes, size + 1]``."""
-        return self._newest
-
-    @property
-    def newest_sent(self) -> Tensor:
-        """The newest version, as users read it, ``[lanes, size + 1]``."""
-        return self._versions[self.number]
-
-    @property
-    def oldest(self) -> int:
-        """The number of the oldest version in use."""
-        return min(self._versions)
-
-    def add(
-        self,
-        version: Tensor,
-        messages: Mapping[int, Tensor],
-        rounds: Sequence[Round | None],
-        also_needed: Collection[int] = (),
-    ) -> None:
-        """Add the newest *version* and its *messages*; drop versions from which no update starts after *rounds*.
-
-        Those that are *also_needed* stay.
-        """
-        needed = {*also_needed}
-        for round_ in rounds:
-            if round_ is None:  # no update follows in a replica that has ended
-                continue
-            later = (old for old in self._versions if old >= round_.oldest)
-            needed.update(later if round_.needed is None else round_.needed)
-        self.number += 1
-        self._versions = {old: kept for old, kept in self._versions.items() if old in needed}
-        self._newest = version
-        self._versions[self.number] = self._sent(version)
-        self._messages = {old: kept for old, kept in self._messages.items() if old in needed}
-        self._messages[self.number] = messages
-
-    def of(self, numbers: Ints, lanes: Ints) -> Tensor:
-        """Return the base of each user and member, ``[users, members, size + 1]``.  It may be a view: read only.
-
-        Args:
-            numbers: the base version of each user, ``[users, members]``, or ``[users, 1]`` if it is that of all lanes.
-            lanes: of each user and member, ``[users, members]``.
-        """
-        distinct = set(numbers.ravel().tolist())
-        if missing := distinct - self._versions.keys():
-            raise ValueError(f"version {min(missing)} was released as unused")
-        if len(distinct) == 1:
-            return _select_lanes(self._versions[distinct.pop()], lanes)
-        index = upload(lanes, self.newest.device)
-        if numbers.shape[1] == 1:
-            of_users = zip(numbers[:, 0].tolist(), index, strict=True)
-            return torch.stack([self._versions[number][row] for number, row in of_users])
-        pairs = zip(numbers.ravel().tolist(), lanes.ravel().tolist(), strict=True)
-        return torch.stack([self._versions[number][lane] for number, lane in pairs]).view(*lanes.shape, -1)
-
-    def messages(self, numbers: Ints, lane: int) -> Tensor | None:
-        """Return the messages of *lane* with the versions *numbers*, ``[n, …]``, or ``None``.  Read only."""
-        listed = numbers.tolist()
-        if len({*listed}) == 1:
-            message = self._messages[listed[0]].get(lane)
-            return None if message is None else message.expand(len(listed), *message.shape)
-        messages = [self._messages[number].get(lane) for number in listed]
-        sent = [message for message in messages if message is not None]
-        return torch.stack(sent) if sent else None
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for `restore`."""
-        messages = {number: dict(sent) for number, sent in self._messages.items()}
-        state = {"kept": dict(self._versions), "messages": messages}
-        if self._coder is not None:
-            state["newest"] = self._newest
-        return state
-
-    def restore(self, number: int, state: Mapping[str, Any]) -> None:
-        """Restore a `state` with version *number* as the newest."""
-        device = self.newest.device
-        self.number = number
-        self._versions = {int(old): version.to(device) for old, version in state["kept"].items()}
-        self._newest = self._versions[number]
-        if self._coder is not None:
-            self._newest = state["newest"].to(device)
-        self._messages = {
-            int(old): {int(lane): message.to(device) for lane, message in sent.items()}
-            for old, sent in state["messages"].items()
-        }
-
-    def _sent(self, version: Tensor) -> Tensor:
-        """Return a newest *version* as users read it."""
-        if self._coder is None:
-            return version
-        return self._coder.code(version, self.number)
-
-
-def _select_lanes(version: Tensor, lanes: Ints) -> Tensor:
-    """Return ``version[lanes]``.
-
-    The result is a view if all users are in one replica, or if one learner has a user in each replica.
-    """
-    every, first = [*range(len(version))], lanes[0].tolist()
-    if lanes.shape[1] == 1 and lanes[:, 0].tolist() == every:
-        return version[:, None]
-    if len(lanes) == 1 or (lanes == lanes[0]).all():
-        selected = version if first == every else version[upload(lanes[0], version.device)]
-        return selected.expand(len(lanes), -1, -1)
-    rows = version.index_select(0, upload(lanes.ravel(), version.device))  # faster than an index of two dimensions
-    return rows.view(*lanes.shape, -1)

@@ -10,8 +10,8 @@ from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model._manual_dense import DenseStack
+from netfl.learning.model_versions import ModelVersions
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.server_state import ModelVersions
 from netfl.learning.spec import LocalWork
 from netfl.streams import Streams
 

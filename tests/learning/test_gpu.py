@@ -26,6 +26,7 @@ from netfl.learning.blocks import Block
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._augment import Augment
+from netfl.learning.device_check import DeviceCheck
 from netfl.learning.device_draws import philox as device_philox
 from netfl.learning.device_store import UserPlaces, UserRows
 from netfl.learning.minibatches import BatchSampler
@@ -35,7 +36,6 @@ from netfl.learning.model.lstm import Lstm
 from netfl.learning.model.module import Module
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.proximal import Proximal
-from netfl.learning.server_state import DeviceCheck
 from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.learning.step_graphs import StepGraphs, open_graphs
 from netfl.learning.user_data import Augmentation
