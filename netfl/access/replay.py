@@ -17,7 +17,7 @@ from pydantic import AfterValidator
 from netfl.access import Access, AccessInfo
 from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, missing_defaults
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.files import open_parquet
+from netfl.files.parquet import open_parquet
 from netfl.files.schema import COUNT, DATA, ENERGY, LEVEL, SPAN, TIME, FileColumn, FileSchema, Quantity
 from netfl.files.schema import USER as USER_NUMBER
 from netfl.files.tables import UserTable, read_table
