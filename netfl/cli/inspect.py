@@ -35,13 +35,13 @@ def complete_family(incomplete: str) -> list[str]:
 def complete_model(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the kind of a model of the family in the previous argument."""
     from netfl.cli.views.model_list import family_named
-    from netfl.registry import base_of, list_kinds
+    from netfl.registry import kinds_in
 
     try:
-        base = base_of(family_named(str(ctx.params.get("family"))))
+        family = family_named(str(ctx.params.get("family")))
     except NetflError:
         return []
-    return [kind for kind in list_kinds(base) if kind.startswith(incomplete)]
+    return [kind for kind in kinds_in(family) if kind.startswith(incomplete)]
 
 
 def complete_scenario(incomplete: str) -> list[str]:
