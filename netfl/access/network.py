@@ -233,7 +233,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             reports_links=context.reports_links,
         )
         if context.duration_s is None:
-            admission = build_admission(self.selection, config, context, simulator)
+            admission = build_admission(self.selection, config, context, simulator.observations)
             rounds = simulator.rounds(context.rounds, admission, context.stop_s)
         else:
             rounds = simulator.windows(context.rounds, context.duration_s, context.warmup_s)
