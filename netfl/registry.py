@@ -564,7 +564,7 @@ def exported_models(package: str) -> Callable[[str], Any]:
     """
 
     def import_model(name: str) -> Any:
-        for kind in _files(package):
+        for kind in kinds_in(package.removeprefix("netfl.").replace(".", "/")):
             if name.lower().startswith(kind.replace("_", "")):
                 module = importlib.import_module(f"{package}.{kind}")
                 if hasattr(module, name):
@@ -576,12 +576,17 @@ def exported_models(package: str) -> Callable[[str], Any]:
 
 def list_kinds(base: type[Spec]) -> list[str]:
     """Return the kinds of a family that netfl has, in alphabetical order."""
-    return [*_files(base.__module__)]
+    return [*kinds_in(family_of(base))]
 
 
 @cache
-def _files(package: str) -> tuple[str, ...]:
-    modules = pkgutil.iter_modules(importlib.import_module(package).__path__)
+def kinds_in(family: str) -> tuple[str, ...]:
+    """Return the kinds of *family* that netfl has, in alphabetical order: the names of its files, not imported.
+
+    >>> kinds_in("network/routing")
+    ('shortest_path', 'static')
+    """
+    modules = pkgutil.iter_modules([str(Path(__file__).parent / family)])
     return tuple(sorted(name for _, name, is_package in modules if not (is_package or name.startswith("_"))))
 
 
@@ -619,7 +624,7 @@ def _place_of_kind(kind: str) -> str:
     """Return the family that has *kind* or its synonym, as a remedy; empty if none has."""
     for word in meanings(kind):
         for family in FAMILIES:
-            if word in list_kinds(base_of(family)):
+            if word in kinds_in(family):
                 return f"'{word}' is a model of {_last_part(family)}; write it there"
     return ""
 

@@ -39,7 +39,7 @@ def test_networks_of_studies_have_no_warnings(path):
     result = CliRunner().invoke(app, ["check", f"networks/{path.stem}"])
     assert result.exit_code == 0
     first, estimate = result.output.splitlines()
-    assert first.endswith(": valid")
+    assert first.endswith(": valid keys")
     assert "of processor time" in estimate
 
 

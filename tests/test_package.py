@@ -17,7 +17,7 @@ ROOT = Path(netfl.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 TRACE = "from netfl.cli import app; app(['trace', 's.yaml', '--out', 'run'], standalone_mode=False)"
-HEAVY = "{'torch', 'simpy', 'pandas', 'pyarrow', 'networkx', 'pydantic', 'matplotlib'}"
+HEAVY = "{'torch', 'simpy', 'pandas', 'pyarrow', 'networkx', 'pydantic', 'matplotlib', 'scipy'}"
 
 
 @functools.cache
@@ -50,6 +50,23 @@ def test_help_imports_nothing_heavy():
         )
         == set()
     )
+
+
+@pytest.mark.slow
+def test_loading_a_network_imports_neither_tables_nor_the_simulator():
+    used = imported_by(
+        "import netfl; netfl.load('rural_outage'); import sys; assert 'netfl.network.simulator' not in sys.modules"
+    )
+    assert not used & {"torch", "matplotlib", "pandas", "pyarrow", "scipy"}
+
+
+@pytest.mark.slow
+def test_listing_a_family_imports_no_other_and_no_scipy():
+    code = "from netfl.cli import app; app(['list', 'channel'], standalone_mode=False)"
+    code += (
+        "; import sys; assert not {'netfl.scenario.scenario', 'netfl.learning.data', 'netfl.access'} & set(sys.modules)"
+    )
+    assert not imported_by(code) & {"torch", "matplotlib", "pandas", "scipy"}
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from netfl import files, registry
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
-from netfl.files import open_parquet
+from netfl.files.parquet import open_parquet
 from netfl.learning.data import arrays
 from netfl.learning.data._download import SOURCES
 from netfl.network.topology.file import read_graph

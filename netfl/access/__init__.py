@@ -70,7 +70,7 @@ from netfl.types import (
 )
 
 if TYPE_CHECKING:
-    from netfl.network.simulator import NetworkSimulator
+    from netfl.network.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Access(Spec):
         """
 
     def open(self, context: AccessContext) -> OpenAccess:
-        """Return the rounds as an object that a caller drives; an access with a network states its simulator."""
+        """Return the rounds as an object that a caller drives."""
         return OpenAccess(self, context, self.rounds(context))
 
     def rounds_within(self, stop_s: float) -> int | None:
@@ -233,6 +233,10 @@ class Access(Spec):
         """Return columns of the nodes table: ``node``, ``role``, ``x_m`` and ``y_m`` of towers, routers and server."""
         return {}
 
+    def layout(self, context: AccessContext) -> Layout | None:
+        """Return the positions and links of users, towers, routers and the server; ``None`` without a network."""
+        return None
+
     def warnings(self, context: AccessContext) -> Iterator[str]:
         """Yield warnings about a valid configuration, before the first round."""
         yield from ()
@@ -259,7 +263,6 @@ class OpenAccess:
         access: the access.
         context: the context of the replica.
         rounds: the generator of the rounds, see `Access.rounds`.
-        network: the simulator of the network; ``None`` without one.
 
     Attributes:
         last: the last round; ``None`` before the first.
@@ -269,7 +272,6 @@ class OpenAccess:
     access: Access
     context: AccessContext
     rounds: Generator[Round, LearnerReport | None, None]
-    network: NetworkSimulator | None = None
     last: Round | None = field(default=None, init=False)
     has_ended: bool = field(default=False, init=False)
     _ledger: VersionLedger = field(init=False)
@@ -338,9 +340,12 @@ class OpenAccess:
             if self.is_done:
                 with suppress(StopIteration):
                     self.rounds.send(report)  # the access records what follows its last round
-            elif self.network is not None:
-                self.network.finish()  # the generator would simulate another round
+            else:
+                self._end_early()
         self.close()
+
+    def _end_early(self) -> None:
+        """Record what is due at the end, before the last round of the context; the generator would simulate another."""
 
     def close(self) -> None:
         """End at once: nothing more is recorded."""

@@ -11,9 +11,9 @@ from netfl.access.selection import Selection, UserInfo
 from netfl.access.selection._state import SelectionState
 from netfl.network.config import NetworkConfig
 from netfl.network.layout import NodeId
+from netfl.network.observations import NetworkObservations
 from netfl.network.radio.medium import Medium
 from netfl.network.server import Admission
-from netfl.network.simulator import NetworkSimulator
 from netfl.types import QUERIES, AccessContext, Floats, Ints, LearnerReport
 
 _INSTANTS = 32
@@ -23,11 +23,11 @@ _SPACING_S = 61.0
 
 
 def build_admission(
-    selection: Selection, config: NetworkConfig, context: AccessContext, simulator: NetworkSimulator
+    selection: Selection, config: NetworkConfig, context: AccessContext, observations: NetworkObservations
 ) -> Admission:
     """Return the admission to the rounds of the network that *config* describes, in one replica.
 
-    The selection observes *simulator*, the network that has been built.
+    The selection makes *observations* of the network that has been built.
     """
     airtime_s = None
     if selection.needs_airtime and config.medium is not None and config.service is not None:
@@ -42,7 +42,7 @@ def build_admission(
         update_bits = segmentation.total_bits
         work = config.service.samples
     population = UserInfo(context.users, context.streams.at("selection"), held, airtime_s, update_bits, work)
-    state = SelectionState(selection, population, context.controls, simulator.observations)
+    state = SelectionState(selection, population, context.controls, observations)
     mac_inputs = frozenset[str]()
     if config.mac is not None:
         mac_inputs = config.mac.user_metrics

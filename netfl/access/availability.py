@@ -12,13 +12,8 @@ from netfl.access._direct import DirectAccess, parse_number, shuffled_users
 from netfl.errors import Fault, ScenarioError
 from netfl.files.cells import TimeScale
 from netfl.files.tables import limit_faults
-from netfl.network.outage._availability_file import (
-    AvailabilityFile,
-    AvailabilitySchedule,
-    UserSchedule,
-    changes_within,
-    schedule_faults,
-)
+from netfl.network.outage._availability_file import AvailabilityFile, changes_within, schedule_faults
+from netfl.network.outage._schedule import AvailabilitySchedule, UserSchedule
 from netfl.network.periods import SLACK, STEPS
 from netfl.streams import Streams
 from netfl.types import AccessContext, Bools, Floats, Ints, Law, ScenarioFacts

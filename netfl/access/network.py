@@ -2,30 +2,30 @@
 
 `NetworkAccess` is the description of a network (`netfl.network.spec`) with a selection of users.
 `NetworkAccess.open` builds the network (`netfl.network.build`), and takes its rounds from
-`netfl.network.simulator.NetworkSimulator`: continue reading there.
+`netfl.network.simulator.NetworkSimulator`: continue reading there.  What builds and simulates a network is imported by
+the methods that do so: a scenario is read and validated without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.access import AccessInfo, OpenAccess
-from netfl.access._admission import build_admission
 from netfl.access._with_selection import WithSelection
 from netfl.errors import Fault
 from netfl.network.allocation import MIN_FREQUENCY
-from netfl.network.build import build_layout, build_network, compute_streams, open_budget
-from netfl.network.simulator import NetworkSimulator
 from netfl.network.spec import NetworkSpec
 from netfl.network.validation import NO_ROUNDS, network_faults
-from netfl.network.warnings import network_notes, network_warnings
 from netfl.registry import Spec, no_effect
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
+
+if TYPE_CHECKING:
+    from netfl.network.layout import Layout
 
 _POWER_RANGE_DB = (-200.0, 200.0)
 """Range of the power of a user relative to that of the radio."""
@@ -173,18 +173,29 @@ class NetworkAccess(NetworkSpec, WithSelection):
             yield from no_effect(self, ("selection", "learner"), NO_ROUNDS)
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
+        from netfl.network.warnings import network_warnings
+
         yield from super().warnings(context)
         max_selected = self.selection.max_selected(context.users)
         yield from network_warnings(self, context, max_selected, sets_deadline=self.selection.sets_deadline)
 
     def notes(self, context: AccessContext) -> Iterator[str]:
+        from netfl.network.warnings import network_notes
+
         max_selected = context.users
         if self.round is not None:
             max_selected = self.selection.max_selected(context.users)
         yield from network_notes(self, context, max_selected)
 
+    def layout(self, context: AccessContext) -> Layout:
+        from netfl.network.build import build_layout
+
+        return build_layout(self, context)
+
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
-        layout = build_layout(self, context)
+        from netfl.network.build import compute_streams, open_budget
+
+        layout = self.layout(context)
         x_m, y_m = layout.user_xy_m.T
         columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.tower_at_start}
         columns["node"] = np.array(layout.towers, object)[layout.tower_at_start]
@@ -195,7 +206,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
         return columns
 
     def node_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
-        graph = build_layout(self, context).graph
+        graph = self.layout(context).graph
         columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
         return {"node": np.array([*graph]), **columns}
 
@@ -207,6 +218,11 @@ class NetworkAccess(NetworkSpec, WithSelection):
                 not fit the layout.
             netfl.errors.ModelError: a model failed, or no event is left.
         """
+        from netfl.access._admission import build_admission
+        from netfl.access._open_network import OpenNetwork
+        from netfl.network.build import build_network
+        from netfl.network.simulator import NetworkSimulator
+
         config = build_network(self, context)
         simulator = NetworkSimulator(
             config,
@@ -217,11 +233,11 @@ class NetworkAccess(NetworkSpec, WithSelection):
             reports_links=context.reports_links,
         )
         if context.duration_s is None:
-            admission = build_admission(self.selection, config, context, simulator)
+            admission = build_admission(self.selection, config, context, simulator.observations)
             rounds = simulator.rounds(context.rounds, admission, context.stop_s)
         else:
             rounds = simulator.windows(context.rounds, context.duration_s, context.warmup_s)
-        return OpenAccess(self, context, rounds, simulator)
+        return OpenNetwork(self, context, rounds, network=simulator)
 
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         return self.open(context).rounds

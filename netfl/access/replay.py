@@ -31,7 +31,7 @@ from netfl.access._recorded_tables import (
 )
 from netfl.columns import REPLICA, ROUND, USER, columns_of
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.files import open_parquet
+from netfl.files.parquet import open_parquet
 from netfl.files.tables import UserTable
 from netfl.network.periods import after_rounding
 from netfl.types import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import shorten
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from netfl.cli.common import handle_errors
 from netfl.cli.options import ScenarioOptions, with_options
 from netfl.cli.usage_errors import Commands
 from netfl.errors import NetflError, __version__
+
+if TYPE_CHECKING:
+    from netfl.scenario.scenario import Scenario
 
 _EXTRAS = {"mlflow": "mlflow-skinny", "ray": "ray", "tensorboard": "tensorboard"}
 """The package that each extra ``netfl-sim[NAME]`` installs."""
@@ -35,13 +38,13 @@ def complete_family(incomplete: str) -> list[str]:
 def complete_model(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the kind of a model of the family in the previous argument."""
     from netfl.cli.views.model_list import family_named
-    from netfl.registry import base_of, list_kinds
+    from netfl.registry import kinds_in
 
     try:
-        base = base_of(family_named(str(ctx.params.get("family"))))
+        family = family_named(str(ctx.params.get("family")))
     except NetflError:
         return []
-    return [kind for kind in list_kinds(base) if kind.startswith(incomplete)]
+    return [kind for kind in kinds_in(family) if kind.startswith(incomplete)]
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -63,54 +66,76 @@ def check(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Check scenario files and report all errors."""
-    from netfl.diagnosis.cvar_lift import stated_lifts
-    from netfl.registry import find_plugins, kind_of
-    from netfl.results.formatting import clock
-    from netfl.results.payload import cost_notes
-    from netfl.scenario.sweep_axes import SearchSpec
-    from netfl.simulation.dry_run import run_dry
-    from netfl.simulation.setup import notes, warnings
-    from netfl.sweeps.plan import points_of
-    from netfl.testing.laws import law_problem
-
     failed = 0
     for path in scenarios:
         try:
             scenario = changes.load(path)
             for name in scenario.overrides:
                 changes.load(path, [name])
-            points = points_of(scenario) if scenario.sweep is not None else []
-            where = "of the space to search" if isinstance(scenario.sweep, SearchSpec) else "of its sweep"
-            dry_run = run_dry(scenario)
-            tried = ""
-            if points:
-                tried = f", at all {len(points)} points {where}" if len(points) > 1 else f", at the only point {where}"
-            echo(f"{path}: valid{tried}")
-            echo(f"  {dry_run}")
-            if scenario.stop_s is not None:
-                length = f", after about {dry_run.expected:.3g} rounds" if dry_run.expected else ""
-                echo(f"  ends by {clock(scenario.stop_s)} of simulated time{length}")
-            if dry_run.training:
-                echo(f"  training: {dry_run.training}")
-            if dry_run.tuning:
-                echo(f"  tuning: {dry_run.tuning}")
-            texts = [*dry_run.warnings()]
-            sentences = cost_notes(scenario)
-            sentences += [lift.sentence for lift in stated_lifts(scenario)]
-            if dry_run.is_set_up:  # the notes and the warnings need the network
-                sentences += notes(scenario)
-                texts += warnings(scenario)
-            for note in sentences:
-                echo(f"  {note}")
-            for text in texts:
-                echo(f"  {text}", err=True)
-            for key, model in find_plugins(scenario):
-                if problem := law_problem(model):
-                    echo(f"  {key}: {kind_of(type(model))} {problem}", err=True)
+            _print_facts(path, scenario)
+            _print_dry_run(scenario)
         except NetflError as error:
             echo(str(error), err=True)
             failed = max(failed, error.exit_code)
     raise typer.Exit(failed)
+
+
+def _print_facts(path: Path, scenario: Scenario) -> None:
+    """Print what is known of a scenario without a simulation, which takes its time.
+
+    Raises:
+        NetflError: an error that shows without it.
+    """
+    from netfl.diagnosis.cvar_lift import stated_lifts
+    from netfl.results.payload import cost_notes
+    from netfl.scenario.sweep_axes import SearchSpec
+    from netfl.simulation.setup import check_without_data
+    from netfl.sweeps.plan import points_of
+
+    tried = ""
+    if scenario.sweep is not None:
+        points = points_of(scenario)
+        where = "of the space to search" if isinstance(scenario.sweep, SearchSpec) else "of its sweep"
+        tried = f", at all {len(points)} points {where}" if len(points) > 1 else f", at the only point {where}"
+    check_without_data(scenario)
+    echo(f"{path}: valid keys{tried}")
+    for note in cost_notes(scenario):
+        echo(f"  {note}")
+    for lift in stated_lifts(scenario):
+        echo(f"  {lift.sentence}")
+
+
+def _print_dry_run(scenario: Scenario) -> None:
+    """Print what the first rounds show.
+
+    Raises:
+        NetflError: an error of these rounds.
+    """
+    from netfl.registry import find_plugins, kind_of
+    from netfl.results.formatting import clock
+    from netfl.simulation.dry_run import run_dry
+    from netfl.simulation.setup import notes, warnings
+    from netfl.testing.laws import law_problem
+
+    dry_run = run_dry(scenario)
+    echo(f"  {dry_run}")
+    if scenario.stop_s is not None:
+        length = f", after about {dry_run.expected:.3g} rounds" if dry_run.expected else ""
+        echo(f"  ends by {clock(scenario.stop_s)} of simulated time{length}")
+    if dry_run.training:
+        echo(f"  training: {dry_run.training}")
+    if dry_run.tuning:
+        echo(f"  tuning: {dry_run.tuning}")
+    texts = [*dry_run.warnings()]
+    if dry_run.is_set_up:  # the notes and the warnings need the network
+        for note in notes(scenario):
+            echo(f"  {note}")
+        texts += warnings(scenario)
+    for text in texts:
+        echo(f"  {text}", err=True)
+    for key, model in find_plugins(scenario):
+        if problem := law_problem(model):
+            echo(f"  {key}: {kind_of(type(model))} {problem}", err=True)
 
 
 @app.command("list")

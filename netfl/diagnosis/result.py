@@ -1,4 +1,4 @@
-"""The result of a diagnosis, typed and as a flat JSON object."""
+"""The result of a diagnosis: typed, in words, and as a flat JSON object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.diagnosis import text
 from netfl.diagnosis.dependence import Dependence
 from netfl.diagnosis.drift import Drift, WindowedRates
 from netfl.diagnosis.memory import MarkovOrder, RunLengths, TransitionCounts
@@ -20,6 +19,16 @@ from netfl.diagnosis.participation import Participation
 from netfl.diagnosis.periodicity import Periodicity
 from netfl.diagnosis.rates import DELIVERY_COUNTS, AgeStatistics, Concentration, CvarReach, Rates
 from netfl.diagnosis.slow_cycle import SlowCycle
+from netfl.diagnosis.text import (
+    LEVEL,
+    describe_correlation,
+    describe_mixing,
+    describe_period,
+    describe_periods,
+    format_ratio,
+    has_long_memory,
+)
+from netfl.results.formatting import format_count, join_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +104,12 @@ class Diagnosis:
     @cached_property
     def tests(self) -> tuple[HypothesisTest, ...]:
         """Questions and answers of all tests, the deciding ones first."""
-        return tuple(text.describe_tests(self))
+        return tuple(_describe_tests(self))
 
     @cached_property
     def sentence(self) -> str:
         """The verdict in words."""
-        return text.verdict_sentence(self)
+        return _verdict_sentence(self)
 
     @property
     def p(self) -> dict[str, float | None]:
@@ -127,6 +136,89 @@ class Diagnosis:
         for count in DELIVERY_COUNTS:
             flat[f"waits.until_{count}"] = _plain(self.waits.until(count))
         return flat | {"changes": list(self.changes), "agrees": self.agrees}
+
+
+def _describe_tests(result: Diagnosis) -> Iterator[HypothesisTest]:
+    """Describe all tests, the deciding ones first."""
+    drift, cycle, memory, dependence = result.drift, result.cycle, result.order.memory, result.dependence
+    is_found = result.rejected
+    answer = "yes" if is_found["drift"] else "no"
+    if result.slow_cycle is not None:
+        answer = "yes, or a slow cycle" if is_found["drift"] else "not beyond the cycle"
+    yield HypothesisTest(
+        "drift", "Do rates drift?", f"{format_ratio(drift.ratio)} expected", drift.p, is_found["drift"], answer
+    )
+    answer = f"yes: {describe_periods(cycle)}" if is_found["cycle"] else "no"
+    yield HypothesisTest(
+        "cycle", "Does it repeat?", f"{format_ratio(cycle.ratio)} around it", cycle.p, is_found["cycle"], answer
+    )
+    # users depend on the past and on each other anyway where rates drift or repeat
+    confounder = "rates drift" if is_found["drift"] else "it repeats" if is_found["cycle"] else ""
+    if not is_found["memory"]:
+        answer = "no, memoryless"
+    elif confounder:
+        answer = f"yes, as {confounder}"
+    else:
+        answer = "yes" if has_long_memory(result.order) else f"yes, {describe_mixing(result.order)}"
+    statistic = f"G² = {memory.statistic:.1f}"
+    yield HypothesisTest("memory", "Memory of one round?", statistic, memory.p, is_found["memory"], answer)
+    question, reason = "Deliveries correlated?", dependence.why_not if dependence.p is None else confounder
+    if reason:
+        yield HypothesisTest("dependence", question, "", None, None, f"not tested: {reason}")
+    else:
+        groups = len(dependence.groups)
+        answer = f"yes, {groups} group{'s' * (groups != 1)}" if groups else "yes"
+        answer, statistic = answer if is_found["dependence"] else "no", f"correlation {dependence.correlation:.2g}"
+        yield HypothesisTest("dependence", question, statistic, dependence.p, is_found["dependence"], answer)
+    question, p = "Memory of more rounds?", result.order.second
+    if p is None:
+        yield HypothesisTest("second", question, "", None, None, "too few counts")
+    else:
+        yield HypothesisTest("second", question, "G² of all users", p, p <= LEVEL, "yes" if p <= LEVEL else "no")
+    question, p = "Unusual stay lengths?", result.stays.p
+    if p is None:
+        yield HypothesisTest("stays", question, "", None, None, "too few stays")
+    else:
+        tested = int(np.isfinite(np.concatenate([result.stays.on_p, result.stays.off_p])).sum())
+        answer = "yes" if p <= LEVEL else "no"
+        yield HypothesisTest("stays", question, f"χ² of {tested} run lengths", p, p <= LEVEL, answer)
+    windows, is_uneven = result.windows, result.windows.p <= LEVEL
+    question, answer = f"Do {windows.windows} windows differ?", "yes" if is_uneven else "no"
+    statistic = f"χ² = {windows.statistic:.0f} of {windows.freedom:.0f}"
+    yield HypothesisTest("windows", question, statistic, windows.p, is_uneven, answer)
+
+
+def _verdict_sentence(result: Diagnosis) -> str:
+    """Write the verdict as a sentence, and further findings as a second one."""
+    size = f"in {format_count(result.participation.rounds)} rounds of {format_count(result.participation.users)} users"
+    cycle = result.cycle
+    duty = "" if cycle.duty is None else f", and users are available for {100 * cycle.duty:.0f} % of that"
+    changes = ""
+    if result.changes:
+        plural = "s" * (len(result.changes) > 1)
+        changes = f", most clearly after round{plural} {join_words([*map(str, result.changes)])}"
+    dependence = describe_correlation(result.dependence)
+    sentence = {
+        "stationary": f"The selection is consistent with a stationary one {size}: "
+        "the deliveries of a round do not depend on its time, or on earlier deliveries.",
+        "Markovian": f"The selection is Markovian {size}: the deliveries of one round predict those of the next; "
+        f"{describe_mixing(result.order)}.",
+        "cyclic": f"The selection is cyclic {size}: it repeats every {describe_periods(cycle)}{duty}.",
+        "non-stationary": f"The selection is not stationary {size}: participation changes over the recording{changes}.",
+        "emergent-correlated": f"Rounds are independent {size}, but users are not: {dependence}.",
+    }[result.verdict]
+    if result.verdict == "cyclic" and len(cycle.periods) == 2:
+        sentence = f"The selection is cyclic with periods of {describe_periods(cycle)}, {size}."
+    if result.verdict == "non-stationary" and result.rejected["cycle"]:
+        sentence += f" It also repeats every {describe_periods(cycle)}."
+    if result.verdict == "non-stationary" and (slow := result.slow_cycle) is not None:
+        sentence += (
+            f" A cycle of {describe_period(slow.period, slow.period_s)} would explain this, but the recording is too "
+            f"short to tell: it covers {slow.cycles:.1f} periods. Record at least three."
+        )
+    if result.verdict == "Markovian" and result.rejected["dependence"]:
+        sentence += f" Users also depend on each other: {dependence}."
+    return sentence
 
 
 def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,8 +1,9 @@
 """Reading of files that a user names, and storage of Python objects.
 
-This module opens text and Parquet files, with limits on size.  `netfl.files.tables` reads CSV and Parquet tables,
-`netfl.files.json_documents` JSON and `netfl.files.arrays` NumPy files.  `netfl.files.cells` converts their values.  All
-readers follow the rules of docs/files.md: what is not of the documented form is refused with its place.
+This module opens files of text, with limits on size, and `netfl.files.parquet` those of Parquet.  `netfl.files.tables`
+reads CSV and Parquet tables, `netfl.files.json_documents` JSON and `netfl.files.arrays` NumPy files.
+`netfl.files.cells` converts their values.  All readers follow the rules of docs/files.md: what is not of the documented
+form is refused with its place.
 """
 
 from __future__ import annotations
@@ -18,20 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from netfl.errors import Fault, MachineError, ScenarioError, refusing_path
-from netfl.formats import check_stamp
 
 MAX_BYTES = 64_000_000
 """Maximum size of a text file."""
-_MAX_ROWS_PER_BYTE = 64
-"""Rows that a Parquet file may claim for each byte; tables of netfl need about a byte a row and more."""
 MAX_NAME_BYTES = 255
 """Length of a file's name that no common file system exceeds."""
-_DAMAGE = (OSError, ValueError, pa.ArrowException)
-"""Exceptions of a reader on a damaged Parquet file."""
 
 
 def local_path(path: str | Path, key: str = "") -> Path:
@@ -161,31 +154,6 @@ def unreadable_file(path: Path, error: Exception) -> MachineError:
         return MachineError(f"{refusing} cannot be read: {error.strerror}; check the path and its permissions")
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     return MachineError(f"{path} cannot be read: it is damaged ({reason}); {RESTORE}")
-
-
-@contextmanager
-def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file for reading.
-
-    Raises:
-        MachineError: the file is missing, cannot be read, is damaged, or claims more rows than it can hold.
-        ScenarioError: a newer netfl wrote the file.
-    """
-    try:
-        refuse_special_file(path)
-        size = path.stat().st_size
-        file = pq.ParquetFile(absolute_path(path), page_checksum_verification=True)
-    except _DAMAGE as error:
-        raise unreadable_file(path, error) from error
-    with file:
-        rows = file.metadata.num_rows
-        if rows > _MAX_ROWS_PER_BYTE * size:
-            raise unreadable_file(path, ValueError(f"it states {rows} rows, more than fit into its size"))
-        check_stamp(file.metadata.metadata, path)
-        try:
-            yield file
-        except _DAMAGE as error:
-            raise unreadable_file(path, error) from error
 
 
 def store_object(content: bytes, suffix: str) -> Path:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import cells as parsing
-from netfl.files import open_parquet, open_text, raise_unreadable
+from netfl.files import open_text, raise_unreadable
 from netfl.files.cells import TimeScale
+from netfl.files.parquet import open_parquet
 from netfl.files.schema import FileColumn, FileSchema
 from netfl.types import Bools, Floats, Ints
 

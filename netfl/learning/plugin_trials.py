@@ -19,13 +19,13 @@ from netfl.errors import Fault, ScenarioError
 from netfl.learning.aggregation import Aggregation, Updates
 from netfl.learning.architecture import Architecture
 from netfl.learning.codec import Codec, Codecs, Encoded
+from netfl.learning.codec_draws import CodecDraws
 from netfl.learning.data import Data
 from netfl.learning.device_store import UserRows
 from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
-from netfl.learning.update_coding import CodecDraws
 from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
 from netfl.types import Floats, Ints
 

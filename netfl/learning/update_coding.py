@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.codec import NUMBER_BITS
-from netfl.learning.codec.none import Whole
+from netfl.learning.codec_draws import CodecDraws
 from netfl.learning.device_store import CODEC_ERRORS, DeviceStore, UserRows
 from netfl.learning.stream_keys import StreamKeys
 from netfl.learning.tensors import runs_on_gpu, upload
@@ -38,59 +37,6 @@ _ROUNDING = 1e-6
 
 Received = Sequence[tuple[bool, ...] | None]
 """``Delivery.received`` of several updates."""
-
-
-class CodecDraws:
-    """Random numbers of updates: functions of (replica, node, user, base version, repeat), the same in all lanes.
-
-    An update has the words of Philox4x64 for the stream ``codec`` of its replica, counted by user, repeat and base, as
-    mini-batches are.  The host draws them, on any device, so that they are the same on all.
-
-    Args:
-        keys: of the streams, ``[updates, 2]``.
-        users: ``[updates]``.
-        bases: the versions from which the updates started, ``[updates]``.
-        repeats: earlier deliveries of the same user from the same base, ``[updates]``.
-        like: tensor of the type and on the device of the numbers.
-    """
-
-    def __init__(self, keys: NDArray[np.integer[Any]], users: Ints, bases: Ints, repeats: Ints, like: Tensor) -> None:
-        self._columns = keys.tolist(), users.tolist(), repeats.tolist(), bases.tolist()
-        self._dtype = like.dtype
-        self._device = like.device
-        self._uniform = like.new_empty(len(users), 1, 0)  # of the last call: lanes that are coded in turn share it
-
-    def uniform(self, count: int) -> Tensor:
-        """Return independent uniform numbers from [0, 1), with 24 random bits; not to be written into.
-
-        The result is ``[updates, 1, count]``.
-        """
-        if self._uniform.shape[-1] != count:
-            shares = (self._words(count) >> np.uint32(8)).astype(np.float32)
-            shares *= np.float32(2.0**-24)
-            self._uniform = upload(shares, self._device, self._dtype)[:, None]
-        return self._uniform
-
-    def choose(self, places: int, count: int) -> Tensor:
-        """Return *count* different numbers below *places* in rising order, all sets equally likely.
-
-        These are the places with the smallest words; among equal words the first.  The result is ``[updates, 1,
-        count]``, int64.
-        """
-        chosen = np.empty((len(self._columns[0]), count), np.int64)
-        for words, row in zip(self._words(places), chosen, strict=True):
-            largest = np.partition(words, count - 1)[count - 1]
-            smaller = np.flatnonzero(words < largest)
-            tied = np.flatnonzero(words == largest)[: count - len(smaller)]
-            row[:] = np.sort(np.concatenate([smaller, tied]))
-        return upload(chosen, self._device)[:, None]
-
-    def _words(self, count: int) -> NDArray[np.uint32]:
-        """Return independent whole numbers below 2³², ``[updates, count]``."""
-        words = np.empty((len(self._columns[0]), -(-count // 2)), "<u8")
-        for row, (key, user, repeat, base) in enumerate(zip(*self._columns, strict=True)):
-            words[row] = np.random.Philox(key=key, counter=[0, user, repeat, base]).random_raw(words.shape[1])
-        return words.view("<u4")[:, :count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +100,7 @@ class UpdateCoder:
             cohort: the users.
             lanes: of each user and member, ``[users, members]``.
         """
-        if cohort.received is None and isinstance(self._codec, Whole):
+        if cohort.received is None and self._codec.is_whole:
             return models
         coded = torch.empty_like(models)
         coded[..., self._parameters :] = self._read_rest(bases, models, cohort)

@@ -20,7 +20,6 @@ from netfl.network.mac import Mac
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.parts import NetworkParts
-from netfl.network.probe import Sampler
 from netfl.network.radio.cell_band import CellBand
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
@@ -28,6 +27,7 @@ from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.radios import one_if_equal
 from netfl.network.radio.transmission import share_gain_db
+from netfl.network.sampler import Sampler
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
 from netfl.network.theory import TheoryCase

@@ -75,6 +75,15 @@ def periods_from(time_s: ArrayLike, length_s: float) -> Ints:
     return np.asarray(np.ceil(np.minimum(periods, MAX_PERIOD)), np.int64)
 
 
+def surrounding_instants(first_s: Floats, period_s: float, time_s: ArrayLike) -> tuple[Floats, Floats]:
+    """Return the last instant first + k·period, k whole, up to *time_s*, and the next; each computed from k alone."""
+    time = np.asarray(time_s, float)
+    number = np.floor((time - first_s) / period_s)
+    number = number + (time >= first_s + (number + 1.0) * period_s)  # if the division rounded down
+    number = number - (time < first_s + number * period_s)  # or up
+    return first_s + number * period_s, first_s + (number + 1.0) * period_s
+
+
 def after_rounding(time_s: _Time) -> _Time:
     """Return the latest time that is the same instant as *time_s*.
 

@@ -11,14 +11,13 @@ from pydantic import Field
 
 from netfl.network.allocation import Allocation
 from netfl.network.compute import Compute
-from netfl.network.config import Downlink
 from netfl.network.counterfactual import Exemptions
 from netfl.network.energy import Energy
 from netfl.network.parts import NetworkParts
 from netfl.network.round import RoundPolicy
 from netfl.network.theory import Theory
 from netfl.network.transport.spec import Transport
-from netfl.network.users import OnNewVersion
+from netfl.network.versions import Downlink, OnNewVersion
 from netfl.registry import FamilyMember, NotWith
 from netfl.units import Bitrate, UpdateSize
 

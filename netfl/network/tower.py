@@ -23,11 +23,10 @@ from netfl.network.mac._conformance import CheckedCell
 from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.medium import AirInterface, Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.traffic import class_names

@@ -15,11 +15,8 @@ from netfl.network.event_log import Ending
 from netfl.network.periods import SAME_INSTANT_S, after_rounding, before_rounding
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.versions import OnNewVersion
 from netfl.types import Bools, Floats, Ints, Users
-
-OnNewVersion = Literal["restart", "finish", "ignore"]
-"""Reaction of a user with an unfinished update to a newer version."""
-
 
 _OUT_OF_POWER = Ending("lost", detail="battery")
 

@@ -8,13 +8,13 @@ from netfl.errors import Fault, suggest
 from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
-from netfl.network.config import Downlink
 from netfl.network.energy import Energy
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.reception import Reception
 from netfl.network.spec import NetworkSpec
 from netfl.network.traffic import class_names
+from netfl.network.versions import Downlink
 from netfl.registry import no_effect
 from netfl.types import ScenarioFacts
 

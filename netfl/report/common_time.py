@@ -12,7 +12,6 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.periods import after_rounding
 from netfl.report.run_data import RunData
 from netfl.results.formatting import clock, join_words
-from netfl.sweeps import Sweep
 from netfl.units import QuantityError, to_si
 
 _MAX_NAMED = 6
@@ -84,9 +83,8 @@ def ends_of_runs(runs: Mapping[str, RunData]) -> dict[str, LearningEnds]:
     return ends
 
 
-def ends_of_points(sweep: Sweep) -> dict[str, LearningEnds]:
-    """Return the ends of those points of a sweep that are done and have learners."""
-    finals = sweep.final_metrics
+def ends_of_points(finals: pd.DataFrame) -> dict[str, LearningEnds]:
+    """Return the ends of those points of a sweep, given its final metrics, that are done and have learners."""
     with_learners = set(finals.loc[finals["learner"] != "", "point"])
     values = finals[(finals["learner"] == "") & finals["point"].isin(with_learners)]
     by_metric = values.pivot_table(index=["point", "replica"], columns="metric", values="value")

@@ -233,7 +233,8 @@ def compare(
     ends = ends_of_runs({Path(folder).name: data for folder, data in read.items()})
     for run in opened:
         if isinstance(run, Sweep):
-            ends |= {f"{name} of {run.folder.name}": of_point for name, of_point in ends_of_points(run).items()}
+            points = ends_of_points(run.final_metrics)
+            ends |= {f"{name} of {run.folder.name}": of_point for name, of_point in points.items()}
     time = choose_time(ends, at)
     if time.at_s is not None:
         read = {folder: replace(data, until_s=time.at_s) for folder, data in read.items()}

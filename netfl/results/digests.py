@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
-from netfl.files import RESTORE, is_present, open_file, open_parquet, unreadable_file
+from netfl.files import RESTORE, is_present, open_file, unreadable_file
+from netfl.files.parquet import open_parquet
 from netfl.remedies import call
 from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,7 @@ from netfl.errors import MachineError
 from netfl.files import open_file, unreadable_file
 from netfl.results.atomic_write import atomic_write, sync, sync_directory
 from netfl.results.run_schema import first_problem
-from netfl.types import RunObserver, RunProgress, RunStart
-
-if TYPE_CHECKING:
-    from netfl.learning.learner import BatchedLearner
-    from netfl.learning.parallel_learner import ParallelLearner
+from netfl.types import Floats, RunObserver, RunProgress, RunStart
 
 VERSIONS = "versions"
 """Folder of a run directory that holds the files."""
@@ -78,6 +74,17 @@ class VersionLayout:
     tied: Mapping[str, str] = field(default_factory=dict)
 
 
+class VersionSource(Protocol):
+    """Learners as the writer of versions reads them."""
+
+    @property
+    def lanes(self) -> Sequence[tuple[str, int]]:
+        """Learner and replica of each lane."""
+
+    def version(self, lane: int) -> Floats:
+        """Return the current version of *lane*, ``[size + 1]``."""
+
+
 class SnapshotWriter(RunObserver):
     """Observer that keeps model versions of every lane.
 
@@ -95,7 +102,7 @@ class SnapshotWriter(RunObserver):
     def __init__(
         self,
         folder: Path,
-        learner: BatchedLearner | ParallelLearner,
+        learner: VersionSource,
         layout: VersionLayout,
         trained: Collection[str],
         rounds: Sequence[int],

@@ -27,7 +27,8 @@ from pydantic import (
 )
 
 from netfl.columns import REPLICA, ROUND, USER, missing_defaults
-from netfl.files import is_file_name, open_parquet, unreadable_file
+from netfl.files import is_file_name, unreadable_file
+from netfl.files.parquet import open_parquet
 from netfl.results.tables import CHUNK, TABLES
 
 _KINDS = {"int32": "whole numbers", "int64": "whole numbers", "double": "numbers", "word": "text"}

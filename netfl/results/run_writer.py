@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import is_present, open_parquet
+from netfl.files import is_present
+from netfl.files.parquet import open_parquet
 from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MAX_TEXT = 160
 """Maximum number of characters of a value."""

@@ -22,11 +22,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netfl.access import OpenAccess
+from netfl.access._open_network import OpenNetwork
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError, model_errors
 from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import MAX_WIDENINGS, TuningSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
+from netfl.network.simulator import NetworkSimulator
 from netfl.remedies import call
 from netfl.results.digests import run_digests
 from netfl.results.formatting import clock, counted, format_disk, format_progress, user_names
@@ -269,7 +271,7 @@ class _Stopwatch(RunObserver):
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
         started_s: processor time at which the rounds began.
-        accesses: the accesses of all replicas.
+        networks: the simulators of the replicas that simulate a network.
     """
 
     def __init__(self) -> None:
@@ -284,26 +286,25 @@ class _Stopwatch(RunObserver):
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
         self.started_s = time.process_time()
-        self.accesses: list[OpenAccess] = []
+        self.networks: list[NetworkSimulator] = []
 
     @property
     def synchronised(self) -> dict[str, RepeatedCollisions]:
         """Towers whose users stay synchronised in any replica."""
         towers: dict[str, RepeatedCollisions] = {}
-        for access in self.accesses:
-            if access.network is not None:
-                towers |= access.network.synchronised_cells()
+        for network in self.networks:
+            towers |= network.synchronised_cells()
         return towers
 
     @property
     def left_out(self) -> list[int]:
         """Users that the allocation left out of each round of each replica."""
-        return _in_all(access.network.always_left_out for access in self.accesses if access.network)
+        return _in_all(network.always_left_out for network in self.networks)
 
     @property
     def never_first(self) -> list[int]:
         """Users that a fixed order of the MAC lets deliver no update in any replica."""
-        return _in_all(access.network.never_first for access in self.accesses if access.network)
+        return _in_all(network.never_first for network in self.networks)
 
     @property
     def elapsed_s(self) -> float:
@@ -314,8 +315,9 @@ class _Stopwatch(RunObserver):
         self.limit.check()
 
     def on_open(self, access: OpenAccess) -> None:
-        """Add the access of a replica, whose first round begins."""
-        self.accesses.append(access)
+        """Add the network of a replica, whose first round begins."""
+        if isinstance(access, OpenNetwork):
+            self.networks.append(access.network)
         self.last = RoundProgress(1, 0.0, 0, 0)
 
     def on_round(self, progress: RunProgress) -> None:

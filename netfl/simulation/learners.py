@@ -54,12 +54,14 @@ def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster 
     from netfl.learning.parallel_learner import ParallelLearner
 
     task = _learning_task(setup, device)
+    assert setup.dataset is not None  # as there is a task
+    check_memory = partial(memory.check_learners, setup.scenario, setup.dataset, len(setup.replicas), device)
     if isinstance(workers, Cluster):
         count = workers.workers or 1
         if workers.address is None:  # nodes elsewhere have other memory and other devices
-            memory.check_learners(setup, device, count, workers)
+            check_memory(count, workers)
         return ParallelLearner(count, task, partial(ray_workers, workers))
-    memory.check_learners(setup, device, workers, None)
+    check_memory(workers, None)
     if workers > 1:
         return ParallelLearner(workers, task, process_workers)
     with locate_faults(setup.scenario, ""):

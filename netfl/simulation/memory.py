@@ -17,9 +17,9 @@ from netfl.results.formatting import format_disk
 from netfl.results.tables import CHUNK, STREAM_BYTES
 
 if TYPE_CHECKING:
+    from netfl.learning.data import Dataset
     from netfl.learning.spec import LearnerSpec
     from netfl.scenario.scenario import Scenario
-    from netfl.simulation.setup import RunSetup
     from netfl.simulation.workers.ray_cluster import Cluster
 
 _RUN_BYTES = 150e6
@@ -350,11 +350,15 @@ def _bytes_before_loading(scenario: Scenario, rounds: float, *, learning: bool) 
     return needed
 
 
-def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster | None) -> None:
+def check_learners(
+    scenario: Scenario, data: Dataset, replicas: int, device: str, workers: int, cluster: Cluster | None
+) -> None:
     """Refuse learners that do not fit into the memory of this machine, or of its GPU if they train there.
 
     Args:
-        setup: the prepared run.
+        scenario: the scenario of the run.
+        data: its examples.
+        replicas: number of replicas that the run has.
         device: of the learners.
         workers: maximum number of processes.
         cluster: Ray on this machine, where each worker has its own examples; ``None`` without Ray.
@@ -364,10 +368,6 @@ def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster 
     """
     from netfl.learning.sharding import shard_lanes
     from netfl.learning.tensors import device_of, free_gpu_memory, runs_on_gpu
-
-    scenario = setup.scenario
-    data = setup.dataset
-    assert data is not None
 
     # the memory that the learners can use
     if cluster is not None and not cluster.gpus:  # the workers have no GPU
@@ -382,8 +382,8 @@ def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster 
         free = gpu_bytes
 
     # the memory that they need
-    estimate = MemoryEstimate.of(scenario, data.train_x.shape[1:], data.classes, len(setup.replicas))
-    processes = len(shard_lanes(len(scenario.learners), len(setup.replicas), workers))
+    estimate = MemoryEstimate.of(scenario, data.train_x.shape[1:], data.classes, replicas)
+    processes = len(shard_lanes(len(scenario.learners), replicas, workers))
     if cluster is not None or gpu_bytes is not None:  # each process has its own examples
         copies = processes
     elif estimate.number_bytes != data.train_x.itemsize:  # examples of another precision are converted once

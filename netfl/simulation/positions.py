@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.build import build_layout
 from netfl.network.layout import Trajectories
 from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write
@@ -63,10 +61,7 @@ def write_positions(run: Run, path: Path, replica: int = 0, every_s: float | Non
 def _trajectories(run: Run, replica: int, users: pd.DataFrame) -> Trajectories:
     """Draw the trajectories of the users of a replica again."""
     scenario = load(run.folder / "scenario.yaml")
-    access = scenario.access
-    layout = None
-    if isinstance(access, NetworkAccess):
-        layout = build_layout(access, access_context(scenario, replica))
+    layout = scenario.access.layout(access_context(scenario, replica))
     if layout is None or layout.paths is None:
         problem = "has no effect: the users of this run do not move"
         raise ScenarioError([Fault(argument("every_s", "--every"), problem, None, "leave it out")])

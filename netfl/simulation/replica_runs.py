@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from netfl.files import open_parquet
+from netfl.files.parquet import open_parquet
 from netfl.results import digests
 from netfl.results.atomic_write import sync, write_json
 from netfl.results.model_snapshots import VERSIONS

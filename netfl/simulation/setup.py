@@ -122,6 +122,25 @@ class RunSetup:
             return self.scenario.access.node_columns(self.contexts[self.replicas.index(replica)])
 
 
+def check_without_data(scenario: Scenario, *, learning: bool = True) -> None:
+    """Refuse a run for errors that show without its data and without a simulation; *learning* as in `prepare_run`.
+
+    Raises:
+        ScenarioError: the run is too large, a package or a learner is missing, or a model of the user is wrong.
+    """
+    memory.check_before_loading(scenario, learning=learning)
+    if learning:
+        with locate_faults(scenario, "track"):
+            check_packages(scenario.track)
+        with locate_faults(scenario, ""):
+            max_deliveries = scenario.access.max_deliveries(scenario.users, scenario.steps)
+            check_plugins(
+                scenario.learners, scenario.model, scenario.data, scenario.users, max_deliveries, scenario.codecs
+            )
+    if scenario.access.info.is_closed_loop:
+        _check_followed_learner(scenario, learning=learning)
+
+
 def prepare_run(
     scenario: Scenario,
     *,
@@ -151,19 +170,7 @@ def prepare_run(
         fault = Fault("tuning", problem, None, f"use {function('run')}, or leave it out: {changed('tuning', None)}")
         raise ScenarioError(scenario.located([fault]))
 
-    # errors that need no data
-    memory.check_before_loading(scenario, learning=learning)
-    if learning:
-        with locate_faults(scenario, "track"):
-            check_packages(scenario.track)
-        with locate_faults(scenario, ""):
-            max_deliveries = access.max_deliveries(scenario.users, scenario.steps)
-            check_plugins(
-                scenario.learners, scenario.model, scenario.data, scenario.users, max_deliveries, scenario.codecs
-            )
-    if access.info.is_closed_loop:
-        _check_followed_learner(scenario, learning=learning)
-
+    check_without_data(scenario, learning=learning)
     dataset = None
     mean_held = 1.0
     if scenario.data is not None and (learning or access.info.needs_data):

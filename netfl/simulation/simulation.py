@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from netfl.access import OpenAccess
+from netfl.access._open_network import OpenNetwork
 from netfl.access.selection._observation import ANSWERED, Observe
 from netfl.errors import Fault, ScenarioError, model_errors
 from netfl.registry import faults_of, kind_of, one_line
@@ -327,13 +328,7 @@ class Simulation:
     @cached_property
     def layout(self) -> Layout | None:
         """Positions and links of users, towers, routers and the server; ``None`` where no network is simulated."""
-        from netfl.access.network import NetworkAccess
-        from netfl.network.build import build_layout
-
-        access = self.scenario.access
-        if not isinstance(access, NetworkAccess):
-            return None
-        return build_layout(access, self._setup.contexts[0])
+        return self.scenario.access.layout(self._setup.contexts[0])
 
     @property
     def events(self) -> pd.DataFrame:
@@ -490,9 +485,9 @@ class Simulation:
     @property
     def _network(self) -> NetworkSimulator:
         """The simulator of a network, built if necessary."""
-        network = self._open(is_selecting=False).network
-        assert network is not None
-        return network
+        access = self._open(is_selecting=False)
+        assert isinstance(access, OpenNetwork)
+        return access.network
 
     def _open(self, *, is_selecting: bool) -> OpenAccess:
         """Return the access, opened before the first round; a caller that *is_selecting* selects users in this round.

@@ -11,6 +11,7 @@ from support.small_network import PLAIN
 
 import netfl
 from netfl.access import Access
+from netfl.access._open_network import OpenNetwork
 from netfl.errors import ModelError
 from netfl.streams import Streams
 from netfl.types import OUTCOMES, AccessContext, NullRecorder, Round, RoundControls
@@ -152,8 +153,9 @@ def test_an_access_that_is_closed_records_nothing_more(name):
 
 
 def test_only_a_network_hands_out_its_simulator():
-    assert scenario_of("bernoulli").access.open(context_of()).network is None
+    assert not isinstance(scenario_of("bernoulli").access.open(context_of()), OpenNetwork)
     access = scenario_of("network").access.open(context_of())
+    assert isinstance(access, OpenNetwork)
     assert access.network.state().time_s == 0.0
     result = access.next_round()
     state = access.network.state()

@@ -23,7 +23,7 @@ import netfl
 from netfl import plots
 from netfl.cli import app
 from netfl.cli.views import print_columns
-from netfl.errors import ScenarioError
+from netfl.errors import MachineError, ScenarioError
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.yaml_document import parse
@@ -107,10 +107,29 @@ class TestValidInput:
     def test_check_estimates_every_file(self):
         code, output = call("check", "good.yaml", "learning.yaml")
         assert code == 0
-        assert output.splitlines()[::2] == ["good.yaml: valid", "learning.yaml: valid"]
+        assert output.splitlines()[::2] == ["good.yaml: valid keys", "learning.yaml: valid keys"]
         pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory, 0\.\d+ MB of disk"
         assert re.fullmatch(pattern, output.splitlines()[1])
         assert not Path("runs").exists()
+
+    def test_check_prints_what_needs_no_simulation_first(self, monkeypatch):
+        """A dry run may take minutes; an error that it finds follows what is known before it."""
+        steps = []
+        monkeypatch.setattr("netfl.cli.inspect.echo", lambda text, **_: steps.append(text))
+
+        def run_dry(scenario):
+            steps.append("dry run")
+            raise MachineError("no room")
+
+        monkeypatch.setattr("netfl.simulation.dry_run.run_dry", run_dry)
+        assert (
+            call("check", "learning.yaml", "--set", "learners.FedAvg.objective={kind: cvar, alpha: 0.5, lr_t: 0.1}")[0]
+            == 1
+        )
+        first, lift, *rest = steps
+        assert first == "learning.yaml: valid keys"
+        assert lift.startswith("  FedAvg (α = 0.5")
+        assert rest == ["dry run", "no room"]
 
     def test_resume_finishes_a_run(self, folder):
         call("trace", "good.yaml", "--out", "here", "-q")
@@ -256,7 +275,7 @@ def test_check_reports_errors_of_all_files(folder):
     (folder / "two.yaml").write_text(GOOD.replace("stationary", "x"))
     code, output = call("check", "one.yaml", "good.yaml", "two.yaml", "no.yaml")
     assert code == 2
-    assert "good.yaml: valid" in output
+    assert "good.yaml: valid keys" in output
     assert [line.split(":")[0] for line in output.splitlines() if ".yaml" in line and "good" not in line] == [
         "one.yaml",
         "two.yaml",
@@ -294,7 +313,8 @@ def interrupt(*_, **__):
 )
 def test_interruption_without_a_run_has_no_remedy(monkeypatch, words, place):
     monkeypatch.setattr(place, interrupt)
-    assert call(*words) == (130, "stopped\n")
+    code, output = call(*words)
+    assert (code, output.removeprefix("good.yaml: valid keys\n")) == (130, "stopped\n")
     assert not Path("here").exists()
 
 
@@ -537,7 +557,7 @@ def test_check_validates_override_blocks():
     code, output = call("check", "blocks.yaml", "good.yaml")
     assert code == 2
     assert "rounds: should be greater than or equal to 1 (0)" in output
-    assert "good.yaml: valid" in output
+    assert "good.yaml: valid keys" in output
     assert call("check", "good.yaml", "--seed", "4")[0] == 0
 
 

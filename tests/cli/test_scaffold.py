@@ -101,7 +101,7 @@ def test_channel_from_new_to_trace(folder):
     assert "mean      -2" in shell("-c", NETFL, "list", "channel", "my_fading:MyFading")
     scenario = (folder / "test_my_fading.py").read_text().split('"""')[3]
     (folder / "small.yaml").write_text(scenario)
-    assert shell("-c", NETFL, "check", "small.yaml").startswith("small.yaml: valid\n")
+    assert shell("-c", NETFL, "check", "small.yaml").startswith("small.yaml: valid keys\n")
     shell("-c", NETFL, "trace", "small.yaml", "--out", "run", "--set", "access.channel.1.p=0.5")
     assert "my_fading:MyFading" in (folder / "run/scenario.yaml").read_text()
 

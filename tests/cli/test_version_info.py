@@ -15,7 +15,7 @@ import netfl
 from netfl.cli import app
 from netfl.cli.inspect import environment_info
 from netfl.errors import ScenarioError
-from netfl.files import open_parquet
+from netfl.files.parquet import open_parquet
 from netfl.formats import FORMAT, STAMP
 from netfl.sweeps.index import SweepIndex
 

@@ -1,7 +1,5 @@
 """The time at which runs are compared that end at different times."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -149,6 +147,6 @@ def test_points_whose_rounds_take_no_time_have_no_end():
     rows = [(0, "", "simulated_s", 20.0), (0, "", "rounds_per_hour", 180.0), (0, "A", "loss", 1.0)]
     rows += [(1, "", "simulated_s", 0.0), (1, "", "rounds_per_hour", np.nan), (1, "A", "loss", 1.0)]
     finals = pd.DataFrame(rows, columns=["point", "learner", "metric", "value"]).assign(replica=0)
-    ends = ends_of_points(SimpleNamespace(final_metrics=finals))
+    ends = ends_of_points(finals)
     assert {name: (end.ends_s[0], end.rounds[0]) for name, end in ends.items()} == {"point 0": (20.0, 1)}
-    assert ends_of_points(SimpleNamespace(final_metrics=finals[finals["point"] == 1])) == {}
+    assert ends_of_points(finals[finals["point"] == 1]) == {}

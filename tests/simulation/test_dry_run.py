@@ -399,7 +399,7 @@ def test_check_warns_of_a_long_round(call, monkeypatch):
     monkeypatch.setattr(dry_run, "LIMIT_S", 0.5)
     code, output, warning = call("check", PLAIN)
     assert code == 0
-    assert output.startswith("a.yaml: valid")
+    assert output.startswith("a.yaml: valid keys")
     long, repeats = warning.splitlines()
     assert re.fullmatch(
         r"  long: round \d+ did not end within 0\.5 s; its state: .* simulated · [\d,]+ attempts(,.*failed)?", long
@@ -442,10 +442,10 @@ def test_check_names_the_step_size_of_a_learner_that_diverges(call):
     )
     code, output, warning = call("check", scenario | {"learners": {"Calm": calm, "Wild": wild}})
     assert code == 0
-    assert output.startswith("a.yaml: valid\n")
+    assert output.startswith("a.yaml: valid keys\n")
     assert re.fullmatch(rf"  diverged: {fault}", warning)
     code, output, error = call("check", scenario | {"learners": {"Wild": wild}})
-    assert (code, output) == (2, "")
+    assert (code, output) == (2, "a.yaml: valid keys\n")
     assert re.fullmatch(fault, error)
 
 

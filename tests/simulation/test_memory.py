@@ -226,7 +226,7 @@ def test_run_that_exceeds_the_available_memory_is_refused(monkeypatch, estimates
 def test_unknown_available_memory_refuses_nothing(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: None)
     setup = prepare_run(netfl.load(Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"))
-    memory.check_learners(setup, "cpu", 10**6, None)
+    memory.check_learners(setup.scenario, setup.dataset, len(setup.replicas), "cpu", 10**6, None)
 
 
 def test_learners_on_a_gpu_need_its_memory_only(monkeypatch, estimates):
@@ -234,13 +234,13 @@ def test_learners_on_a_gpu_need_its_memory_only(monkeypatch, estimates):
     monkeypatch.setattr(memory, "available", lambda: 0)
     monkeypatch.setattr(tensors, "device_of", lambda _: torch.device("cuda"))
     monkeypatch.setattr(tensors, "free_gpu_memory", lambda _: 8 * GB)
-    memory.check_learners(setup, "auto", 2, None)
+    memory.check_learners(setup.scenario, setup.dataset, len(setup.replicas), "auto", 2, None)
     assert estimates[-1].gpu_bytes == 8 * GB
     assert estimates[-1].example_bytes == 2 * 4 * (setup.dataset.train_x.size + setup.dataset.test_x.size)
     assert memory.estimate_memory(setup.scenario) == memory.estimate_memory(setup.scenario, 1)
     monkeypatch.setattr(tensors, "free_gpu_memory", lambda _: 1000)
     with pytest.raises(ScenarioError, match=r"they need 0\.\d+ GB of GPU memory, but 1e-06 GB are available"):
-        memory.check_learners(setup, "auto", 2, None)
+        memory.check_learners(setup.scenario, setup.dataset, len(setup.replicas), "auto", 2, None)
 
 
 def test_local_ray_run_that_exceeds_the_memory_is_refused_before_ray_starts(monkeypatch, estimates):

@@ -9,11 +9,10 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.medium import AirInterface, Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.tower import Tower

@@ -324,7 +324,9 @@ class TestViews:
         assert self.call("sweep", "net.yaml")[1].startswith("3 trials, 3 done already → runs/net-sweep\n")
 
     def test_a_check_tries_the_ends_of_the_space(self):
-        assert self.call("check", "net.yaml")[1].startswith("net.yaml: valid, at all 3 points of the space to search\n")
+        assert self.call("check", "net.yaml")[1].startswith(
+            "net.yaml: valid keys, at all 3 points of the space to search\n"
+        )
         code, output = self.call(
             "check", "net.yaml", "--set", "sweep.parameters={access.probability: {uniform: [0, 2]}}"
         )

@@ -513,9 +513,9 @@ class TestCommand:
 
     def test_other_commands_mention_the_sweep(self):
         code, output = self.call("check", "s.yaml")
-        assert (code, output.splitlines()[0]) == (0, "s.yaml: valid, at all 2 points of its sweep")
+        assert (code, output.splitlines()[0]) == (0, "s.yaml: valid keys, at all 2 points of its sweep")
         _, output = self.call("check", "s.yaml", "--set", "sweep={users: [3]}")
-        assert output.splitlines()[0] == "s.yaml: valid, at the only point of its sweep"
+        assert output.splitlines()[0] == "s.yaml: valid keys, at the only point of its sweep"
         code, output = self.call("trace", "s.yaml")
         assert code == 0
         assert "this is one run; the sweep is ignored. To run it: netfl sweep" in output

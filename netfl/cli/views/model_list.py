@@ -19,8 +19,7 @@ from rich.text import Text
 
 from netfl.descriptions import key_descriptions
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
-from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find_model, kind_of, list_kinds
-from netfl.scenario.scenario import Scenario
+from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find_model, kind_of, kinds_in
 from netfl.screen import open_console
 from netfl.testing.laws import law_problem
 from netfl.types import Law
@@ -41,20 +40,22 @@ def show_catalogue(family: str | None, name: str | None) -> None:
         if name is not None:
             problem, remedy = "the keys of a scenario are always listed together", "write: netfl list scenario"
             raise ScenarioError([Fault("", problem, name, remedy)])
+        from netfl.scenario.scenario import Scenario  # no other list needs all contracts
+
         _show_keys(console, Scenario)
         return
     if family is None:
         table = _table("family", "what it is", "models")
         for each in FAMILIES:
             base = base_of(each)
-            table.add_row(each, summary_of(inspect.getmodule(base)), ", ".join(list_kinds(base)))
+            table.add_row(each, summary_of(inspect.getmodule(base)), ", ".join(kinds_in(each)))
         console.print(table)
         console.print("\none model: netfl list FAMILY NAME, where NAME is a kind or package.module:Class")
         console.print("the keys around models: netfl list scenario")
         return
     if not is_family(family) and find_meant(family, ["scenario"]):
         raise ScenarioError([Fault("", "no such family", family, "did you mean 'scenario'?")])
-    if name is None and (homes := families_with(family)) and not is_family(family):
+    if name is None and not is_family(family) and (homes := families_with(family)):
         if len(homes) > 1:
             remedy = " or ".join(f"netfl list {home.rpartition('/')[2]} {family}" for home in homes)
             raise ScenarioError([Fault("", "several families have this model", family, f"write {remedy}")])
@@ -65,7 +66,7 @@ def show_catalogue(family: str | None, name: str | None) -> None:
     if name is None:
         console.print(path, style="bold")
         table = _table("kind", "what it is")
-        for kind in list_kinds(base):
+        for kind in kinds_in(path):
             table.add_row(kind, summary_of(find_model(base, kind)))
         console.print(table)
         return
@@ -101,7 +102,7 @@ def family_named(word: str) -> str:
         if remedy.startswith("known"):
             kinds: dict[str, str] = {}
             for family in FAMILIES:  # the first family of a kind is the likeliest: mac before theory
-                for kind in list_kinds(base_of(family)):
+                for kind in kinds_in(family):
                     kinds.setdefault(kind, family)
             if meant := find_meant(word, [*kinds]):
                 remedy = f"did you mean the model '{meant}' of {kinds[meant].rpartition('/')[2]}?"
@@ -116,7 +117,7 @@ def is_family(word: str) -> bool:
 
 def families_with(kind: str) -> list[str]:
     """Return the families that have a model of this *kind*."""
-    return [family for family in FAMILIES if kind in list_kinds(base_of(family))]
+    return [family for family in FAMILIES if kind in kinds_in(family)]
 
 
 def summary_of(item: Any) -> str:

@@ -41,7 +41,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from netfl.errors import Fault
 from netfl.registry import Spec, exported_models
@@ -50,12 +50,36 @@ from netfl.types import Floats, Ints, Law
 if TYPE_CHECKING:
     from torch import Tensor as Tensor
 
-    from netfl.learning.spec import LearnerSpec as LearnerSpec
+    from netfl.learning.objective import Objective
 else:
-    Tensor = LearnerSpec = object  # torch is imported by runs that learn, not by scenarios; `spec` imports this family
+    Tensor = object  # torch is imported by runs that learn, not by scenarios
 
 State = Mapping[str, "Tensor"]
 """Tensors that an aggregation remembers, by name."""
+
+
+class LearnerOptions(Protocol):
+    """The other options of a learner, with which an aggregation may conflict; see `netfl.learning.spec.LearnerSpec`."""
+
+    @property
+    def objective(self) -> Objective:
+        """The local objective."""
+
+    @property
+    def momentum(self) -> float:
+        """Momentum of local SGD."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Weight decay of local SGD."""
+
+    @property
+    def batch_size(self) -> int | Literal["full"]:
+        """Examples in a mini-batch."""
+
+    @property
+    def has_single_step(self) -> bool:
+        """True if an update is a single step for any number of examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +315,7 @@ class Aggregation(Spec):
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("an aggregation draws nothing"),)
 
-    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
+    def learner_faults(self, learner: LearnerOptions) -> Iterator[Fault]:
         """Yield conflicts with other options of *learner*; keys are relative to the aggregation."""
         yield from ()
 

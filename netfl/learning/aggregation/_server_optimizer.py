@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import field_validator
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, LearnerSpec, State, Tensor, Updates
+from netfl.learning.aggregation import Aggregation, LearnerOptions, State, Tensor, Updates
 from netfl.learning.aggregation.average import Average
 from netfl.registry import FamilyMember
 from netfl.types import Floats
@@ -111,7 +111,7 @@ class ServerOptimiser(Aggregation):
     def numbers_per_parameter(self) -> int:
         """Numbers that the optimiser keeps for each parameter."""
 
-    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
+    def learner_faults(self, learner: LearnerOptions) -> Iterator[Fault]:
         yield from (fault.under("inner") for fault in self.inner.learner_faults(learner))
 
     def _moved(self, state: State, current: Tensor, following: Tensor, inner: State) -> tuple[Tensor, State]:

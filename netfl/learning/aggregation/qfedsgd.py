@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import LearnerSpec
+from netfl.learning.aggregation import LearnerOptions
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.objective.erm import Erm
 
@@ -25,7 +25,7 @@ class Qfedsgd(Qfedavg):
         q: 1
     """
 
-    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
+    def learner_faults(self, learner: LearnerOptions) -> Iterator[Fault]:
         if learner.batch_size != "full" or not learner.has_single_step:
             problem = "qfedsgd uses a user's change as its gradient, which needs one step on all examples"
             yield Fault("kind", problem, "qfedsgd", "give batch_size: full and local_steps: 1, or use 'qfedavg'")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar, cast
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import LearnerSpec, State, Tensor, Updates
+from netfl.learning.aggregation import LearnerOptions, State, Tensor, Updates
 from netfl.learning.aggregation._per_user_state import PerUserState, last_rows, pseudo_gradients, store_rows
 
 
@@ -57,7 +57,7 @@ class Scaffold(PerUserState):
         """Return the size of c, which the server sends with its version."""
         return parameters
 
-    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
+    def learner_faults(self, learner: LearnerOptions) -> Iterator[Fault]:
         if learner.momentum:
             problem = "scaffold computes a user's mean gradient from its change, which momentum distorts"
             remedy = "leave momentum out, or use it at the server: 'fedavgm' with inner: scaffold"

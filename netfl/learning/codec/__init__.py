@@ -41,7 +41,7 @@ from netfl.types import Law
 if TYPE_CHECKING:
     from torch import Tensor as Tensor
 
-    from netfl.learning.update_coding import CodecDraws as CodecDraws
+    from netfl.learning.codec_draws import CodecDraws as CodecDraws
 else:
     Tensor = CodecDraws = object  # torch is imported by runs that learn, not by scenarios
 
@@ -70,6 +70,8 @@ class Codec(Spec):
 
     is_sparse: ClassVar[bool] = False
     """True if it sends only some parameters, so that nobody can tell a lost one from one that was not sent."""
+    is_whole: ClassVar[bool] = False
+    """True if numbers travel whole, as without a codec."""
     codes_versions: ClassVar[bool] = False
     """True if the codec can encode a whole version for the downlink; false if it keeps only parts of a change."""
 
@@ -131,12 +133,10 @@ class Codecs:
 
     @classmethod
     def of(cls, up: Codec | None, down: Codec | None) -> Codecs:
-        """Return the codecs of a scenario, of which the kind ``none`` changes nothing."""
-        from netfl.learning.codec.none import Whole
-
-        if isinstance(up, Whole):
+        """Return the codecs of a scenario, without those that change nothing."""
+        if up is not None and up.is_whole:
             up = None
-        if isinstance(down, Whole):
+        if down is not None and down.is_whole:
             down = None
         return cls(up, down)
 

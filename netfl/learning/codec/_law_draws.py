@@ -20,7 +20,7 @@ def decoded_draws(codec: Codec, vector: Floats, streams: Streams, size: int) -> 
     """Return *size* independent decodings of *vector*, ``[size, parameters]``, as of so many users."""
     import torch
 
-    from netfl.learning.update_coding import CodecDraws
+    from netfl.learning.codec_draws import CodecDraws
 
     zeros = np.zeros(size, np.int64)
     keys = np.broadcast_to(np.array(streams.field("codec").key, np.int64), (size, 2))

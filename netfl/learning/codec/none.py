@@ -17,6 +17,7 @@ class Whole(Codec):
         kind: none
     """
 
+    is_whole: ClassVar[bool] = True
     codes_versions: ClassVar[bool] = True
 
     def bits(self, parameters: int) -> float:

@@ -43,10 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-from netfl.errors import Fault, ScenarioError
 from netfl.learning.blocks import Block, Concepts
 from netfl.learning.data._augment import Augment
-from netfl.learning.data._in_memory import find_problems, stack, store
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Ints, Law
@@ -258,16 +256,9 @@ class Data(Spec):
         options = dict(value) if isinstance(value, Mapping) else {"examples": value} if is_set else {}
         if "examples" not in options:
             return None
-        parts = {"file": stack(options.pop("examples"))}
-        if "test" in options:
-            parts["test"] = stack(options.pop("test"))
-        for key, part in parts.items():
-            for problem, remedy in find_problems(part, parts["file"], options):
-                raise ScenarioError([Fault("data.test" if key == "test" else "data", problem, None, remedy)])
-        files: dict[str, Any] = {key: store(part) for key, part in parts.items()}
-        if options.get("targets") is None:
-            files["labels"] = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
-        return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], **options}
+        from netfl.learning.data._in_memory import store_examples  # most scenarios name their data
+
+        return store_examples(options)
 
 
 __getattr__ = exported_models(__name__)

@@ -21,6 +21,27 @@ _ROLES = {
 """Keys under which items of a data set have their parts; the first that exists is used."""
 
 
+def store_examples(options: dict[str, Any]) -> Mapping[str, Any]:
+    """Store examples in memory as files, and return the data of kind ``arrays`` that reads them.
+
+    Args:
+        options: the examples under the key ``examples``, others under ``test``, and keys of the data.
+
+    Raises:
+        ScenarioError: the arrays are not examples.
+    """
+    parts = {"file": stack(options.pop("examples"))}
+    if "test" in options:
+        parts["test"] = stack(options.pop("test"))
+    for key, part in parts.items():
+        for problem, remedy in _find_problems(part, parts["file"], options):
+            raise ScenarioError([Fault("data.test" if key == "test" else "data", problem, None, remedy)])
+    files: dict[str, Any] = {key: _store(part) for key, part in parts.items()}
+    if options.get("targets") is None:
+        files["labels"] = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
+    return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], **options}
+
+
 def stack(examples: Any) -> dict[str, NDArray[Any]]:
     """Return examples in memory as arrays by name: arrays in a tuple or mapping, or items that are tuples or mappings.
 
@@ -94,7 +115,7 @@ def _as_array(value: Any) -> NDArray[Any]:
     return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
 
 
-def find_problems(
+def _find_problems(
     arrays: Mapping[str, NDArray[Any]], training: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
     """Yield the problems of examples in memory, with remedies.  Only the first is taken: what follows it may fail."""
@@ -164,7 +185,7 @@ def _is_whole(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
     return np.asarray((values >= 0) & (values < count) & (values == np.floor(values)))
 
 
-def store(arrays: Mapping[str, NDArray[Any]]) -> str:
+def _store(arrays: Mapping[str, NDArray[Any]]) -> str:
     """Store *arrays* as a file by their content, and return its name for a scenario.
 
     Booleans of Python are stored as 0 and 1, as files have no booleans for numbers.

@@ -54,7 +54,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.errors import Fault
+from netfl.errors import Fault, ModelError
 from netfl.network.channel._motion_pace import MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_of, periods_of
@@ -70,6 +70,10 @@ MinLoss = Callable[[Ints], Floats]
 _AHEAD, _MAX_CACHED = 64, 4096
 """Blocks that are drawn ahead for a user, and users for whom they are kept."""
 _NO_DRAWS = np.empty(0)
+
+
+class OutsideDataError(ModelError):
+    """The run needs a gain that the data of a channel do not hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, PrivateAttr
 
-from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
+from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.files.cells import parse_numbers
 from netfl.files.schema import (
     NAME,
@@ -54,10 +54,6 @@ _LEAST_NATS = 1e-20
 """Capacity per hertz that stands for a rate of 0: an SNR of -200 dB."""
 _MAX_LISTED = 8
 """Users or towers that an error lists."""
-
-
-class OutsideDataError(ModelError):
-    """The run needs a gain that the data of a channel do not hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
-from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
 from netfl.network.layout import Layout
@@ -58,6 +57,8 @@ class Nakagami(Fading):
         return "gamma of shape m, mean 1", stats.gamma(self.m, scale=1.0 / self.m)
 
     def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
+        from scipy import special
+
         m = self.m
 
         def rate(rho: float) -> float:
@@ -75,6 +76,8 @@ class Nakagami(Fading):
         )
 
     def _block_db(self, field: RandomField, users: Ints, block: NDArray[np.uint64]) -> Floats:
+        from scipy import special
+
         power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m  # where P(m, m g) is U
         return np.asarray(10.0 * np.log10(power))
 
@@ -93,4 +96,6 @@ class Nakagami(Fading):
 
     @property
     def _peak_db(self) -> float:
+        from scipy import special
+
         return 10.0 * math.log10(special.gammainccinv(self.m, 1e-9) / self.m)

@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from netfl.errors import Fault, ScenarioError
 from netfl.files.schema import POSITION, FileColumn
 from netfl.files.tables import UserTable
-from netfl.network.channel import LinkGain, StaticGain
+from netfl.network.channel import LinkGain, OutsideDataError, StaticGain
 from netfl.network.channel._measured import (
     Measured,
     MeasuredTable,
-    OutsideDataError,
     link_schema,
     listed,
 )

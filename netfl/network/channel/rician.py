@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
-from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
 from netfl.network.layout import Layout
@@ -64,6 +63,8 @@ class Rician(Fading):
 
     def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
         """Claim the correlation, and without a shift of the steady path the level crossings and fade durations."""
+        from scipy import special
+
         k = self._k
         shift_hz = self.path_doppler or 0.0  # f0
         _, power = self._power_law()
@@ -87,6 +88,8 @@ class Rician(Fading):
         sqrt(2π (K + 1)) ρ exp(-K - (K + 1) ρ²) I0(z), z = 2ρ sqrt(K (K + 1)), with I0(z) = exp(z) i0e(z).  The
         exponents are added first, as each alone overflows.
         """
+        from scipy import special
+
         k = self._k
         z = 2.0 * rho * math.sqrt(k * (k + 1.0))
         exponent = -k - (k + 1.0) * rho**2 + z
@@ -123,5 +126,7 @@ class Rician(Fading):
 
     @property
     def _peak_db(self) -> float:
+        from scipy import special
+
         peak = special.chndtrix(1.0 - 1e-9, 2.0, 2.0 * self._k) / (2.0 * (self._k + 1.0))
         return 10.0 * math.log10(peak)

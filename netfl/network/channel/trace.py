@@ -14,12 +14,11 @@ from netfl.errors import Fault, ScenarioError
 from netfl.files.schema import TIME, USER, FileColumn
 from netfl.files.tables import UserTable
 from netfl.network._series import last_not_after
-from netfl.network.channel import LinkGain
+from netfl.network.channel import LinkGain, OutsideDataError
 from netfl.network.channel._measured import (
     GainScale,
     Measured,
     MeasuredTable,
-    OutsideDataError,
     link_schema,
     listed,
 )

@@ -10,8 +10,8 @@ import numpy as np
 from netfl.network.backhaul.port import Sink
 from netfl.network.clock import Clock
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.medium import AirInterface
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import TxQueue, TxQueueSubset
 from netfl.streams import Streams
 from netfl.types import Users

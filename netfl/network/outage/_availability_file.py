@@ -1,4 +1,4 @@
-"""Availability: the times at which users are present, known in advance, and the files that hold them.
+"""Files of availability: the times at which users are present.
 
 A file has one of two forms.  **Changes** are one row for each user: its number, whether it is present at time 0, and
 the increasing times at which this changes.  In CSV, with or without the heading::
@@ -40,7 +40,7 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -50,7 +50,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import ArrayLike
 from pydantic import AfterValidator, Field
 
 from netfl import files
@@ -60,10 +59,9 @@ from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.files.schema import CHANGES, STATE, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
 from netfl.formats import with_stamp
-from netfl.network.outage import NodeAvailability
-from netfl.network.outage._daily import surrounding_instants
+from netfl.network.outage._schedule import UserSchedule, merge_intervals
 from netfl.registry import Spec, invalid
-from netfl.types import Bools, Floats, Ints
+from netfl.types import Bools, Floats
 
 _NAMED_USER = FileColumn(
     "user", replace(USER, remedy="users are numbered 0, 1, 2, …, or all of them are names; the key names lists names")
@@ -91,117 +89,6 @@ _MAX_NAMES = 8
 """Names that a message lists."""
 _COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
 """Columns of a Parquet file that this module writes."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UserSchedule:
-    """The availability of one user.
-
-    Args:
-        user: number of the user, from 0.
-        start: whether it is present at time 0.
-        times: increasing times at which this changes, ``[n]``; at the instant of a change the new state holds.
-        place: file and row, for messages.
-    """
-
-    user: int
-    start: bool
-    times: Floats
-    place: str = ""
-
-    @classmethod
-    def from_intervals(cls, user: int, times: Floats, period: float = np.inf, place: str = "") -> UserSchedule:
-        """Return the schedule of a user that is present in intervals.
-
-        Args:
-            user: number of the user.
-            times: start and end of each interval in turn, as from `merge_intervals`.
-            period: the period of a schedule that repeats; an interval that ends with it continues into the next.
-            place: file and row, for messages.
-        """
-        passed = int((times <= 0.0).sum())
-        later = times[(times > 0.0) & (times < np.inf) & (times != period)]
-        return cls(user, start=passed % 2 == 1, times=later, place=place)
-
-
-@dataclass(frozen=True, slots=True)
-class AvailabilitySchedule:
-    """The availability of all users, in flat arrays; users without a row are always present.
-
-    Args:
-        start: whether each is present at time 0, ``[users]``.
-        first: index of each user's first time, ``[users + 1]``.
-        times: times of the changes, user by user.
-    """
-
-    start: Bools
-    first: Ints
-    times: Floats
-
-    @classmethod
-    def from_rows(cls, rows: Iterable[UserSchedule], users: int) -> AvailabilitySchedule:
-        """Combine the rows of *users*."""
-        in_order = sorted(rows, key=lambda row: row.user)
-        start = np.ones(users, bool)
-        counts = np.zeros(users + 1, np.int64)
-        for row in in_order:
-            start[row.user] = row.start
-            counts[row.user + 1] = len(row.times)
-        times = np.concatenate([np.empty(0), *(row.times for row in in_order)])
-        return cls(start, first=np.cumsum(counts), times=times)
-
-
-class ScheduledAvailability(NodeAvailability):
-    """States that follow a schedule, once or in every period.
-
-    Args:
-        schedule: the schedule of all nodes in one period.
-        period_s: length of a period; infinity without repetition.
-    """
-
-    def __init__(self, schedule: AvailabilitySchedule, period_s: float) -> None:
-        self._schedule = schedule
-        self._period_s = period_s
-        self._count = np.diff(schedule.first)
-        self._times_s = np.append(schedule.times, np.inf)  # the last stands for none
-
-    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
-        began_s, _ = self._surrounding_periods_s(nodes, time_s)
-        passed = self._passed(nodes, began_s, time_s)
-        return np.asarray(self._schedule.start[nodes] ^ (passed % 2 == 1))
-
-    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
-        began_s, next_s = self._surrounding_periods_s(nodes, time_s)
-        passed = self._passed(nodes, began_s, time_s)
-        count = self._count[nodes]
-        first = self._schedule.first[nodes]
-        is_within = passed < count
-        in_period_s = began_s + self._times_s[np.where(is_within, first + passed, -1)]
-        # after an odd number of changes the state differs from that at the start, so the next period begins with one
-        first_s = self._times_s[np.where(count > 0, first, -1)]
-        in_next_s = next_s + np.where(count % 2 == 1, 0.0, first_s)
-        return np.where(is_within, in_period_s, in_next_s)
-
-    def _surrounding_periods_s(self, nodes: Ints, time_s: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the begins of the period of *time_s* and of the next, ``[n]``."""
-        time = np.broadcast_to(np.asarray(time_s, float), np.shape(nodes))
-        if np.isinf(self._period_s):
-            return np.zeros(time.shape), np.full(time.shape, np.inf)
-        return surrounding_instants(np.zeros(time.shape), self._period_s, time)
-
-    def _passed(self, nodes: Ints, began_s: Floats, time_s: ArrayLike) -> Ints:
-        """Return the number of each node's changes in this period up to *time_s*, by bisection."""
-        first = self._schedule.first[nodes]
-        low = np.zeros(np.shape(nodes), np.int64)
-        high = self._count[nodes]
-        is_open = low < high
-        while is_open.any():
-            middle = (low + high) // 2
-            is_past = is_open & (began_s + self._times_s[first + middle] <= time_s)
-            low = np.where(is_past, middle + 1, low)
-            high = np.where(is_open & ~is_past, middle, high)
-            is_open = low < high
-        return low
 
 
 def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -468,23 +355,6 @@ def _read_intervals(table: UserTable, scale: TimeScale, period: float) -> list[U
         UserSchedule.from_intervals(user, times, period, table.place(row))
         for row, (user, times) in zip(valid[first].tolist(), merge_intervals(rows).items(), strict=True)
     ]
-
-
-def merge_intervals(intervals: Iterable[tuple[int, float, float]]) -> dict[int, Floats]:
-    """Return the starts and ends of each node's intervals in turn, by node in ascending order.
-
-    Args:
-        intervals: (node, start, end) of each, half-open; an end may be infinity.  Intervals of a node that touch or
-            overlap are merged.
-    """
-    changes: dict[int, list[float]] = {}
-    for node, start, end in sorted(intervals):
-        times = changes.setdefault(node, [])
-        if times and start <= times[-1]:
-            times[-1] = max(times[-1], end)
-        else:
-            times += [start, end]
-    return {node: np.array(times) for node, times in changes.items()}
 
 
 def schedule_faults(

@@ -12,7 +12,7 @@ from netfl.network.energy import EnergyMeter
 from netfl.network.layout import Layout, Stays
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import AlternatingRenewal
-from netfl.network.outage._availability_file import (
+from netfl.network.outage._schedule import (
     AvailabilitySchedule,
     ScheduledAvailability,
     UserSchedule,

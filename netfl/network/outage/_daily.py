@@ -15,7 +15,7 @@ from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability
 from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns, sojourn_laws, state_law
 from netfl.network.outage._targets import NodeOutage, node_rows
-from netfl.network.periods import SLACK, STEPS, periods_of
+from netfl.network.periods import SLACK, STEPS, periods_of, surrounding_instants
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Seconds
@@ -32,15 +32,6 @@ def _check_weights(weights: tuple[float, ...]) -> tuple[float, ...]:
 
 Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_check_weights)]
 """Relative weights of equal parts of a period: 24 of them are the hours of a day."""
-
-
-def surrounding_instants(first_s: Floats, period_s: float, time_s: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the last instant first + k·period, k whole, up to *time_s*, and the next; each computed from k alone."""
-    time = np.asarray(time_s, float)
-    number = np.floor((time - first_s) / period_s)
-    number = number + (time >= first_s + (number + 1.0) * period_s)  # if the division rounded down
-    number = number - (time < first_s + number * period_s)  # or up
-    return first_s + number * period_s, first_s + (number + 1.0) * period_s
 
 
 def recurring_window(first_s: Floats, length_s: float, period_s: float, time_s: ArrayLike) -> tuple[Bools, Floats]:

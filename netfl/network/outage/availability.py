@@ -12,13 +12,8 @@ from netfl.errors import Fault
 from netfl.files.tables import limit_faults
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._availability_file import (
-    AvailabilityFile,
-    AvailabilitySchedule,
-    ScheduledAvailability,
-    changes_within,
-    schedule_faults,
-)
+from netfl.network.outage._availability_file import AvailabilityFile, changes_within, schedule_faults
+from netfl.network.outage._schedule import AvailabilitySchedule, ScheduledAvailability
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds

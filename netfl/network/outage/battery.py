@@ -15,9 +15,9 @@ from netfl.errors import Fault
 from netfl.network.energy import Energy, EnergyMeter
 from netfl.network.layout import Layout
 from netfl.network.outage import LargestUses, NodeAvailability
-from netfl.network.outage._daily import draw_shifts_s, recurring_window, surrounding_instants
+from netfl.network.outage._daily import draw_shifts_s, recurring_window
 from netfl.network.outage._targets import NodeOutage, Nodes, node_rows
-from netfl.network.periods import after_rounding
+from netfl.network.periods import after_rounding, surrounding_instants
 from netfl.registry import OnlyWith, Spec
 from netfl.streams import RandomField, Streams
 from netfl.types import Bools, Floats, Ints, Law

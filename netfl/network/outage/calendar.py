@@ -16,7 +16,7 @@ from netfl.files.schema import NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_table
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._availability_file import (
+from netfl.network.outage._schedule import (
     AvailabilitySchedule,
     ScheduledAvailability,
     UserSchedule,

@@ -13,11 +13,10 @@ from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.message import Message
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import Medium, ReceptionResult, unknown_snr
+from netfl.network.radio.medium import AirInterface, Medium, ReceptionResult, unknown_snr
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel, Transmission
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.tower import Tower
 from netfl.network.traffic.poisson import Poisson

@@ -21,11 +21,12 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
+from netfl.network.radio.medium import AirInterface
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import FreeSpectrum, Spectrum
 from netfl.network.radio.transmission import Transmission
-from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_senders
+from netfl.network.radio.transmit_path import TransmitPath, group_senders
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
 from netfl.types import QUERIES, Bools, Floats, Ints, Users

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel import Channel, LinkGain, OutsideDataError
 from netfl.network.channel._conformance import open_checked
 from netfl.network.channel._fading import with_carrier
-from netfl.network.channel._measured import OutsideDataError
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
 from netfl.network.radio.downlink_boost import DownlinkBoost

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import NodeId
+from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.connection import ALWAYS_CONNECTED, Connection
-from netfl.network.radio.transmission import Signal, Transmission
+from netfl.network.radio.transmission import SharedChannel, Signal, Transmission
 from netfl.types import Bools, Floats, Ints
 
 ReceptionResult = tuple[Sequence[str], Floats]
@@ -184,3 +186,18 @@ class Medium:
     def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
         """Return the probability that each user's frame is received, without interference, in its mode, ``[n]``."""
         return np.ones(len(ids))
+
+
+@dataclass(frozen=True, slots=True)
+class AirInterface:
+    """Air interface of a tower.
+
+    Args:
+        channel: air in which transmissions interfere; cells that share their channels share it.
+        band: band of the cell, which users divide if the MAC gives them shares.
+    """
+
+    tower: NodeId
+    medium: Medium
+    channel: SharedChannel
+    band: CellBand = RADIO_BAND

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.network.clock import Clock
-from netfl.network.radio.transmit_path import AirInterface
+from netfl.network.radio.medium import AirInterface
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.types import Bools, Floats, Ints, Users
 

@@ -15,34 +15,17 @@ from numpy.typing import ArrayLike
 
 from netfl.network.attempt_log import CAUSES
 from netfl.network.clock import Clock, call_after, call_at
-from netfl.network.layout import NodeId
 from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
-from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.collision_repeats import CollisionRepeats
-from netfl.network.radio.medium import Medium, unknown_snr
+from netfl.network.radio.medium import AirInterface, Medium, unknown_snr
 from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import Spectrum
-from netfl.network.radio.transmission import Frames, SharedChannel, Transmission
+from netfl.network.radio.transmission import Frames, Transmission
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Users
-
-
-@dataclass(frozen=True, slots=True)
-class AirInterface:
-    """Air interface of a tower.
-
-    Args:
-        channel: air in which transmissions interfere; cells that share their channels share it.
-        band: band of the cell, which users divide if the MAC gives them shares.
-    """
-
-    tower: NodeId
-    medium: Medium
-    channel: SharedChannel
-    band: CellBand = RADIO_BAND
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
-from scipy.special import erfc
 
 from netfl.network.reception import FadedFrames, Reception
 from netfl.streams import Streams
@@ -120,6 +119,8 @@ class Modulation(Reception):
 
 def bit_error_rate(levels: int, ebn0: ArrayLike) -> Floats:
     """Return the bit error probability over white Gaussian noise at a linear Eb/N0."""
+    from scipy.special import erfc
+
     gamma = np.asarray(ebn0, float)
     return np.asarray(sum(w * erfc(np.sqrt(a * gamma)) for w, a in _terms(levels)))
 

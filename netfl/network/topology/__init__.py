@@ -44,7 +44,6 @@ import networkx as nx
 
 from netfl.files import store_object
 from netfl.network.layout import Layout
-from netfl.network.topology._graph_attributes import graph_units
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 
@@ -81,6 +80,8 @@ class Topology(Spec):
         graph = options.get("graph")
         if not isinstance(graph, nx.Graph):
             return None
+        from netfl.network.topology._graph_attributes import graph_units  # most scenarios hold no graph
+
         units = graph_units(graph.graph)
         data = nx.node_link_data(graph, edges="links") | {"graph": units}
         content = json.dumps(data, default=lambda number: number.item()).encode()  # numbers of NumPy

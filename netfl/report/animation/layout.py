@@ -125,23 +125,20 @@ def _scenario_layout(data: RunData, users: NDArray[np.float64]) -> Any:
 
     The models or files of the scenario may have changed since, or be missing.
     """
-    from netfl.access.network import NetworkAccess
-    from netfl.network.build import build_layout as build_sites
     from netfl.scenario.scenario import load
     from netfl.types import AccessContext, NullRecorder
 
     try:
         scenario = load(data.run.folder / "scenario.yaml")
-        if not isinstance(scenario.access, NetworkAccess):
-            return None
         streams = scenario.streams_of(data.first).at("access")
         sizes = np.zeros(scenario.users)  # neither loads nor sizes move a node
         context = AccessContext(scenario.users, scenario.steps, data.first, streams, sizes, 0.0, 0.0, NullRecorder())
-        sites = build_sites(scenario.access, context)
+        sites = scenario.access.layout(context)
     except (NetflError, OSError, nx.NetworkXException):
         return None
-    is_same = sites.names == tuple(data.nodes["node"].astype(str)) and np.allclose(sites.user_xy_m, users)
-    return sites if is_same else None
+    if sites is None or sites.names != tuple(data.nodes["node"].astype(str)):
+        return None
+    return sites if np.allclose(sites.user_xy_m, users) else None
 
 
 def _links_from_events(data: RunData, names: tuple[str, ...]) -> list[tuple[int, int]]:

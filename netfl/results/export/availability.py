@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.outage._availability_file import UserSchedule
+from netfl.network.outage._schedule import UserSchedule
 from netfl.remedies import argument, changed
 from netfl.results.run_reader import Run
 

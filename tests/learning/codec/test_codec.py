@@ -22,7 +22,7 @@ from netfl.learning.codec.rand_k import RandK
 from netfl.learning.codec.sign import Sign
 from netfl.learning.codec.top_k import TopK
 from netfl.learning.codec.uniform import Uniform
-from netfl.learning.update_coding import CodecDraws
+from netfl.learning.codec_draws import CodecDraws
 from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
 

@@ -24,11 +24,10 @@ from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.medium import AirInterface, Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.tower import Tower

@@ -15,10 +15,9 @@ from netfl.network.layout import NodeId
 from netfl.network.mac.pure_aloha import PureAloha
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, poisson_cell
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.medium import AirInterface, Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.traffic import Traffic
 from netfl.streams import Streams
 

@@ -18,13 +18,9 @@ from netfl import files
 from netfl.cli import app
 from netfl.errors import ScenarioError
 from netfl.files import tables
-from netfl.network.outage._availability_file import (
-    AvailabilitySchedule,
-    UserSchedule,
-    read_availability,
-    schedule_faults,
-    write_availability,
-)
+from netfl.files.parquet import open_parquet
+from netfl.network.outage._availability_file import read_availability, schedule_faults, write_availability
+from netfl.network.outage._schedule import AvailabilitySchedule, UserSchedule
 from netfl.network.outage.availability import Availability as AvailabilityOutage
 from netfl.results.export.availability import availability, presence_by_rounds
 
@@ -161,7 +157,7 @@ def test_file_is_read_once_per_scenario(tmp_path, monkeypatch, kind, ending):
     )
     opened, open_file = [], files.open_file
     monkeypatch.setattr(files, "open_file", lambda path_, *args: opened.append(path_) or open_file(path_, *args))
-    monkeypatch.setattr(tables, "open_parquet", lambda path_: opened.append(path_) or files.open_parquet(path_))
+    monkeypatch.setattr(tables, "open_parquet", lambda path_: opened.append(path_) or open_parquet(path_))
     model = f"{{kind: availability, file: {path}, repeat: 20}}"
     text = DIRECT.replace("ACCESS", model)
     if kind == "outage":

@@ -9,10 +9,9 @@ from netfl.network.clock import Clock
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.medium import AirInterface, Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.constant import Constant
 from netfl.network.traffic.saturated import Saturated

@@ -16,8 +16,8 @@ from netfl.network.layout import NodeId
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.medium import AirInterface
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
 from netfl.network.updates import OutstandingUpdates

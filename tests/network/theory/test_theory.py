@@ -12,7 +12,8 @@ import netfl
 from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout
 from netfl.network.outage._combined import CombinedOutages
-from netfl.network.probe import Probe, Sampler
+from netfl.network.probe import Probe
+from netfl.network.sampler import Sampler
 from netfl.network.theory import TheoryCase
 from netfl.network.theory._links import budget_db
 from netfl.network.theory._queues import TandemLine
