@@ -18,7 +18,7 @@ import netfl
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.tuning import TuningSpec
-from netfl.results.digests import pass_folder, verify_runs
+from netfl.results.digests import pass_folder, signed, verify_runs
 from netfl.simulation.dry_run import run_dry
 from netfl.simulation.tuning import lowest_pass, validation_seed
 
@@ -406,6 +406,19 @@ def test_a_sweep_of_one_tuned_learner_has_a_state(tmp_path):
     assert netfl.compare(sweep).comparison == sweep.comparison
     plain = netfl.sweep({**one, "tuning": None}, tmp_path / "plain", engine=Here())
     assert plain.comparison == ""
+
+
+def test_passes_of_an_earlier_version_are_not_used(tmp_path):
+    """They do not state their validation examples, and had another rule."""
+    stopped = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(3))
+    file = pass_folder(stopped.folder, 1) / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["validation_examples"]
+    file.write_text(json.dumps(signed(manifest)))
+    with pytest.raises(
+        ScenarioError, match=r"pass-1: tuning: this pass was made by an earlier version.*start a new run"
+    ):
+        netfl.resume(stopped.folder, device="cpu")
 
 
 def test_a_key_that_was_tuned_distinguishes_rows_by_the_chosen_value(whole, tmp_path):
