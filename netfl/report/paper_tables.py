@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from html import escape
@@ -21,12 +21,14 @@ from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
+from netfl.results.chosen_settings import learner_settings
 from netfl.results.comparison import UNFINISHED, has_order, joint_state
 from netfl.results.formatting import (
     CUT,
     MetricText,
     counted,
     format_parts,
+    format_setting,
     is_learned,
     is_share,
     is_variance,
@@ -109,7 +111,8 @@ class ComparisonTable(pd.DataFrame):
                     "compared": _compared(row),
                 }
             )
-        shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
+        keys = self[self._keys()].map(_key_text).reset_index(drop=True)
+        shown = pd.concat([keys, pd.DataFrame(rows)], axis="columns")
         if self["difference"].isna().all():
             shown = shown.drop(columns=["difference", "compared"])
         return shown
@@ -152,7 +155,10 @@ class ComparisonTable(pd.DataFrame):
             if has_differences:
                 columns.setdefault(f"difference, {label}", {})[group] = _math(str(_difference_text(row, like)))
         table = pd.DataFrame(
-            [[*map(_escape, group), *(cells.get(group, "--") for cells in columns.values())] for group in groups],
+            [
+                [*(_escape(_key_text(key)) for key in group), *(cells.get(group, "--") for cells in columns.values())]
+                for group in groups
+            ],
             columns=[*map(_escape, keys), *columns],
         )
         alignment = "l" * len(keys) + "r" * len(columns)
@@ -204,7 +210,8 @@ def compare(
         metric: metrics of learners, such as ``accuracy``, or of a group, such as ``accuracy/block:remote`` or
             ``accuracy/class:9``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
-            ``access.mac.kind``.  A key of a learner that was tuned has its chosen value.  Values that are equal in
+            ``access.mac.kind``.  A key of a learner that was tuned has its chosen value, and where each replica was
+            tuned by itself the median and the range, as in ``0.2 (0.1 to 0.4)``.  Values that are equal in
             these are pooled, but never those of several learners: ``learner`` is then added.  Pooled values with the
             same trace and replica depend on each other and count as one value, their mean.  By default run, axes and
             learner.
@@ -452,16 +459,8 @@ def _values_at(sweep: Sweep, metric: str, at_s: float) -> pd.DataFrame:
 
 def _settings_of(run: Run, scenario: Run | Scenario) -> Mapping[str, Any]:
     """Return a scenario as plain data, with the settings of its learners that the tuning of *run* has chosen."""
-    plain = deepcopy(dict(scenario.plain() if isinstance(scenario, Scenario) else scenario.scenario))
-    chosen = (run.manifest.get("tuning") or {}).get("chosen", {})
-    for learner, settings in chosen.items():
-        for key, value in settings.items():
-            *sections, last = key.split(".")
-            section = plain["learners"][learner]
-            for name in sections:
-                section = section[name]
-            section[last] = value
-    return plain
+    plain = scenario.plain() if isinstance(scenario, Scenario) else scenario.scenario
+    return {**plain, "learners": learner_settings(plain.get("learners") or {}, run.manifest)}
 
 
 class _Keys(dict[str, str]):
@@ -533,6 +532,18 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
     if len(common) and len(common) == min(len(values), len(other)):
         return interval((values[common] - other[common]).to_numpy()), True
     return welch(values.to_numpy(), other.to_numpy()), False
+
+
+def _key_text(value: str) -> str:
+    """Return the value of a key for a printed table, without the digits of a number that nobody reads.
+
+    >>> _key_text("0.9797958971132715"), _key_text("1.10"), _key_text("FedAvg")
+    ('0.9798', '1.10', 'FedAvg')
+    """
+    return format_setting(float(value)) if _LONG_NUMBER.fullmatch(value) else value
+
+
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e[-+]?\d+)?")
 
 
 def _label(metric: str) -> str:

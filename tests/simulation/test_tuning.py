@@ -18,6 +18,8 @@ import netfl
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.tuning import TuningSpec
+from netfl.report.run_data import read_run_data
+from netfl.report.sections import learner_table
 from netfl.results.digests import pass_folder, signed, verify_runs
 from netfl.simulation.dry_run import run_dry
 from netfl.simulation.tuning import lowest_pass, validation_seed
@@ -255,6 +257,16 @@ def test_each_replica_runs_with_the_settings_that_it_has_chosen(by_replica, tmp_
             first, second = (each.sort_values(key).reset_index(drop=True) for each in rows)
             pd.testing.assert_frame_equal(first, second, rtol=1e-5)
         assert by_replica.effective_steps["FedAvg"][replica] == chosen["FedAvg"]["lr"]
+
+
+def test_settings_that_each_replica_has_chosen_are_a_median_and_a_range(by_replica):
+    run = netfl.open_run(by_replica.folder)
+    run.manifest["tuning"]["chosen"]["FedAvg"]["lr"] = [0.1, 0.4, 0.2]
+    table = netfl.compare(run, by="learners.FedAvg.lr")
+    assert {*table["learners.FedAvg.lr"]} == {"0.2 (0.1 to 0.4)"}
+    (of_report,) = learner_table(read_run_data(run))
+    assert "<td>0.2 (0.1 to 0.4)</td>" in of_report
+    assert "the median (the smallest to the largest)" in of_report
 
 
 def test_a_run_of_replicas_tuned_by_themselves_is_whole(by_replica):
