@@ -20,6 +20,8 @@ from netfl.units import Decibels, Seconds, db_to_linear
 
 _CHUNK = 1 << 17
 """Number of samples computed at once."""
+_MAX_STEPS = 100_000
+"""Longest lag, in samples."""
 _ROUNDING = 1e-6
 """Share by which a time, or a variance, may differ by rounding."""
 _ORDINARY_DB = 500.0
@@ -48,13 +50,16 @@ class Probe(Spec):
     level: Decibels | None = None
     """SNR whose crossings are counted."""
     lag: Annotated[Seconds, Field(gt=0)] | None = None
-    """Lag of the autocorrelation: a multiple of ``every``."""
+    """Lag of the autocorrelation: a multiple of ``every``, at most 100,000 times as long."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from facts.unknown_users("users", self.users or ())
         if len(set(self.users or ())) < len(self.users or ()):
             yield Fault("users", "a user is listed twice", list(self.users or ()), "list each user once")
-        if self.lag is not None and abs(self.lag / self.every - self.steps) > _ROUNDING:
+        if self.lag is not None and self.lag / self.every > _MAX_STEPS + 0.5:
+            problem = f"longer than {_MAX_STEPS:,} samples, all of which are kept"
+            yield Fault("lag", problem, self.lag, "use a shorter one, or a larger every")
+        elif self.lag is not None and abs(self.lag / self.every - self.steps) > _ROUNDING:
             yield Fault("lag", f"not a multiple of every, {self.every:g} s", self.lag, "use a multiple")
 
     @property
