@@ -304,7 +304,7 @@ def _learners(run: Run, replica: int) -> dict[str, LearnerSpec]:
 
     Those that cannot be read here are left out, as are those of a scenario in whose place a Flower app ran.
     """
-    plain = learner_settings(run.scenario.get("learners") or {}, run.manifest, replica)
+    plain = learner_settings(run.scenario.get("learners") or {}, run.manifest.get("tuning") or {}, replica)
     learners = {}
     for name, settings in plain.items():
         if name not in run.learners:

@@ -21,7 +21,7 @@ from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
-from netfl.results.chosen_settings import learner_settings
+from netfl.results.chosen_settings import join_chosen, learner_settings
 from netfl.results.comparison import UNFINISHED, has_order, joint_state
 from netfl.results.formatting import (
     CUT,
@@ -42,7 +42,6 @@ from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
 from netfl.scenario.path_errors import is_sweep
-from netfl.scenario.scenario import Scenario
 from netfl.sweeps import Sweep, open_sweep
 
 Runs = Run | Sweep | str | Path
@@ -403,7 +402,7 @@ def _samples(
         places = {name: place for place, name in enumerate(run.learners)}
         for learner in sorted(finals, key=lambda name: places.get(name, len(places))):
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
-            keys.read_scenario = partial(_settings_of, run, run)
+            keys.read_scenario = partial(_settings_of, run.scenario, [run])
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
         lacking += [] if finals else [str(run.folder)]
     if 0 < len(lacking) < len(runs):
@@ -423,8 +422,12 @@ def _sweep_samples(
         table = _values_at(sweep, metric, at_s)
     known = sweep.points[["point", "trace", *(axis for axis in sweep.axes if axis not in table)]]
     table = table.merge(known, on="point")
-    tasks = sweep.lanes.groupby("point")["task"].first()
-    scenario_at = cache(lambda point: _settings_of(sweep.run(tasks[point]), sweep.scenario_at(point)))
+    tasks = sweep.lanes.groupby("point")["task"].unique()
+
+    @cache
+    def scenario_at(point: int) -> Mapping[str, Any]:
+        return _settings_of(sweep.scenario_at(point).plain(), [sweep.run(task) for task in tasks[point]])
+
     for _, rows in table.groupby(["point", "learner"], sort=False):
         first = rows.iloc[0]
         keys = _Keys({**named, **{axis: str(first[axis]) for axis in sweep.axes}})
@@ -457,10 +460,18 @@ def _values_at(sweep: Sweep, metric: str, at_s: float) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _settings_of(run: Run, scenario: Run | Scenario) -> Mapping[str, Any]:
-    """Return a scenario as plain data, with the settings of its learners that the tuning of *run* has chosen."""
-    plain = scenario.plain() if isinstance(scenario, Scenario) else scenario.scenario
-    return {**plain, "learners": learner_settings(plain.get("learners") or {}, run.manifest)}
+def _settings_of(scenario: Mapping[str, Any], runs: Sequence[Run]) -> Mapping[str, Any]:
+    """Return a scenario as plain data, with the settings of its learners that tuning has chosen.
+
+    Args:
+        scenario: the scenario as stated.
+        runs: the run of all replicas, or those of some replicas each, in their order.
+    """
+    tunings = [run.manifest["tuning"] for run in runs if run.manifest.get("tuning")]
+    tuning = tunings[0] if tunings else {}
+    if len(tunings) > 1 and tuning["per"] == "replica":
+        tuning = {**tuning, "chosen": join_chosen(tunings)}
+    return {**scenario, "learners": learner_settings(scenario.get("learners") or {}, tuning)}
 
 
 class _Keys(dict[str, str]):

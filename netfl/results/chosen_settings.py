@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -10,17 +10,16 @@ from netfl.results.formatting import format_by_replica
 
 
 def learner_settings(
-    learners: Mapping[str, Any], manifest: Mapping[str, Any], replica: int | None = None
+    learners: Mapping[str, Any], tuning: Mapping[str, Any], replica: int | None = None
 ) -> dict[str, Any]:
     """Return the settings of learners as plain data, with those that the tuning of a run has chosen.
 
     Args:
         learners: the learners of a resolved scenario.
-        manifest: the manifest of the run.
+        tuning: entry ``tuning`` of the manifest; empty without tuning.
         replica: the replica; ``None`` for all, in which a setting that each has chosen for itself is a text: see
             `format_by_replica`.
     """
-    tuning = manifest.get("tuning") or {}
     chosen = tuning.get("chosen") or {}
     settings = {name: deepcopy(learner) for name, learner in learners.items()}
     for name, learner in settings.items():
@@ -36,3 +35,18 @@ def learner_settings(
             else:
                 section[last] = value[replica]
     return settings
+
+
+def join_chosen(tunings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[Any]]]:
+    """Return what replicas that were tuned by themselves have chosen, as lists by learner and key.
+
+    Args:
+        tunings: entries ``tuning`` of the manifests of their runs, each of one replica or more.
+
+    >>> join_chosen([{"chosen": {"A": {"lr": [0.1]}}}, {"chosen": {"A": {"lr": [0.2, 0.4]}}}])
+    {'A': {'lr': [0.1, 0.2, 0.4]}}
+    """
+    return {
+        name: {key: [value for each in tunings for value in each["chosen"][name][key]] for key in settings}
+        for name, settings in tunings[0]["chosen"].items()
+    }

@@ -269,6 +269,21 @@ def test_settings_that_each_replica_has_chosen_are_a_median_and_a_range(by_repli
     assert "the median (the smallest to the largest)" in of_report
 
 
+def test_a_point_of_a_sweep_has_what_all_of_its_replicas_have_chosen(tmp_path):
+    """Each replica that is tuned by itself is a task of its own."""
+    point = scenario(sweep={"access.probability": [0.6]}, tuning=BY_REPLICA)
+    sweep = netfl.sweep(point, tmp_path / "s", engine=Here())
+    tasks = sweep.lanes["task"].unique()
+    assert len(tasks) == 2
+    for task, lr in zip(tasks, [0.1, 0.4], strict=True):
+        file = sweep.run(task).folder / "manifest.json"
+        manifest = json.loads(file.read_text())
+        manifest["tuning"]["chosen"]["FedAvg"]["lr"] = [lr]
+        file.write_text(json.dumps(signed(manifest)))
+    table = netfl.compare(netfl.open_sweep(sweep.folder), by="learners.FedAvg.lr")
+    assert {*table["learners.FedAvg.lr"]} == {"0.25 (0.1 to 0.4)"}
+
+
 def test_a_run_of_replicas_tuned_by_themselves_is_whole(by_replica):
     assert by_replica.status == "done"
     assert by_replica.manifest["replicas"] == 3

@@ -38,7 +38,7 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     """Return the process and rates that a run's access states, and the α of its learners."""
     from netfl.scenario.scenario import load
 
-    learners = learner_settings(run.scenario.get("learners") or {}, run.manifest, replica or 0)
+    learners = learner_settings(run.scenario.get("learners") or {}, run.manifest.get("tuning") or {}, replica or 0)
     objectives = {name: learner.get("objective") for name, learner in learners.items()}
     alphas = {
         name: float(objective["alpha"])
