@@ -1,7 +1,7 @@
 """Map of the gain of CVaR over importance weights and memory: cells, hypotheses, verdicts, and section of the page.
 
 The map has a cell for each share of the rare user's deliveries and each distance of the two blocks of users.  In each
-cell all learners are tuned, in each replica anew.  `map_campaign` makes the runs; their rows are stored in
+cell all learners are tuned, each replica by itself.  `map_campaign` makes the runs; their rows are stored in
 analysis/results/cvar_map, one file for each cell.
 """
 
@@ -355,18 +355,18 @@ def _draw_theory(ax: Axes, alpha: float) -> None:
 
 
 _QUESTION = (
-    "Nineteen users hold one cloud of points in the plane and a rare user another, and the model is a straight "
-    "line: the clouds contradict each other where they overlap. From left to right the rare user is delivered more "
-    "often, from bottom to top the clouds overlap less. In each cell FedAvg, FedAU, known weights, MIFA and "
-    "FED-CVaR-AVG with three values of α are tuned, in each replica anew and with as many candidates each: the "
+    "Nineteen users hold one cloud of points in the plane and a rare user another, and the model is a straight line: "
+    "the clouds contradict each other where they overlap. From left to right the rare user is delivered more often, "
+    "from bottom to top the clouds overlap less. In each cell FedAvg, FedAU, known weights, MIFA and FED-CVaR-AVG "
+    "with three values of α are tuned, each replica by itself and with as many candidates for each learner: the "
     "cutoff of FedAU and the lr_t of CVaR with the step size; γ = 0.1 and α are as given. CVaR of α = 0.05 is also "
     "run over MIFA and over FedAU, where it can weigh every user above 1/N. The criterion is the accuracy on all "
-    "examples, of which both classes have half. The mean over users would be nearly a plateau, as nineteen of "
-    "twenty hold one class: at a distance of 1.5 the optimum of FedAvg at N ρ = 0.4 has 95.1 % of it, and that of "
-    "importance weights 95.2 %. The worst tenth of the users is the rare user and one other, and so has the mean of "
-    "both classes again. The best of the four rivals of a cell is chosen by its validation accuracy, and the "
-    "difference is paired by replica on the test examples. It is a gain if its 95 % interval lies above one point, "
-    "no gain if below, and otherwise open. Also open is a verdict against a learner that may be better than here: "
+    "examples, of which both classes have half. The mean over users would be nearly a plateau, as nineteen of twenty "
+    "hold one class: at a distance of 1.5 the optimum of FedAvg at N ρ = 0.4 has 95.1 % of it, and that of importance "
+    "weights 95.2 %. The worst tenth of the users is the rare user and one other, and so has the mean of both classes "
+    "again. The best of the four rivals of a cell is chosen by its validation accuracy, and the difference is paired "
+    "by replica on the test examples. It is a gain if its 95 % interval lies above one point, no gain if below, and "
+    "otherwise open. Also open is a verdict against a learner that may be better than here: "
     f"its best candidate lies in the outer sixths of its widest range in more than {MOST_AT_EDGE} replicas. A rival "
     "without a candidate that learns counts as the constant answer. A hypothesis about several cells holds if it "
     "holds in each. It is refuted by one cell in which the opposite is shown at the level of 1 - 0.05 / number of "

@@ -28,10 +28,10 @@ PIXELS = (
     "Raw pixels are 0 to 255. The run *raw* trains on raw pixels, and its models are tested on pixels in [0, 1], as in "
     "the settings published with the paper, and on raw pixels. The run *unit* trains and tests on pixels in [0, 1]. "
     "Both learners of a replica have the same initial model and the same trace. The participation rates ρ are those of "
-    "Table 1 in every replica. The published script draws them anew at each start. Our intervals do not include the "
+    "Table 1 in every replica. The published script draws them again at each start. Our intervals do not include the "
     "differences between such draws."
 )
-CHOSEN = "ρ, which the published script draws anew at each start"
+CHOSEN = "ρ, which the published script draws again at each start"
 """What the paper leaves open in Fig. 3 and 4."""
 CONTROL = (
     "A control of the step size: with α = γ = 0.3 a user above t moves the model (1 - γ)/α + γ = 2.6 times as far as "

@@ -36,7 +36,7 @@ from netfl.errors import NetflError
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.tuning import MAX_WIDENINGS, grid_centres
 from netfl.plots import style
-from netfl.results.formatting import cut_interval
+from netfl.results.formatting import cut_interval, format_by_replica
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps.results import Sweep
@@ -554,11 +554,11 @@ FINDINGS = (
         title="Shirts and cats with all rivals",
         question=(
             "The finding [where a gain of CVaR remains](#where-does-a-gain-of-cvar-remain) has no rival but FedAvg. "
-            "Here FedAU, known weights and MIFA run beside it, in the same cell on other seeds, all tuned in each "
-            "replica anew and with as many candidates each: FedAU with its cutoff, CVaR with its lr_t, and with a "
-            "second α. A candidate must have nine tenths of the accuracy on all classes of the best of its learner. "
-            "The tenth user has 1.8 % of the deliveries, N ρ = 0.18: with α = 0.1 and γ = 0.1 CVaR can weigh it "
-            "1.6/N, with α = 0.03 5.4/N. In a loop of our own, with independent deliveries and all steps at an "
+            "Here FedAU, known weights and MIFA run beside it, in the same cell on other seeds. Each replica is tuned "
+            "by itself, with as many candidates for each learner: FedAU with its cutoff, CVaR with its lr_t, and "
+            "with a second α. A candidate must have nine tenths of the accuracy on all classes of the best of its "
+            "learner. The tenth user has 1.8 % of the deliveries, N ρ = 0.18: with α = 0.1 and γ = 0.1 CVaR can weigh "
+            "it 1.6/N, with α = 0.03 5.4/N. In a loop of our own, with independent deliveries and all steps at an "
             "edge, MIFA had 38.8 % of the shirts, known weights 17.1, FedAU 13.6, CVaR of α = 0.03 and 0.1 6.6 and "
             "3.9, and FedAvg 2.7."
         ),
@@ -607,8 +607,8 @@ FINDINGS = (
         question=(
             "In two of the five accesses of the finding [on "
             "Fashion-MNIST](#does-a-gain-of-cvar-remain-on-fashion-mnist) FedAvg was best at the smallest step of "
-            "its widest grid. Here the ranges begin around that step, so that smaller ones are inside, all learners "
-            "are tuned in each replica anew, CVaR with its lr_t, and a candidate must have nine tenths of the "
+            "its widest grid. Here the ranges begin around that step, so that smaller ones are inside, each replica "
+            "is tuned by itself, CVaR with its lr_t, and a candidate must have nine tenths of the "
             "accuracy on all classes of the best of its learner. If a learner is at the edge of its widest range "
             "again, the comparison stays open."
         ),
@@ -949,7 +949,7 @@ def _choice_sentence(finding: Finding) -> str:
         named = [f"{Series(block, point, learner)} in {count}" for (block, point, learner), count in counts.items()]
         if named:
             clauses.append(f"{meaning}: {'; '.join(named)}")
-    state = f"the median of those tuned by validation {tuning.criterion.label}, in each replica for itself"
+    state = f"the median of those tuned by validation {tuning.criterion.label}, each replica by itself"
     return ". Replicas ".join([state, *clauses]) if clauses else f"{state}, all inside their ranges"
 
 
@@ -1018,9 +1018,7 @@ def _cells(finding: Finding, series: Series) -> tuple[str, str, str]:
         (table["block"] == series.block) & (table["point"] == series.point) & (table["learner"] == series.learner)
     )
     steps = table[is_wanted & (table["metric"] == "accuracy")]["lr"].dropna()
-    shown = f"{steps.median():.2g}" if len(steps) else "–"
-    if steps.nunique() > 1:
-        shown += f" ({steps.min():.2g} to {steps.max():.2g})"
+    shown = format_by_replica(steps.tolist() or None, digits=2)
     state = finding.judgements.get((series.block, series.point, series.learner), STANDS)
     if state != STANDS:
         shown += " *"

@@ -27,6 +27,7 @@ from netfl.formats import FORMAT, STAMP
 from netfl.results.atomic_write import write_json, write_text
 from netfl.results.digests import file_digests, run_digests, signed
 from netfl.results.row_order import TIMES, row_order
+from netfl.results.run_reader import PASSES
 from netfl.results.tables import write_parquet
 from netfl.scenario import yaml_document
 from netfl.scenario.path_errors import SWEEP, TASKS
@@ -118,7 +119,9 @@ def convert_sweep(folder: Path) -> None:
 
 
 def convert_run(folder: Path) -> None:
-    """Convert the files of a run, finished or not."""
+    """Convert the files of a run, finished or not, and the passes of its tuning."""
+    for path in sorted((folder / PASSES).glob("*/manifest.json")):
+        convert_run(path.parent)
     manifest = read_document(folder / "manifest.json")
     is_done = manifest["status"] == "done"
     if is_done and run_digests(folder) != manifest["digests"]:

@@ -102,7 +102,7 @@ def test_no_order_is_printed_of_a_learner_at_the_edge_in_most_replicas(toy, at_e
     findings.store(toy, "", table.assign(tuning=np.where(is_edge, "edge", "inside")))
     assert toy.verdict(toy.hypotheses[0]) == verdict
     sentence = findings._choice_sentence(toy)
-    assert "in each replica for itself" in sentence
+    assert "each replica by itself" in sentence
     assert sentence.endswith(
         f"at the edge of the widest range: B, 1 in {at_edge}" if at_edge else "inside their ranges"
     )

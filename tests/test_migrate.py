@@ -59,6 +59,16 @@ def test_an_old_run_becomes_a_new_one(tmp_path, number):
         migrate.migrate(run.folder)
 
 
+def test_passes_of_an_old_run_are_converted_with_it(tmp_path):
+    tuned = {"tuning": {"by": "accuracy", "trials": 3, "replicas": 1}, "evaluate": {"every": 2, "validation": 0.3}}
+    run = netfl.run(a_scenario(record="none", **tuned), tmp_path / "run", device="cpu")
+    passes = [path.parent for path in run.folder.glob("tuning/*/manifest.json")]
+    for folder in (*passes, run.folder):
+        make_old(folder, 2)
+    migrate.migrate(run.folder)
+    assert {result.file.parent for result in verify_runs(run.folder) if result.good} == {run.folder, *passes}
+
+
 def test_rounds_of_an_old_run_wait_for_their_deadline(tmp_path):
     """Without `losses` an old run waited; its converted scenario says so, and gives its tables again."""
     away = {

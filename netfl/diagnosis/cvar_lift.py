@@ -12,7 +12,6 @@ docs/background/cvar.md explains the bounds, which `netfl.learning.user_weights`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,7 @@ from netfl.learning.spec import LearnerSpec
 from netfl.learning.user_weights import CvarLevel, critical_alpha, merge_shares
 from netfl.remedies import argument
 from netfl.results import aggregates
+from netfl.results.chosen_settings import learner_settings
 from netfl.results.formatting import join_words
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario
@@ -304,20 +304,11 @@ def _learners(run: Run, replica: int) -> dict[str, LearnerSpec]:
 
     Those that cannot be read here are left out, as are those of a scenario in whose place a Flower app ran.
     """
-    tuning = run.manifest.get("tuning") or {}
-    chosen = tuning.get("chosen") or {}
+    plain = learner_settings(run.scenario.get("learners") or {}, run.manifest.get("tuning") or {}, replica)
     learners = {}
-    for name, plain in (run.scenario.get("learners") or {}).items():
+    for name, settings in plain.items():
         if name not in run.learners:
             continue
-        settings = deepcopy(plain)
-        for key, value in chosen.get(name, {}).items():
-            *sections, last = key.split(".")
-            section = settings
-            for part in sections:
-                section = section[part]
-            is_by_replica = tuning.get("per") == "replica" and isinstance(value, list)
-            section[last] = value[replica] if is_by_replica else value
         try:
             learners[name] = LearnerSpec.model_validate(settings)
         except (ValidationError, ScenarioError):  # a model of another installation

@@ -68,7 +68,7 @@ CRITERIA: Mapping[str, Criterion] = {
 SCOPES: Mapping[str, str] = {
     "step": "for this choice of step",
     "settings": "for this choice of settings",
-    "replica": "each replica for itself",
+    "replica": "each replica by itself",
 }
 """Clauses of a state that say whether the intervals of a comparison include the choice."""
 

@@ -16,6 +16,10 @@ from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.network.link_log import LinkLog
 from netfl.types import OUTCOMES, Event, Recorder, check_kind
 
+_MAX_PACKET_VALUES = 3 << 20
+"""Most values that are kept of the packets of one class and ending: a window may have more packets than memory has room
+for."""
+
 
 class Ending(NamedTuple):
     """The end of updates or packets.
@@ -60,8 +64,6 @@ class EventLog:
         traffic: counters of packets of traffic.
         metrics: metrics that transmit queues and the server count for the end of the run.
         records_packets: whether the outcomes of packets of traffic are recorded.
-        packet_rows: time, sender and delay of each packet that ended, one after the other, until `flush_packets`; by
-            class and ending.
         holds_deliveries: whether deliveries are recorded only when the round closes, by `release_deliveries`, as the
             run may end before.
     """
@@ -87,7 +89,8 @@ class EventLog:
         self.metrics: dict[str, float] = {}
         self.traffic = TrafficCounters(nodes, traffic)
         self.records_packets = record_packets
-        self.packet_rows: dict[tuple[str, Ending], array[float]] = defaultdict(lambda: array("d"))
+        # time, sender and delay of each packet that ended, one after the other, until `flush_packets`
+        self._packet_rows: dict[tuple[str, Ending], array[float]] = defaultdict(lambda: array("d"))
         self.holds_deliveries = False
         self._held: list[tuple[Ending, ArrayLike, ArrayLike, ArrayLike]] = []
         self.open_round(0)  # none is open before the first
@@ -195,11 +198,22 @@ class EventLog:
                 counter.end_all(of_class, ending.outcome)
             if self.records_packets:
                 rows = np.column_stack([of_class.time_s, of_class.sender, of_class.time_s - of_class.born_s])
-                self.packet_rows[name, ending].frombytes(rows.tobytes())
+                self._packet_rows[name, ending].frombytes(rows.tobytes())
+                self._flush_if_many(name, ending)
+
+    def record_packet(self, name: str, ending: Ending, time_s: float, sender: int, delay_s: float) -> None:
+        """Record the end of a packet of class *name*, *delay_s* after its arrival, if `records_packets`."""
+        if self.records_packets:
+            self._packet_rows[name, ending].extend((time_s, sender, delay_s))
+            self._flush_if_many(name, ending)
+
+    def _flush_if_many(self, name: str, ending: Ending) -> None:
+        if len(self._packet_rows[name, ending]) >= _MAX_PACKET_VALUES:
+            self.flush_packets()
 
     def flush_packets(self) -> None:
         """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""
-        for (name, ending), rows in sorted(self.packet_rows.items()):
+        for (name, ending), rows in sorted(self._packet_rows.items()):
             times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
             users = np.where(senders < self._users, senders, -1).astype(np.int64)  # towers and routers are no users
             event = Event(
@@ -213,4 +227,4 @@ class EventLog:
                 traffic=name,
             )
             self._recorder.record(event)
-        self.packet_rows.clear()
+        self._packet_rows.clear()

@@ -71,8 +71,7 @@ class Packet(Message):
                 counter.deliver(self.user, self.bits, self.born_s, time_s)
             else:
                 counter.lose(self.user, ending.outcome, ended_s=time_s)
-        if log.records_packets:
-            log.packet_rows[self.traffic, ending].extend((time_s, self.user, time_s - self.born_s))
+        log.record_packet(self.traffic, ending, time_s, self.user, time_s - self.born_s)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

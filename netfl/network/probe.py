@@ -12,6 +12,8 @@ from netfl.registry import Spec
 from netfl.types import ScenarioFacts
 from netfl.units import Decibels, Seconds
 
+_MAX_STEPS = 100_000
+"""Longest lag, in samples."""
 ROUNDING = 1e-6
 """Share by which a time, or a variance, may differ by rounding."""
 
@@ -38,13 +40,16 @@ class Probe(Spec):
     level: Decibels | None = None
     """SNR whose crossings are counted."""
     lag: Annotated[Seconds, Field(gt=0)] | None = None
-    """Lag of the autocorrelation: a multiple of ``every``."""
+    """Lag of the autocorrelation: a multiple of ``every``, at most 100,000 times as long."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from facts.unknown_users("users", self.users or ())
         if len(set(self.users or ())) < len(self.users or ()):
             yield Fault("users", "a user is listed twice", list(self.users or ()), "list each user once")
-        if self.lag is not None and abs(self.lag / self.every - self.steps) > ROUNDING:
+        if self.lag is not None and self.lag / self.every > _MAX_STEPS + 0.5:
+            problem = f"longer than {_MAX_STEPS:,} samples, all of which are kept"
+            yield Fault("lag", problem, self.lag, "use a shorter one, or a larger every")
+        elif self.lag is not None and abs(self.lag / self.every - self.steps) > ROUNDING:
             yield Fault("lag", f"not a multiple of every, {self.every:g} s", self.lag, "use a multiple")
 
     @property

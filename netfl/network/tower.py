@@ -385,13 +385,19 @@ def _build_population(
 def _build_packet_queues(
     ids: Users, tower: str, config: NetworkConfig, medium: Medium, log: EventLog, streams: Streams
 ) -> list[TxQueue]:
-    """Return a queue for each kind of traffic that the users *ids* of *tower* send."""
+    """Return a queue for each kind of traffic that the users *ids* of *tower* send.
+
+    Raises:
+        ScenarioError: a user sends too many packets per second; keys are those of the network.
+    """
     queues: list[TxQueue] = []
     keys = stream_keys(config.traffic)
-    for traffic, key, traffic_name in zip(config.traffic, keys, class_names(config.traffic), strict=True):
+    names = class_names(config.traffic)
+    for index, (traffic, key, traffic_name) in enumerate(zip(config.traffic, keys, names, strict=True)):
         if traffic.source != "users":
             continue
         link_bps = 1.0 / medium.longest_s(1.0, ids)
+        traffic.check_rate(link_bps, f"traffic.{index}")
         arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
         queues.append(PacketQueue(ids, traffic, arrivals, tower, log, traffic_name))
     return queues

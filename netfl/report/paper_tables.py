@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from html import escape
@@ -21,12 +21,14 @@ from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
+from netfl.results.chosen_settings import join_chosen, learner_settings
 from netfl.results.comparison import UNFINISHED, has_order, joint_state
 from netfl.results.formatting import (
     CUT,
     MetricText,
     counted,
     format_parts,
+    format_setting,
     is_learned,
     is_share,
     is_variance,
@@ -40,7 +42,6 @@ from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
 from netfl.scenario.path_errors import is_sweep
-from netfl.scenario.scenario import Scenario
 from netfl.sweeps import Sweep, open_sweep
 
 Runs = Run | Sweep | str | Path
@@ -109,7 +110,8 @@ class ComparisonTable(pd.DataFrame):
                     "compared": _compared(row),
                 }
             )
-        shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
+        keys = self[self._keys()].map(_key_text).reset_index(drop=True)
+        shown = pd.concat([keys, pd.DataFrame(rows)], axis="columns")
         if self["difference"].isna().all():
             shown = shown.drop(columns=["difference", "compared"])
         return shown
@@ -152,7 +154,10 @@ class ComparisonTable(pd.DataFrame):
             if has_differences:
                 columns.setdefault(f"difference, {label}", {})[group] = _math(str(_difference_text(row, like)))
         table = pd.DataFrame(
-            [[*map(_escape, group), *(cells.get(group, "--") for cells in columns.values())] for group in groups],
+            [
+                [*(_escape(_key_text(key)) for key in group), *(cells.get(group, "--") for cells in columns.values())]
+                for group in groups
+            ],
             columns=[*map(_escape, keys), *columns],
         )
         alignment = "l" * len(keys) + "r" * len(columns)
@@ -204,7 +209,8 @@ def compare(
         metric: metrics of learners, such as ``accuracy``, or of a group, such as ``accuracy/block:remote`` or
             ``accuracy/class:9``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
-            ``access.mac.kind``.  A key of a learner that was tuned has its chosen value.  Values that are equal in
+            ``access.mac.kind``.  A key of a learner that was tuned has its chosen value, and where each replica was
+            tuned by itself the median and the range, as in ``0.2 (0.1 to 0.4)``.  Values that are equal in
             these are pooled, but never those of several learners: ``learner`` is then added.  Pooled values with the
             same trace and replica depend on each other and count as one value, their mean.  By default run, axes and
             learner.
@@ -397,7 +403,7 @@ def _samples(
         places = {name: place for place, name in enumerate(run.learners)}
         for learner in sorted(finals, key=lambda name: places.get(name, len(places))):
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
-            keys.read_scenario = partial(_settings_of, run, run)
+            keys.read_scenario = partial(_settings_of, run.scenario, [run])
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
         lacking += [] if finals else [str(run.folder)]
     if 0 < len(lacking) < len(runs):
@@ -417,8 +423,12 @@ def _sweep_samples(
         table = _values_at(sweep, metric, at_s)
     known = sweep.points[["point", "trace", *(axis for axis in sweep.axes if axis not in table)]]
     table = table.merge(known, on="point")
-    tasks = sweep.lanes.groupby("point")["task"].first()
-    scenario_at = cache(lambda point: _settings_of(sweep.run(tasks[point]), sweep.scenario_at(point)))
+    tasks = sweep.lanes.groupby("point")["task"].unique()
+
+    @cache
+    def scenario_at(point: int) -> Mapping[str, Any]:
+        return _settings_of(sweep.scenario_at(point).plain(), [sweep.run(task) for task in tasks[point]])
+
     for _, rows in table.groupby(["point", "learner"], sort=False):
         first = rows.iloc[0]
         keys = _Keys({**named, **{axis: str(first[axis]) for axis in sweep.axes}})
@@ -451,18 +461,18 @@ def _values_at(sweep: Sweep, metric: str, at_s: float) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _settings_of(run: Run, scenario: Run | Scenario) -> Mapping[str, Any]:
-    """Return a scenario as plain data, with the settings of its learners that the tuning of *run* has chosen."""
-    plain = deepcopy(dict(scenario.plain() if isinstance(scenario, Scenario) else scenario.scenario))
-    chosen = (run.manifest.get("tuning") or {}).get("chosen", {})
-    for learner, settings in chosen.items():
-        for key, value in settings.items():
-            *sections, last = key.split(".")
-            section = plain["learners"][learner]
-            for name in sections:
-                section = section[name]
-            section[last] = value
-    return plain
+def _settings_of(scenario: Mapping[str, Any], runs: Sequence[Run]) -> Mapping[str, Any]:
+    """Return a scenario as plain data, with the settings of its learners that tuning has chosen.
+
+    Args:
+        scenario: the scenario as stated.
+        runs: the run of all replicas, or those of some replicas each, in their order.
+    """
+    tunings = [run.manifest["tuning"] for run in runs if run.manifest.get("tuning")]
+    tuning = tunings[0] if tunings else {}
+    if len(tunings) > 1 and tuning["per"] == "replica":
+        tuning = {**tuning, "chosen": join_chosen(tunings)}
+    return {**scenario, "learners": learner_settings(scenario.get("learners") or {}, tuning)}
 
 
 class _Keys(dict[str, str]):
@@ -534,6 +544,18 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
     if len(common) and len(common) == min(len(values), len(other)):
         return interval((values[common] - other[common]).to_numpy()), True
     return welch(values.to_numpy(), other.to_numpy()), False
+
+
+def _key_text(value: str) -> str:
+    """Return the value of a key for a printed table, without the digits of a number that nobody reads.
+
+    >>> _key_text("0.9797958971132715"), _key_text("1.10"), _key_text("FedAvg")
+    ('0.9798', '1.10', 'FedAvg')
+    """
+    return format_setting(float(value)) if _LONG_NUMBER.fullmatch(value) else value
+
+
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e[-+]?\d+)?")
 
 
 def _label(metric: str) -> str:

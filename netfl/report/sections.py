@@ -31,8 +31,8 @@ from netfl.results.comparison import has_order
 from netfl.results.formatting import (
     accuracy_of_block,
     clock,
+    format_by_replica,
     format_count,
-    format_setting,
     learning_label,
     left_out_sentence,
     metric_title,
@@ -172,9 +172,9 @@ def learner_table(data: RunData) -> Iterator[Markup]:
                 name,
                 str((learner.get("objective") or {}).get("kind", "–")),
                 str((learner.get("aggregation") or {}).get("kind", "–")),
-                _span(size),
-                _span(steps[name]),
-                ", ".join(f"{key} = {_span(value)}" for key, value in values.items()) or "–",
+                format_by_replica(size),
+                format_by_replica(steps[name]),
+                ", ".join(f"{key} = {format_by_replica(value)}" for key, value in values.items()) or "–",
             ]
         )
     if rows:
@@ -183,26 +183,6 @@ def learner_table(data: RunData) -> Iterator[Markup]:
             head = head[:-1]
             rows = [row[:-1] for row in rows]
         yield page.table(head, rows, caption("learners", data))
-
-
-def _span(value: Any) -> str:
-    """Return a setting as text; of a list, one for each replica that was tuned by itself, the smallest and the largest.
-
-    >>> _span([0.1, 0.4, 0.2]), _span(0.25), _span(None)
-    ('0.1 to 0.4', '0.25', '–')
-    """
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if not isinstance(value, list):
-        return format_setting(value)
-    texts = [_span(entry) for entry in value]
-    if len({*texts}) == 1:
-        return texts[0]
-    if all(isinstance(entry, int | float) for entry in value):
-        return f"{_span(min(value))} to {_span(max(value))}"
-    return ", ".join(dict.fromkeys(texts))
 
 
 def candidate_curves(data: RunData) -> Iterator[Markup]:

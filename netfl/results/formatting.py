@@ -483,6 +483,31 @@ def format_setting(value: object) -> str:
     return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), _MAX_SETTING)
 
 
+def format_by_replica(value: object, digits: int = 4) -> str:
+    """Format a setting; of a list, which has the value of each replica, the median and the smallest and largest value.
+
+    >>> format_by_replica([0.1, 0.4, 0.2]), format_by_replica([0.1, 0.1]), format_by_replica(0.25)
+    ('0.2 (0.1 to 0.4)', '0.1', '0.25')
+    >>> format_by_replica(["full", 8, "full"]), format_by_replica([0.2, None])
+    ('full, 8', '0.2, –')
+
+    Args:
+        value: the setting; ``None`` where there is none.
+        digits: digits of a number that is not whole.
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    if not isinstance(value, list):
+        return format_setting(value)
+    texts = [*dict.fromkeys(format_by_replica(entry, digits) for entry in value)]
+    if len(texts) == 1 or not all(isinstance(entry, int | float) for entry in value):
+        return ", ".join(texts)
+    median = format_by_replica(statistics.median(value), digits)
+    return f"{median} ({format_by_replica(min(value), digits)} to {format_by_replica(max(value), digits)})"
+
+
 def shortened(text: str, max_chars: int) -> str:
     """Return *text*, cut with an ellipsis to at most *max_chars*."""
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"

@@ -26,6 +26,7 @@ from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.formats import check_format
 from netfl.remedies import call
 from netfl.scenario.path_errors import SCENARIO, find_place, wrong_path
+from netfl.scenario.renamed_keys import present_path, with_present_names
 from netfl.scenario.yaml_nodes import MAX_DEPTH, LimitedComposer, NodeCheck, YamlNodeError
 
 MAX_BYTES = 4_000_000
@@ -78,7 +79,19 @@ def parse(text: str, name: str) -> Any:
 
 
 def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
-    """Return the data of `parse`, and the place ``file:line`` of each dotted key."""
+    """Return the data of `parse`, and the place ``file:line`` of each dotted key.
+
+    A scenario that netfl has written gets the present names of its keys.
+    """
+    content, places = _load_as_written(text, name)
+    if isinstance(content, dict) and "format" in content:
+        content = with_present_names(content)
+        places = {present_path(path): place for path, place in places.items()}
+    return content, places
+
+
+def _load_as_written(text: str, name: str) -> tuple[Any, dict[str, str]]:
+    """Return the data of a text, and the place of each dotted key."""
     if len(text) >= JSON_FROM and text.startswith("{"):
         try:
             return parse_json(text), {}

@@ -16,6 +16,7 @@ import pyarrow as pa
 from netfl.files.parquet import open_parquet
 from netfl.results import digests
 from netfl.results.atomic_write import sync, write_json
+from netfl.results.chosen_settings import join_chosen
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import Run, open_run
 from netfl.results.run_schema import read_rows
@@ -100,10 +101,7 @@ def join_facts(scenario: Scenario, manifests: Sequence[Mapping[str, Any]]) -> di
     """
     tunings = [manifest["tuning"] for manifest in manifests]
     steps = [manifest["steps"] for manifest in manifests]
-    chosen = {
-        name: {key: _flat([each["chosen"][name][key] for each in tunings]) for key in settings}
-        for name, settings in tunings[0]["chosen"].items()
-    }
+    chosen = join_chosen(tunings)
     lists = {key: _flat([each[key] for each in tunings]) for key in ("passes", "candidates", "problems")}
     return {
         "steps": {name: _flat([each[name] for each in steps]) for name in steps[0]},

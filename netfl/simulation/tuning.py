@@ -230,11 +230,16 @@ def _choose(
 def _check_is_pass(run: Run, of_pass: Scenario) -> None:
     """Refuse a finished pass of another scenario: that of the run was changed between its start and its resumption.
 
-    When checkpoints are written may change.
+    When checkpoints are written may change.  A pass of an earlier version is refused, too: its candidates were
+    compared by another rule.
 
     Raises:
         ScenarioError: with the first keys that differ.
     """
+    if "validation_examples" not in run.manifest:
+        problem = "this pass was made by an earlier version, which had another rule of tuning"
+        remedy = f"start a new run with {function('run')}"
+        raise ScenarioError([Fault("tuning", problem, None, remedy, str(run.folder))])
     differing = differing_keys([run.scenario, parse(of_pass.to_yaml(), "the scenario of a pass")])
     changed = [
         f"{key} is {of_file} there, and {of_run} here"

@@ -176,6 +176,8 @@ def test_probe_lag_must_be_shorter_than_the_duration():
     overrides = {"traffic": {"kind": "saturated"}, "mac": {"kind": "tdma"}} | RADIO
     assert error_keys(network(**overrides, probe={"every": 0.1, "lag": 9.9})) == set()
     assert error_keys(network(**overrides, probe={"every": 1.0, "lag": 10.0})) == {"probe.lag"}
+    assert error_keys(network(**overrides, probe={"every": 1e-5, "lag": 9.0})) == {"probe.lag"}  # too many samples
+    assert error_keys(network(**overrides, probe={"every": 1e-308, "lag": 9.0})) == {"probe.lag"}
 
 
 def test_traffic_without_a_sender_is_an_error(make_context):

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.cli.views.diagnosis import expected_process
 from netfl.diagnosis import cvar_lift, cvar_lifts, from_matrix
 from netfl.diagnosis.cvar_lift import has_cvar_learner, parse_level, stated_lifts
 from netfl.diagnosis.reading import read_participation
@@ -143,9 +144,11 @@ def test_chosen_settings_of_a_tuning_are_used(run, tuning):
     run.manifest["tuning"] = tuning
     try:
         lifts = {lift.learner: lift for lift in cvar_lifts(run, participation)}
+        expected = expected_process(run, None)
     finally:
         del run.manifest["tuning"]
     assert lifts["equal"].level == CvarLevel(0.07, 0.0)
+    assert expected.alphas["equal"] == 0.07
 
 
 def test_learners_in_whose_place_an_app_ran_have_no_lifts(run):

@@ -300,7 +300,7 @@ def test_the_state_names_criterion_candidates_evaluations_and_keys_left_as_given
 def test_the_state_of_replicas_that_are_tuned_by_themselves_is_one_sentence():
     by_replica = TuningSpec(by="loss", per="replica")
     assert tuning_state(by_replica, {"a": ERM}, ["", ""], [7, 21], 12) == (
-        "tuned by validation loss, 7 to 21 candidates each, means of 12 evaluations, each replica for itself"
+        "tuned by validation loss, 7 to 21 candidates each, means of 12 evaluations, each replica by itself"
     )
     problem = "no candidate learns, of 21 of a"
     assert tuning_state(by_replica, {"a": ERM}, ["", problem, "other"], [7, 21, 21], 12) == (

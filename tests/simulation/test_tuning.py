@@ -18,7 +18,9 @@ import netfl
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.tuning import TuningSpec
-from netfl.results.digests import pass_folder, verify_runs
+from netfl.report.run_data import read_run_data
+from netfl.report.sections import learner_table
+from netfl.results.digests import pass_folder, signed, verify_runs
 from netfl.simulation.dry_run import run_dry
 from netfl.simulation.tuning import lowest_pass, validation_seed
 
@@ -257,6 +259,31 @@ def test_each_replica_runs_with_the_settings_that_it_has_chosen(by_replica, tmp_
         assert by_replica.effective_steps["FedAvg"][replica] == chosen["FedAvg"]["lr"]
 
 
+def test_settings_that_each_replica_has_chosen_are_a_median_and_a_range(by_replica):
+    run = netfl.open_run(by_replica.folder)
+    run.manifest["tuning"]["chosen"]["FedAvg"]["lr"] = [0.1, 0.4, 0.2]
+    table = netfl.compare(run, by="learners.FedAvg.lr")
+    assert {*table["learners.FedAvg.lr"]} == {"0.2 (0.1 to 0.4)"}
+    (of_report,) = learner_table(read_run_data(run))
+    assert "<td>0.2 (0.1 to 0.4)</td>" in of_report
+    assert "the median (the smallest to the largest)" in of_report
+
+
+def test_a_point_of_a_sweep_has_what_all_of_its_replicas_have_chosen(tmp_path):
+    """Each replica that is tuned by itself is a task of its own."""
+    point = scenario(sweep={"access.probability": [0.6]}, tuning=BY_REPLICA)
+    sweep = netfl.sweep(point, tmp_path / "s", engine=Here())
+    tasks = sweep.lanes["task"].unique()
+    assert len(tasks) == 2
+    for task, lr in zip(tasks, [0.1, 0.4], strict=True):
+        file = sweep.run(task).folder / "manifest.json"
+        manifest = json.loads(file.read_text())
+        manifest["tuning"]["chosen"]["FedAvg"]["lr"] = [lr]
+        file.write_text(json.dumps(signed(manifest)))
+    table = netfl.compare(netfl.open_sweep(sweep.folder), by="learners.FedAvg.lr")
+    assert {*table["learners.FedAvg.lr"]} == {"0.25 (0.1 to 0.4)"}
+
+
 def test_a_run_of_replicas_tuned_by_themselves_is_whole(by_replica):
     assert by_replica.status == "done"
     assert by_replica.manifest["replicas"] == 3
@@ -406,6 +433,19 @@ def test_a_sweep_of_one_tuned_learner_has_a_state(tmp_path):
     assert netfl.compare(sweep).comparison == sweep.comparison
     plain = netfl.sweep({**one, "tuning": None}, tmp_path / "plain", engine=Here())
     assert plain.comparison == ""
+
+
+def test_passes_of_an_earlier_version_are_not_used(tmp_path):
+    """They do not state their validation examples, and had another rule."""
+    stopped = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(3))
+    file = pass_folder(stopped.folder, 1) / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["validation_examples"]
+    file.write_text(json.dumps(signed(manifest)))
+    with pytest.raises(
+        ScenarioError, match=r"pass-1: tuning: this pass was made by an earlier version.*start a new run"
+    ):
+        netfl.resume(stopped.folder, device="cpu")
 
 
 def test_a_key_that_was_tuned_distinguishes_rows_by_the_chosen_value(whole, tmp_path):

@@ -20,6 +20,7 @@ from netfl.diagnosis.rates import DELIVERY_COUNTS
 from netfl.diagnosis.text import format_p_value
 from netfl.errors import NetflError
 from netfl.registry import kind_of
+from netfl.results.chosen_settings import learner_settings
 from netfl.results.formatting import clock, counted, shortened
 from netfl.results.run_reader import Run
 from netfl.screen import open_console
@@ -37,7 +38,8 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     """Return the process and rates that a run's access states, and the α of its learners."""
     from netfl.scenario.scenario import load
 
-    objectives = {name: learner.get("objective") for name, learner in (run.scenario.get("learners") or {}).items()}
+    learners = learner_settings(run.scenario.get("learners") or {}, run.manifest.get("tuning") or {}, replica or 0)
+    objectives = {name: learner.get("objective") for name, learner in learners.items()}
     alphas = {
         name: float(objective["alpha"])
         for name, objective in objectives.items()

@@ -43,7 +43,8 @@ def start_sources(
     """Start all traffic of towers and routers, as events at *sinks* or, where that gives the same, in the result.
 
     Raises:
-        ScenarioError: a sender never has a route to the server; keys are those of the network.
+        ScenarioError: a sender never has a route to the server, or sends too many packets per second; keys are those of
+            the network.
     """
     layout = config.layout
     faults = [*_unconnected_faults(layout, config.traffic, sinks)]
@@ -61,6 +62,7 @@ def start_sources(
             node = layout.number(name)
             first, after = routes.default_route(name, 0.0)[:2]  # packets without a present route are lost at the node
             rate_bps = layout.graph.edges[first, after]["rate_bps"]
+            traffic.check_rate(rate_bps, f"traffic.{index}")
             blocks = traffic.blocks(node, rate_bps, streams.at("traffic", *key))
             if fast_traffic is None:
                 sender = Sender(node, node + index * layout.nodes, traffic.priority, names[index])

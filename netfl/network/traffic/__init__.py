@@ -36,6 +36,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.errors import Fault, ScenarioError
 from netfl.network.traffic._packet_size import Size
 from netfl.registry import Spec, exported_models, stream_keys
 from netfl.streams import Streams
@@ -43,6 +44,10 @@ from netfl.types import Floats
 
 Block = tuple[Floats, Floats]
 """Arrival times of packets in order, in s, and their sizes in bits, ``[n]`` both."""
+MAX_RATE_HZ = 1e9
+"""Most packets per second of one sender: those of 64 bytes fill 512 Gbit/s, and a second of them runs for an hour."""
+MAX_BLOCK = 1 << 16
+"""Packets of a block at most, which is held in memory as a whole."""
 
 
 class Traffic(Spec):
@@ -78,6 +83,21 @@ class Traffic(Spec):
     def rate_hz(self, link_bps: float) -> float | None:
         """Return the mean arrival rate of one sender in packets per second; ``None`` if it is unknown."""
         return None
+
+    def check_rate(self, link_bps: float, key: str) -> None:
+        """Refuse more packets per second than a run can play, such as those of a high load on a fast link.
+
+        Args:
+            link_bps: as in `rate_hz`.
+            key: key of this model in the network.
+
+        Raises:
+            ScenarioError: the rate is above `MAX_RATE_HZ`.
+        """
+        rate_hz = self.rate_hz(link_bps)
+        if rate_hz is not None and rate_hz > MAX_RATE_HZ:
+            problem = f"{rate_hz:.3g} packets per second of a sender at {link_bps:.3g} bit/s, more than {MAX_RATE_HZ:g}"
+            raise ScenarioError([Fault(key, problem, None, "lower its load or rate, or send larger packets")])
 
     def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
         """Return the arrival of the first packet of each sender, by `blocks`; infinity if there is none, ``[n]``.

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from netfl.network.traffic import Traffic
+from netfl.network.traffic import MAX_RATE_HZ, Traffic
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Seconds
@@ -30,8 +30,8 @@ class Constant(Traffic):
         size: {distribution: fixed, mean: 160 B}
     """
 
-    every: Annotated[Seconds, Field(gt=0)]
-    """Time between packets."""
+    every: Annotated[Seconds, Field(ge=1.0 / MAX_RATE_HZ)]
+    """Time between packets, at least 1 ns."""
     synchronous: bool = False
     """Let all senders start together at time 0."""
 

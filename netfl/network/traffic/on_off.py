@@ -8,13 +8,15 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from netfl.network.traffic import Traffic
+from netfl.network.traffic import MAX_BLOCK, MAX_RATE_HZ, Traffic
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 from netfl.units import Seconds
 
 _BURSTS = 64
-"""Bursts of a block."""
+"""Bursts that are drawn together."""
+_MAX_PACKETS = 2.0**52
+"""Packets of a burst at most, which no run sees the end of: 64 times as many are a whole number of 64 bits."""
 
 
 class OnOff(Traffic):
@@ -33,8 +35,8 @@ class OnOff(Traffic):
         size: {distribution: fixed, mean: 160 B}
     """
 
-    every: Annotated[Seconds, Field(gt=0)]
-    """Time between the packets of a burst."""
+    every: Annotated[Seconds, Field(ge=1.0 / MAX_RATE_HZ)]
+    """Time between the packets of a burst, at least 1 ns."""
     on: Annotated[Seconds, Field(gt=0)]
     """Mean length of a burst."""
     off: Annotated[Seconds, Field(gt=0)]
@@ -46,8 +48,11 @@ class OnOff(Traffic):
     def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         for starts_s, packets in self._bursts(rng):
             before = np.cumsum(packets) - packets  # packets of the bursts before
-            number = np.arange(packets.sum()) - np.repeat(before, packets)  # within its burst, from 0
-            yield np.repeat(starts_s, packets) + self.every * number
+            for begin in range(0, int(packets.sum()), MAX_BLOCK):
+                packet = np.arange(begin, min(begin + MAX_BLOCK, packets.sum()))
+                burst = np.searchsorted(before, packet, side="right") - 1
+                number = packet - before[burst]  # within its burst, from 0
+                yield starts_s[burst] + self.every * number
 
     def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
         return np.fromiter(map(self._first_s, streams.rngs("times", senders)), float, len(senders))
@@ -66,7 +71,8 @@ class OnOff(Traffic):
             silences_s = rng.exponential(self.off, _BURSTS)
             ends_s = now_s + np.cumsum(lengths_s + silences_s)
             starts_s = np.concatenate([[now_s], ends_s[:-1]])
-            yield starts_s, (lengths_s / self.every).astype(np.int64) + 1
+            bounded_s = np.minimum(lengths_s, _MAX_PACKETS * self.every)
+            yield starts_s, (bounded_s / self.every).astype(np.int64) + 1
             now_s = float(ends_s[-1])
 
     def laws(self) -> tuple[Law, ...]:

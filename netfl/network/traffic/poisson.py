@@ -8,15 +8,13 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from netfl.network.traffic import Traffic
+from netfl.network.traffic import MAX_BLOCK, MAX_RATE_HZ, Traffic
 from netfl.registry import check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 
 _MIN_BLOCK = 64
 """Packets of the first block; each has twice as many as the one before."""
-_MAX_BLOCK = 1 << 16
-"""Packets of a block at most."""
 
 
 class Poisson(Traffic):
@@ -32,10 +30,10 @@ class Poisson(Traffic):
         size: {distribution: exponential, mean: 1 kB}
     """
 
-    rate: Annotated[float, Field(gt=0)] | None = None
-    """Packets per second of each sender."""
+    rate: Annotated[float, Field(gt=0, le=MAX_RATE_HZ)] | None = None
+    """Packets per second of each sender, at most 10^9."""
     load: Annotated[float, Field(gt=0)] | None = None
-    """Load ρ: the rate times the mean time of a packet on the link."""
+    """Load ρ: the rate times the mean time of a packet on the link; at most 10^9 packets per second."""
 
     @model_validator(mode="after")
     def _check_rate(self) -> Poisson:
@@ -57,7 +55,7 @@ class Poisson(Traffic):
             times_s = np.cumsum(gaps_s)
             yield times_s
             last_s = float(times_s[-1])
-            count = min(2 * count, _MAX_BLOCK)
+            count = min(2 * count, MAX_BLOCK)
 
     def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
         mean_s = 1.0 / self.rate_hz(link_bps)

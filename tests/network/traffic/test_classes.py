@@ -74,6 +74,27 @@ def test_classes_without_events_have_the_same_metrics(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("source", ["users", "towers"])
+@pytest.mark.parametrize(
+    "model", [{"kind": "poisson", "load": 1e300}, {"kind": "on_off", "every": 1, "on": 1e-12, "off": 1e-12}]
+)
+def test_too_many_packets_per_second_are_refused_before_the_run(tmp_path, model, source):
+    with pytest.raises(ScenarioError, match=r"access\.traffic\.1: \S+ packets per second .* lower its load or rate"):
+        trace(tmp_path, VIDEO, model | {"source": source})
+
+
+def test_outcomes_of_many_packets_are_recorded_within_a_window(tmp_path, monkeypatch):
+    """As many as are kept at most, so that no window needs more memory than another; the tables are the same."""
+    without_events = netfl.load("validation/finite_tandem", {"duration": 10, "record": ["delivered", "dropped"]})
+    whole = trace(tmp_path / "whole", VIDEO, METER, TOWERS)
+    whole_stretches = netfl.trace(without_events, tmp_path / "stretches", progress=False)
+    monkeypatch.setattr("netfl.network.event_log._MAX_PACKET_VALUES", 6)
+    parts = trace(tmp_path / "parts", VIDEO, METER, TOWERS)
+    part_stretches = netfl.trace(without_events, tmp_path / "part_stretches", progress=False)
+    assert parts.manifest["digests"] == whole.manifest["digests"]
+    assert part_stretches.manifest["digests"] == whole_stretches.manifest["digests"]
+
+
 def test_classes_beside_updates(tmp_path):
     access = NETWORK | ROUNDS | {"traffic": [VIDEO, METER]}
     overrides = {"duration": None, "warmup": 0.0, "rounds": 8}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from netfl.network.traffic import Traffic
+from netfl.network.traffic import MAX_BLOCK, Traffic
 from netfl.network.traffic.constant import Constant
 from netfl.network.traffic.on_off import OnOff
 from netfl.network.traffic.poisson import Poisson
@@ -127,7 +127,10 @@ def test_on_off_gaps():
         (Poisson, {}),
         (Poisson, {"rate": 1, "load": 0.5}),
         (Poisson, {"rate": 0}),
+        (Poisson, {"rate": 1e12}),
         (Constant, {"every": 0}),
+        (Constant, {"every": 1e-12}),
+        (OnOff, {"every": 1e-12, "on": 1, "off": 1}),
         (OnOff, {"every": 1, "on": 0, "off": 1}),
         (Saturated, {"source": "towers"}),
         (Saturated, {"buffer": 3}),
@@ -139,6 +142,30 @@ def test_on_off_gaps():
 def test_invalid_settings_are_rejected(model, overrides):
     with pytest.raises(ValidationError):
         model.model_validate(overrides)
+
+
+def test_on_off_packets_of_long_bursts_come_in_blocks_of_bounded_size():
+    """Blocks are read as they are needed, so that a burst of 10^15 packets takes no more memory than another one."""
+    traffic = OnOff(every=1e-9, on=1e6, off=1.0)
+    blocks = traffic.times_s(1e6, Streams(1).rng("times"))
+    times_s = np.concatenate([*islice(blocks, 3)])
+    assert len(times_s) == 3 * MAX_BLOCK
+    np.testing.assert_allclose(np.diff(times_s), 1e-9, rtol=1e-6)
+    endless = OnOff(every=1e-9, on=1e300, off=1.0)
+    assert len(next(endless.times_s(1e6, Streams(1).rng("times")))) == MAX_BLOCK
+
+
+def test_on_off_packets_are_those_of_their_bursts():
+    """The k-th packet of a burst arrives (k - 1) every after its start, also where a block ends within a burst."""
+    traffic = OnOff(every=0.001, on=2.0, off=1.0)
+    starts_s, packets = next(traffic._bursts(Streams(2).rng("times")))
+    assert packets.sum() > MAX_BLOCK
+    expected_s = np.concatenate(
+        [start_s + 0.001 * np.arange(count) for start_s, count in zip(starts_s, packets, strict=True)]
+    )
+    blocks = [*islice(traffic.times_s(1e6, Streams(2).rng("times")), 2)]
+    assert len(blocks[0]) == MAX_BLOCK
+    np.testing.assert_array_equal(np.concatenate(blocks), expected_s)
 
 
 @pytest.mark.parametrize("name", [*MODELS])
