@@ -470,7 +470,7 @@ def _settings_of(scenario: Mapping[str, Any], runs: Sequence[Run]) -> Mapping[st
     """
     tunings = [run.manifest["tuning"] for run in runs if run.manifest.get("tuning")]
     tuning = tunings[0] if tunings else {}
-    if len(tunings) > 1 and tuning["per"] == "replica":
+    if len(tunings) > 1 and tuning.get("per") == "replica":
         tuning = {**tuning, "chosen": join_chosen(tunings)}
     return {**scenario, "learners": learner_settings(scenario.get("learners") or {}, tuning)}
 
