@@ -66,6 +66,9 @@ def test_page_on_tables_has_the_declared_columns():
     assert [table for _, table, _ in COLUMNS.findall(text)] == [
         "rounds",
         "deliveries",
+        "merges",
+        "merged_models",
+        "merged_updates",
         "links",
         "attempts",
         "candidates",

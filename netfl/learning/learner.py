@@ -118,7 +118,7 @@ class LearningTask:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """What users have trained for a group of learners.
+    """Models that users have trained for a group of learners, and what they are aggregated with.
 
     Args:
         cohort: the users.
