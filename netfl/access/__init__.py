@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ModelError, model_errors
-from netfl.registry import Spec, exported_models, kind_of
+from netfl.registry import Spec, exported_models, is_plugin, kind_of
 from netfl.streams import Streams
 from netfl.types import (
     AccessContext,
@@ -66,7 +66,7 @@ from netfl.types import (
     ObservationAge,
     Round,
     RoundBatch,
-    VersionLedger,
+    RoundLedger,
 )
 
 if TYPE_CHECKING:
@@ -274,10 +274,14 @@ class OpenAccess:
     rounds: Generator[Round, LearnerReport | None, None]
     last: Round | None = field(default=None, init=False)
     has_ended: bool = field(default=False, init=False)
-    _ledger: VersionLedger = field(init=False)
+    _ledger: RoundLedger = field(init=False)
+    _is_plugin: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ledger = VersionLedger(self.access.merging_nodes(self.context.users))
+        access, users = self.access, self.context.users
+        most = access.max_deliveries(users, self.context.rounds)
+        self._ledger = RoundLedger(users, access.merging_nodes(users), most)
+        self._is_plugin = is_plugin(access)
 
     @property
     def kind(self) -> str:
@@ -324,7 +328,7 @@ class OpenAccess:
                     return None
                 problem = f"the network ends after round {self.round} of {self.context.rounds}"
                 raise ModelError(self.kind, problem, time_s=self.time_s) from None
-            self._ledger.add(self.last)
+        self._check(self.last)
         return self.last
 
     def finish(self, report: LearnerReport | None = None) -> None:
@@ -343,6 +347,15 @@ class OpenAccess:
             else:
                 self._end_early()
         self.close()
+
+    def _check(self, round_: Round) -> None:
+        """Check that a round is possible; of netfl's own accesses only its merges, which few have."""
+        problem = ""
+        if self._is_plugin:
+            problem = self._ledger.delivery_problem(round_)
+        problem = problem or self._ledger.add_merges(round_)
+        if problem:
+            raise ModelError(self.kind, problem, time_s=round_.closed_s)
 
     def _end_early(self) -> None:
         """Record what is due at the end, before the last round of the context; the generator would simulate another."""

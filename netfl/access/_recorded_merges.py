@@ -58,8 +58,7 @@ class RecordedMerges:
         if not self._has_tables:
             return np.zeros(len(deliveries), np.bool_)
         updates = self._updates[self._updates["replica"] == replica]
-        keys = pd.MultiIndex.from_frame(deliveries[DELIVERY_KEY])
-        return np.asarray(keys.isin(pd.MultiIndex.from_frame(updates[DELIVERY_KEY])))
+        return np.asarray(_numbered_keys(deliveries).isin(_numbered_keys(updates)))
 
     def last_uses(self, replica: int) -> dict[int, int]:
         """Return the last round in which a merge of a replica takes each version of the server, by its number."""
@@ -77,11 +76,8 @@ class RecordedMerges:
             table[table["replica"] == replica] for table in (self._merges, self._models, self._updates)
         )
         of_updates = Rows(self._update_rows, updates)
-        is_delivered = pd.MultiIndex.from_frame(updates[DELIVERY_KEY]).isin(
-            pd.MultiIndex.from_frame(deliveries[DELIVERY_KEY])
-        )
+        is_delivered = _numbered_keys(updates).isin(_numbered_keys(deliveries))
         of_updates.refuse(~is_delivered, "no such delivery of the user is recorded in this round", "user")
-        of_updates.refuse(updates.duplicated(DELIVERY_KEY).to_numpy(), "it occurs twice", "user")
         of_merges = Rows(self._merge_rows, merges)
         of_merges.refuse(merges.duplicated(_MERGE_KEY).to_numpy(), "it occurs twice", "number")
         parts = ((updates, of_updates, "delivered"), (models, Rows(self._model_rows, models), "models"))
@@ -124,7 +120,7 @@ class ReplicaMerges:
     ) -> None:
         self._of_rounds: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._models: defaultdict[tuple[int, int, int], list[tuple[int, int, float]]] = defaultdict(list)
-        self._merge_of: dict[Key, tuple[int, int]] = {}
+        self._merges_of: defaultdict[Key, list[tuple[int, int]]] = defaultdict(list)
         if merges is None or models is None or updates is None:
             return
         for index, values in zip(merges["round"].tolist(), row_values(merges, Merge), strict=True):
@@ -134,7 +130,7 @@ class ReplicaMerges:
             self._models[key].append((values["source"], values["source_number"], values["weight"]))
         keys = zip(*(updates[name].tolist() for name in DELIVERY_KEY), strict=True)
         for key_of_update, node, number in zip(keys, updates["node"].tolist(), updates["number"].tolist(), strict=True):
-            self._merge_of[key_of_update] = (node, number)
+            self._merges_of[key_of_update].append((node, number))
 
     def split(self, index: int, deliveries: Sequence[Delivery]) -> tuple[tuple[Delivery, ...], tuple[Merge, ...]]:
         """Return what the server got of the *deliveries* of round *index*, and the merges with the others."""
@@ -143,11 +139,11 @@ class ReplicaMerges:
         of_merges: defaultdict[tuple[int, int], list[Delivery]] = defaultdict(list)
         of_server = []
         for delivery in deliveries:
-            merge = self._merge_of.get(key_of(index, delivery))
-            if merge is None:
-                of_server.append(delivery)
+            of_delivery = self._merges_of[key_of(index, delivery)]
+            if of_delivery:
+                of_merges[of_delivery.pop(0)].append(delivery)
             else:
-                of_merges[merge].append(delivery)
+                of_server.append(delivery)
         merges = []
         for values in self._of_rounds[index]:
             node, number, oldest = values["node"], values["number"], values["oldest"]
@@ -156,3 +152,12 @@ class ReplicaMerges:
             values["oldest"] = None if math.isnan(oldest) else int(oldest)
             merges.append(Merge(**values))
         return tuple(of_server), tuple(merges)
+
+
+def _numbered_keys(rows: pd.DataFrame) -> pd.MultiIndex:
+    """Return the key of the delivery of each row, with the number of rows before it that have the same key.
+
+    A user may deliver to two nodes at one instant, from versions of the same number.
+    """
+    repeats = rows.groupby(DELIVERY_KEY).cumcount()
+    return pd.MultiIndex.from_frame(rows[DELIVERY_KEY].assign(repeat=repeats))

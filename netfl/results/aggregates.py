@@ -397,8 +397,10 @@ def with_nodes(deliveries: pd.DataFrame, merged: pd.DataFrame, merges: pd.DataFr
         merges: the table of this name.
     """
     key = ["replica", "round", "user", "base", "arrived_s"]
-    nodes = merged.drop_duplicates(key)[[*key, "node"]]
-    table = deliveries.merge(nodes, on=key, how="left")
+    deliveries, merged = (  # a user may deliver to two nodes at once, from versions of the same number
+        table.assign(repeat=table.groupby(key).cumcount()) for table in (deliveries, merged)
+    )
+    table = deliveries.merge(merged[[*key, "repeat", "node"]], on=[*key, "repeat"], how="left").drop(columns="repeat")
     node = table["node"].fillna(SERVER).astype(np.int64)
     times = merges[["replica", "node", "number", "version_round"]].rename(columns={"number": "base"})
     known = table.assign(node=node).merge(times, on=["replica", "node", "base"], how="left")["version_round"]

@@ -27,8 +27,8 @@ from netfl.types.merges import SERVER, Merge, MergedModel, VersionRef, waves
 from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationInfo, Observed
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
+from netfl.types.round_ledger import RoundLedger
 from netfl.types.rounds import Round, RoundBatch, RoundProgress, ignore_progress, round_number
-from netfl.types.version_ledger import VersionLedger
 
 __all__ = [
     "ADDED_TABLES",
@@ -61,6 +61,7 @@ __all__ = [
     "Round",
     "RoundBatch",
     "RoundControls",
+    "RoundLedger",
     "RoundProgress",
     "Rows",
     "RunObserver",
@@ -69,7 +70,6 @@ __all__ = [
     "ScenarioFacts",
     "StatisticClaim",
     "Users",
-    "VersionLedger",
     "VersionRef",
     "check_kind",
     "check_table",

@@ -47,6 +47,9 @@ class Merge:
         deliveries: updates that were trained from versions of this node, in the order of their arrival.
         models: versions of any nodes that are merged as they are: node, number and weight of each.
         oldest: oldest version of this node that a merge of a later round may use; ``None`` for its newest.
+
+    Raises:
+        ValueError: it has deliveries and models, or a model is not such a triple.
     """
 
     node: int
@@ -66,8 +69,12 @@ class Merge:
     ] = None
 
     def __post_init__(self) -> None:
+        name = f"merge {self.number} of node {self.node}"
         if self.deliveries and self.models:
-            raise ValueError(f"merge {self.number} of node {self.node} has deliveries and models; make it two merges")
+            raise ValueError(f"{name} has deliveries and models; make it two merges")
+        for model in self.models:
+            if len(model) != len(("node", "number", "weight")):
+                raise ValueError(f"{name} has a model {model}; give node, number and weight: (1, 4, 1.0)")
 
     @property
     def version(self) -> VersionRef:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.learner_factory import DATA, SPLIT, USERS, flat, learner, spec, torch_model
-from support.merging_accesses import Asynchronous, Edges, Everyone, Gossip, metropolis
+from support.merging_accesses import Asynchronous, Edges, Everyone, Gossip, TwoHomes, metropolis
 from support.plain_loops import train_plainly
 from support.stop_run import StopAfter
 from torch import nn
@@ -160,6 +160,7 @@ ACCESSES = {
     "edges": Edges(edges=2, edge_rounds=2),
     "gossip": Gossip(),
     "asynchronous": Asynchronous(),
+    "two homes": TwoHomes(),
 }
 
 
@@ -226,6 +227,9 @@ def test_deliveries_state_their_node_and_the_time_of_their_base(whole):
     of_server = deliveries[deliveries["node"] == 0]
     assert (of_server["base_round"] == of_server["base"]).all()
     ages = netfl.results.aggregates.delays(deliveries, netfl.open_run(folder).rounds)["age"]
+    if isinstance(access, TwoHomes):
+        counts = deliveries.groupby(["node", "user"]).size()
+        assert counts.to_dict() == {(1, 0): 18, (1, 1): 36, (2, 0): 18}
     if isinstance(access, Asynchronous):
         assert ages.max() > 0
     else:  # all versions of a round follow the server's newest

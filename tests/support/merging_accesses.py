@@ -236,6 +236,45 @@ class Asynchronous(Access):
         return (Law.none("draws nothing"),)
 
 
+class TwoHomes(Access):
+    """User 0 delivers to both edges at one instant, from versions of the same number, and user 1 twice to the first.
+
+    Example::
+
+        kind: two_homes
+    """
+
+    def rounds(self, context):
+        for index in range(1, context.rounds + 1):
+            opened_s, closed_s = float(index - 1), float(index)
+            times = {"sent_s": opened_s, "arrived_s": closed_s}
+            base = index - 1
+            own = Delivery(user=0, base=base, **times)
+            twice = Delivery(user=1, base=base, **times)
+            clock = {"number": index, "round": index, "time_s": closed_s}
+            merges = (
+                Merge(node=1, deliveries=(own, twice, twice), **clock),
+                Merge(node=2, deliveries=(own,), **clock),
+                Merge(node=0, models=((1, index, 1.0), (2, index, 1.0)), **clock),
+            )
+            result = Round(
+                index=index,
+                opened_s=opened_s,
+                closed_s=closed_s,
+                deliveries=(),
+                oldest=index,
+                merges=merges,
+            )
+            record_deliveries(context, result)
+            yield result
+
+    def merging_nodes(self, users):
+        return 2
+
+    def laws(self):
+        return (Law.none("draws nothing"),)
+
+
 def metropolis(graph, users):
     """Return the weights ``1 / (1 + max(d_u, d_v))`` of neighbours, and the rest at the user, ``[users, users]``."""
     is_near = np.ones((users, users), np.bool_)
