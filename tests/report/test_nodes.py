@@ -37,6 +37,14 @@ def test_report_counts_the_merges_of_other_nodes(tmp_path):
     assert "All of them started from the version that opened their round" not in words
 
 
+def test_merges_of_the_server_are_unknown_without_the_rounds(tmp_path):
+    run = trace(tmp_path, Edges(edges=2))
+    (run.folder / "rounds.parquet").write_bytes(b"?")
+    words = words_of(netfl.open_run(run.folder))
+    assert "2 nodes below the server merged 72 times: updates 36 times, models 36 times." in words
+    assert "The server merged" not in words
+
+
 def test_report_of_older_bases_counts_rounds_of_the_server(tmp_path):
     words = words_of(trace(tmp_path, Asynchronous()))
     assert "Right: rounds by which the base was older than the server's version when their round opened." in words
