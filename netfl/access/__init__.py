@@ -12,6 +12,7 @@ To write an access, add a file to this package, or a class to a package of your 
   `netfl.types.KINDS`: another name is an error, and a word of the access itself is the ``detail`` of an event.
 - Where other nodes than the server merge models, such as edges, rounds state their ``Round.merges``, and
   `Access.merging_nodes` their number.  `netfl.types.Merge` has the rules: each version has a number at its node.
+  The guide ``docs/howto/edges.md`` has complete accesses.
 - Metrics of the access itself, of ``context.recorder.final_metrics``, are declared by `AccessInfo.metrics`.
 - `Access.info` states what the access needs and can do.  The default is an open loop that needs nothing.
 - ``laws`` states the distributions that the draws follow; a test checks them.

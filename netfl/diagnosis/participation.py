@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netfl.errors import Fault, ScenarioError
 from netfl.remedies import given
+from netfl.results.formatting import format_count
 
 MAX_BYTES = 2 * 10**9
 """Memory limit of participation, one byte for each user in each round."""
@@ -30,6 +31,7 @@ class Participation:
         names: names of the users.
         closed_s: end of each round in seconds; ``None`` if unknown.
         notes: assumptions made while reading, in sentences.
+        repeated: number of deliveries that do not count, as their user has another in the same round.
 
     Raises:
         ScenarioError: fewer than two rounds or users, no delivery at all, or times that decrease.
@@ -39,6 +41,7 @@ class Participation:
     names: tuple[str, ...]
     closed_s: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
+    repeated: int = 0
 
     def __post_init__(self) -> None:
         faults, (rounds, users) = [], self.delivered.shape
@@ -145,11 +148,12 @@ def from_table(
         )
     repeated = len(deliveries) - int(np.count_nonzero(delivered))
     if repeated:
-        problem = f"{repeated} deliveries repeat a user of the same round"
-        notes.append(f"{problem}: a user counts once in a round.")
+        which = f"{format_count(repeated)} of {format_count(len(deliveries))} deliveries"
+        notes.append(f"{which} repeat a user of the same round: a user counts once in a round.")
     if closed_s is None:
         closed_s = _closing_times(deliveries, index - first, len(delivered), first)
-    return Participation(delivered, names, None if closed_s is None else np.asarray(closed_s, float), tuple(notes))
+    times_s = None if closed_s is None else np.asarray(closed_s, float)
+    return Participation(delivered, names, times_s, tuple(notes), repeated)
 
 
 def _table_faults(table: pd.DataFrame, users: int | None) -> Iterator[Fault]:

@@ -98,7 +98,7 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
         planned = run.scenario.get("rounds") or run.manifest.get("rounds")
         length = f"{len(rounds)} of {planned} rounds" if planned else f"{len(rounds)} rounds so far"
         notes = [f"The run is not finished ({run.status}): it has {length}.", *notes]
-    return replace(read, names=names or read.names, notes=tuple(notes))
+    return replace(read, names=names or read.names, notes=(*notes, *read.notes))
 
 
 def delivers_nothing(path: Path) -> bool:
@@ -110,13 +110,14 @@ def delivers_nothing(path: Path) -> bool:
 
 
 def pooled_deliveries(run: Run, participation: Participation) -> Ints | None:
-    """Return the deliveries of each user of *participation* in all replicas of *run* together, ``[users]``.
+    """Return the rounds in which each user of *participation* is delivered, in all replicas of *run*, ``[users]``.
 
     ``None`` for a run with one replica, and where only some users are analysed.
     """
     if run.rounds["replica"].nunique() < 2 or participation.users != _count_users(run):
         return None
-    return np.bincount(run.deliveries["user"], minlength=participation.users)
+    counted = run.deliveries[["replica", "round", "user"]].drop_duplicates()
+    return np.bincount(counted["user"], minlength=participation.users)
 
 
 def _count_users(run: Run) -> int:

@@ -139,7 +139,10 @@ class LearnerSpec(Spec):
         return self.model_copy(update={"aggregation": self.aggregation.with_participation(rates)})
 
     def rates(self, versions: Ints) -> Floats:
-        """Return the step sizes on θ and t of users that start from *versions*, ``[n, 2]``; 0 for a constant t."""
+        """Return the step sizes on θ and t of users that start from *versions*, ``[n, 2]``; 0 for a constant t.
+
+        *versions* are those of `Schedule.factors`.
+        """
         of_t = self.t_schedule or self.schedule
         on_theta = self.step_size * self.schedule.factors(versions)
         on_t = self.objective.t_rate * of_t.factors(versions)

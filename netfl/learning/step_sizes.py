@@ -29,16 +29,20 @@ class StepSizes:
         self._constant = self._upload(np.zeros(1, np.int64)) if is_constant else None
         self._newest: tuple[int, Sequence[Tensor]] = (0, self._upload(np.zeros(1, np.int64))[0].unbind())
 
-    def of(self, versions: Ints) -> Tensor:
-        """Return the step sizes of users that start from *versions*, ``[users, learners, 2]``.  Read only."""
-        return self._upload(versions) if self._constant is None else self._constant.expand(len(versions), -1, -1)
+    def of(self, times: Ints) -> Tensor:
+        """Return the step sizes of users by the *times* of their bases, ``[users, learners, 2]``.  Read only.
+
+        Args:
+            times: in rounds of the server, ``[users]``; see `netfl.types.VersionRef`.
+        """
+        return self._upload(times) if self._constant is None else self._constant.expand(len(times), -1, -1)
 
     def of_version(self, version: int) -> Sequence[Tensor]:
-        """Return the step sizes of each learner from *version*, ``[2]`` each; those of one version are kept."""
+        """Return the step sizes of each learner from the server's *version*, ``[2]`` each; the last are kept."""
         if self._constant is None and self._newest[0] != version:
             self._newest = version, self._upload(np.array([version]))[0].unbind()
         return self._newest[1]
 
-    def _upload(self, versions: Ints) -> Tensor:
-        rates = np.stack([spec.rates(versions) for spec in self._specs], axis=1)
+    def _upload(self, times: Ints) -> Tensor:
+        rates = np.stack([spec.rates(times) for spec in self._specs], axis=1)
         return upload(rates, self._device, self._dtype)

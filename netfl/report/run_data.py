@@ -18,6 +18,7 @@ from netfl.network.periods import after_rounding
 from netfl.report.salvage import salvage_run
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.run_reader import Run
+from netfl.types import SERVER
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,17 @@ class RunData:
     def outcomes(self) -> pd.DataFrame:
         """Outcomes of updates; empty if they were not recorded."""
         return aggregates.outcomes(self.run.events)
+
+    @cached_property
+    def merges(self) -> pd.DataFrame:
+        """Merges of other nodes than the server."""
+        table = self.run.table("merges")
+        return table[table["node"] != SERVER]
+
+    @property
+    def merging_nodes(self) -> int:
+        """Number of other nodes than the server that merged; 0 if this is lost with the deliveries, which need it."""
+        return 0 if self.lacks("deliveries") else self.merges["node"].nunique()
 
     @cached_property
     def lost_share(self) -> float | None:

@@ -472,7 +472,7 @@ def outcomes(data: RunData) -> Iterator[Markup]:
     yield page.plot(figure, "outcomes", caption("outcomes", thinned, len(tables) > 1))
     counts = data.outcomes["outcome"].value_counts()
     total = int(counts.sum())
-    meanings = summary_text.MEANINGS
+    meanings = summary_text.outcome_meanings(data)
     rows = [
         [name.replace("_", " "), format_count(int(counts[name])), percent(counts[name] / total), meanings[name]]
         for name in OUTCOMES

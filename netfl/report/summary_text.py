@@ -50,6 +50,7 @@ def run_summary(data: RunData) -> list[str]:
         *participation_sentences(data),
         *sentences("selection", data),
         *sentences("duration", data, caption("warmup", data)),
+        *sentences("merges", data),
         *outcome_sentences(data),
         *sentences("contents", data),
     ]
@@ -61,6 +62,8 @@ def run_facts(data: RunData) -> str:
     if data.has_all_users:
         users = data.run.scenario.get("users") or len(data.first_users)
         parts.append(f"{format_count(int(users))} users")
+    if data.merging_nodes:
+        parts.append(f"{counted(data.merging_nodes, 'node')} below the server")
     if data.duration_s is not None:
         parts.append(clock(data.duration_s))
     elif not data.lacks("rounds"):
@@ -208,13 +211,19 @@ def participation_sentences(data: RunData) -> list[str]:
     return lines
 
 
+def outcome_meanings(data: RunData) -> dict[str, str]:
+    """Return the outcomes of the updates of a run, or of its packets, as the end of a sentence about them."""
+    if data.duration_s is not None:
+        return MEANINGS | {"delivered": "arrived"}
+    if data.merging_nodes:
+        return MEANINGS | {"delivered": "reached the server or another node in time and were aggregated"}
+    return MEANINGS
+
+
 def outcome_sentences(data: RunData) -> list[str]:
     """Return the outcomes of updates or, in a run of traffic, of packets."""
-    things = "updates"
-    meanings = MEANINGS
-    if data.duration_s is not None:
-        things = "packets"
-        meanings = MEANINGS | {"delivered": "arrived"}
+    things = "updates" if data.duration_s is None else "packets"
+    meanings = outcome_meanings(data)
     totals = data.outcomes["outcome"].value_counts()
     parts = [f"{percent(totals[name] / totals.sum())} {meanings[name]}" for name in OUTCOMES if name in totals]
     return sentences("outcomes", int(totals.sum()), things, parts)

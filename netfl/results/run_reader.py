@@ -230,7 +230,7 @@ class Run:
         ``base_round``, the time of its base there (`netfl.types.VersionRef`).
         """
         table = self.table("deliveries")
-        if "merged_updates" not in self.tables:
+        if "merged_updates" not in self.tables or not self._has(self.file_of("deliveries").name):
             return table
         return with_nodes(table, self.table("merged_updates"), self.table("merges"))
 

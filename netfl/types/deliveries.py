@@ -33,17 +33,18 @@ class LinkReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """An update that reached the server in time and was aggregated; a row of the table ``deliveries``.
+    """An update that the server, or another node that merges, has aggregated; a row of the table ``deliveries``.
 
     Each field is a column (`netfl.columns`).  A field that is added needs a default; fields are given by keyword, so
     its place is free.
 
     Args:
         user: the user that trained it.
-        base: the version of the global model that the user started from.
+        base: the version that the user started from: of the server, or of another node that aggregates the update.
         sent_s: start of its first attempt, in seconds; with packets, of the first packet.
-        arrived_s: arrival at the server, in seconds; with packets, of the last packet.  It is before the opening of the
-            round, and not before the close of the last one, if users answered a call of the server meanwhile.
+        arrived_s: arrival at the server, or at this other node, in seconds; with packets, of the last packet.  It is
+            before the opening of the round, and not before the close of the last one, if users answered a call of the
+            server meanwhile.
         attempts: number of attempts that it took; with packets, of all packets.
         received: whether the server has each part of it, all of the same size; ``None`` for all.
         link: how it came over the air; ``None`` unless ``AccessContext.reports_links`` asks for it.

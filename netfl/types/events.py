@@ -14,13 +14,13 @@ Outcome = Literal[
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 """Outcomes of an update; every update ends in exactly one.
 
-``delivered``: it reached the server in time and was aggregated.  ``late``: it came after its round had closed, or from
-a version that is too old.  ``discarded``: its round was void.  ``collided``, ``faded``, ``lost``: its only attempt met
-another sender, a fade, or an outage (of the user, its tower, or a router or link on the way).  ``lost`` with the
-``detail`` battery: its user had too little energy to train it.  ``given_up``: its last permitted attempt failed
-(``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.  ``superseded``: a newer version reached
-its user first, its user was not selected for the next round, or a newer message took its place in a relay.
-``unfinished``: the run ended before.
+``delivered``: it reached the server, or another node that merges, in time and was aggregated.  ``late``: it came after
+its round had closed, or from a version that is too old.  ``discarded``: its round was void.  ``collided``, ``faded``,
+``lost``: its only attempt met another sender, a fade, or an outage (of the user, its tower, or a router or link on the
+way).  ``lost`` with the ``detail`` battery: its user had too little energy to train it.  ``given_up``: its last
+permitted attempt failed (``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.
+``superseded``: a newer version reached its user first, its user was not selected for the next round, or a newer message
+took its place in a relay.  ``unfinished``: the run ended before.
 """
 
 EventKind = Literal[
@@ -47,7 +47,7 @@ class Event(NamedTuple):
         time_s: simulated time, in seconds.
         round: the round in which it happened.
         user: the user concerned, -1 for none.
-        node: the tower, router or server concerned, such as ``tower:0``.
+        node: the tower, router or server concerned, such as ``tower:0``; of an access of your own, any text.
         value: bits for ``sent``, SNR in dB for a failed attempt, and the like.
         detail: one more word, such as the cause of a failure.
         traffic: class of traffic of a packet; empty for an update.

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from support.merging_accesses import Edges
 from typer.testing import CliRunner
 
 import netfl
@@ -71,6 +72,18 @@ def test_rarest_users_are_those_of_all_replicas(run):
     assert [(int(user), int(updates)) for user, updates in rows] == [*pooled.head(2).items()]
     assert "updates: delivered in all replicas" in output
     assert "in all replicas" not in call(run, "--rare", 2, "--replica", 1)[1]
+
+
+def test_several_deliveries_in_a_round_count_once(tmp_path):
+    """The number of deliveries is that of the run; participation counts rounds."""
+    scenario = netfl.Scenario(name="edges", users=4, rounds=20, replicas=2, access=Edges(edges=2, edge_rounds=2))
+    folder = netfl.trace(scenario, tmp_path / "run").folder
+    words = " ".join(call(folder)[1].split())
+    assert "80 of 160 deliveries repeat a user of the same round: a user counts once in a round." in words
+    assert "160 deliveries, of which 80 count; 4 users" in words
+    assert "updates: delivered in all replicas, one for each round;" in words
+    rows = re.findall(r"^ +\d +(\d+) +1\.0000 ", call(folder)[1], re.MULTILINE)
+    assert rows == ["40"] * 4
 
 
 def test_json_is_valid_and_complete(run):

@@ -100,4 +100,4 @@ def test_decreasing_times_raise_an_error():
 def test_repeated_delivery_counts_once_with_a_note(index):
     participation = from_table(pd.DataFrame({"round": index, "user": [1, 1, 2]}))
     assert participation.delivered.tolist() == [[True, False], [False, True]]
-    assert "1 deliveries repeat a user of the same round" in " ".join(participation.notes)
+    assert "1 of 3 deliveries repeat a user of the same round" in " ".join(participation.notes)

@@ -13,6 +13,7 @@ import netfl
 from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import ScenarioError
 from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.average_all import AverageAll
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.mifa import Mifa
@@ -39,12 +40,12 @@ def rounds_of(access, rounds=6, replica=0):
         yield opened.next_round()
 
 
-def versions_of(access, specs, replicas=(0,), **options):
+def versions_of(access, specs, replicas=(0,), rounds=6, **options):
     """Return the version of each lane after each round, ``[rounds, lanes, size + 1]``."""
     made = learner(specs, replicas=replicas, has_nodes=access.merging_nodes(USERS) > 0, **options)
     versions = []
-    for rounds in zip(*(rounds_of(access, replica=replica) for replica in replicas), strict=True):
-        made.step(rounds)
+    for results in zip(*(rounds_of(access, rounds, replica) for replica in replicas), strict=True):
+        made.step(results)
         versions.append([made.version(lane) for lane in range(len(made.lanes))])
     return np.array(versions)
 
@@ -108,6 +109,17 @@ def test_edges_with_edge_rounds_are_hierfavg():
             models.append(model)
         theta = np.mean(models, axis=0)
         np.testing.assert_allclose(version[0, :-1], theta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [AverageAll, Mifa, Fedau])
+def test_rules_that_divide_by_users_count_those_of_the_whole_network(rule):
+    """Each of two equal edges moves by half of the mean of its users, unless the step of the server is doubled."""
+    specs = {"A": spec(aggregation=rule(), **FULL), "doubled": spec(aggregation=rule(server_lr=2.0), **FULL)}
+    specs |= {"mean": spec(aggregation=EQUAL, **FULL)}
+    once, doubled, mean = versions_of(Edges(edges=2), specs, rounds=1)[0, :, :-1] - start()
+    assert np.abs(mean).max() > 1e-3
+    np.testing.assert_allclose(once, mean / 2, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(doubled, mean, rtol=1e-9, atol=1e-12)
 
 
 def test_lanes_and_replicas_beside_each_other_change_nothing():

@@ -150,13 +150,14 @@ def _tests(result: Diagnosis) -> Table:
 
 def _overall(result: Diagnosis) -> Text:
     concentration, order = result.concentration, result.order
-    deliveries = int(result.rates.deliveries.sum())
+    counted, repeated = int(result.rates.deliveries.sum()), result.participation.repeated
+    deliveries = f"{counted + repeated} deliveries" + (f", of which {counted} count" if repeated else "")
     entropy = f"entropy {'' if result.verdict == 'stationary' else 'at most '}{order.entropy_rate:.3g} bits a round"
     mixing = "" if order.mixing is None else f", mixing time {order.mixing}"
     if result.verdict == "Markovian":
         entropy += f"; as first-order chains: second eigenvalue {order.eigenvalue:.3f}{mixing}"
     return Text(
-        f"{deliveries} deliveries; {result.participation.users} users count as {concentration.effective:.1f} (1/Σρ²); "
+        f"{deliveries}; {result.participation.users} users count as {concentration.effective:.1f} (1/Σρ²); "
         f"Gini {concentration.gini:.2f}, Jain {concentration.jain:.2f}\n{entropy}"
     )
 
@@ -177,6 +178,8 @@ def _rarest(result: Diagnosis, rare: int, width: int, pooled: Ints | None) -> Ta
     title = f"the {len(order)} rarest users"
     table = new_table(*names, pad_edge=False, title=title, title_justify="left", caption_justify="left")
     which = "" if pooled is None else " in all replicas"
+    if result.participation.repeated:
+        which += ", one for each round"
     table.caption = (
         f"updates: delivered{which}; min. α: the smallest CVaR tail that covers this user and all rarer ones; "
         "age: mean rounds since a delivery; silence: the longest"

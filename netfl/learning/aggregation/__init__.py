@@ -87,15 +87,17 @@ class Updates:
     """The updates delivered to one lane in one round, in the order of their arrival; at least one.
 
     Args:
-        round: number of the version that they make.
+        round: number of the open round; at the server also that of the version that they make.
         users: senders, ``[k]``, int64.
-        base_rounds: numbers of the versions from which they started, ``[k]``, int64.
+        base_rounds: times of the versions from which they started, in rounds of the server, ``[k]``, int64.  For the
+            server's versions these are their numbers; see `netfl.types.VersionRef`.
         bases: those versions, ``[k, parameters + 1]``.
         models: the trained models, ``[k, parameters + 1]``.
         samples: number of examples that each sender holds, ``[k]``, in the type of the models.
         steps: number of local steps, ``[k]``.
         rates: step sizes on θ and on t, ``[k, 2]``; 0 for a constant t.
-        newest_rates: step sizes of a user that starts from the newest version, number ``round - 1``, ``[2]``.
+        newest_rates: step sizes of a user that starts from a version of the time ``round - 1``, the server's newest,
+            ``[2]``.
         losses: mean loss of each base over the sender's examples, ``[k]``; only if `Aggregation.needs_losses`.
         messages: the message that came with each base, ``[k, …]``; only if there is an `Aggregation.message`.
         has_repeats: whether a user occurs more than once, or may.
@@ -130,7 +132,7 @@ class SingleUpdates:
         bases: versions from which they started, ``[lanes, parameters + 1]``.
         models: the trained models, ``[lanes, parameters + 1]``.
         rates: step sizes on θ and on t, ``[lanes, 2]``.
-        newest_rates: step sizes from the newest version, ``[lanes, 2]``.
+        newest_rates: step sizes from the server's newest version, ``[lanes, 2]``.
     """
 
     users: Tensor

@@ -10,6 +10,10 @@ complete::
 
         def factors(self, versions):
             return (1 + versions / self.half) ** -0.5
+
+Where other nodes than the server merge, *version* means the time of a version in rounds of the server
+(`netfl.types.VersionRef.round`): edges that aggregate often in a round do not train with smaller steps for that.  The
+server's own versions are numbered by it.
 """
 
 from __future__ import annotations
@@ -28,8 +32,8 @@ class Schedule(Spec):
         """Return the positive factors of the step sizes, ``[n]``: of those on θ and t, or on one of them.
 
         Args:
-            versions: the base version of each user, ``[n]``; 0 before the first round.  A late update has the step size
-                of its own base.
+            versions: the base of each user, ``[n]``, as its time in rounds of the server; 0 before the first round.  A
+                late update has the step size of its own base.
         """
 
     def laws(self) -> tuple[Law, ...]:
