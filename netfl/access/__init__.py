@@ -280,8 +280,8 @@ class OpenAccess:
 
     def __post_init__(self) -> None:
         access, users = self.access, self.context.users
-        most = access.max_deliveries(users, self.context.rounds)
-        self._ledger = RoundLedger(users, access.merging_nodes(users), most)
+        max_deliveries = access.max_deliveries(users, self.context.rounds)
+        self._ledger = RoundLedger(users, access.merging_nodes(users), max_deliveries)
         self._is_plugin = is_plugin(access)
 
     @property

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
-    from netfl.learning.device_store import DeviceStore
+    from netfl.learning.device_store import DeviceStore, UserRows
+
+_LAST = "base.last"
+"""Name of the rows with the versions of users' last participations."""
 
 
 class BaseRule:
     """Users start from the version that they have received: the base that the trace states.
 
-    A derived class chooses other bases, in all lanes or in some.  It is given in Python alone, in
-    `netfl.learning.learner.LearningTask`; scenarios have no key for it yet.
+    A derived class chooses other bases, in all lanes or in some: `LastParticipation` in those whose learner asks for
+    it, or one of your own, which is given in Python, in `netfl.learning.learner.LearningTask`.
 
     Models, messages and `Updates.base_rounds` are those of the base chosen here.  The base of the trace remains the key
     of mini-batches and of other draws, so that learners are compared in pairs; the clock of schedules, as it says when
@@ -49,6 +54,56 @@ class BaseRule:
     def needed(self) -> Collection[int]:
         """Return the versions from which updates may start, beside those that the trace needs."""
         return ()
+
+
+class LastParticipation(BaseRule):
+    """Users start from the version that their last delivered update helped to make, version 0 before, in some lanes.
+
+    Args:
+        store: as of `BaseRule`.
+        lanes: as of `BaseRule`.
+        asking: the numbers of the lanes with these bases; the others have those of the trace.
+    """
+
+    def __init__(self, store: DeviceStore, lanes: Sequence[tuple[str, int]], asking: Collection[int]) -> None:
+        super().__init__(store, lanes)
+        self._asking = frozenset(asking)
+        self._replicas = len({replica for _, replica in lanes})
+
+    def numbers(self, cohort: Cohort, lanes: Ints) -> Ints:
+        if self._asking.isdisjoint(lanes.ravel().tolist()):
+            return super().numbers(cohort, lanes)
+        numbers = np.repeat(cohort.bases[:, None], lanes.shape[1], axis=1)
+        for part in cohort.parts:
+            users = cohort.users[part].tolist()
+            for member, lane in enumerate(lanes[part.start].tolist()):
+                if lane in self._asking:
+                    rows = self._rows(lane)
+                    places = [rows.places.of_user(user) for user in users]
+                    numbers[part, member] = rows.table[places, 0].numpy()
+        return numbers
+
+    def close(self, cohort: Cohort, index: int) -> None:
+        for part in cohort.parts:
+            users = cohort.users[part].tolist()
+            for lane in range(int(cohort.replicas[part.start]), len(self.lanes), self._replicas):
+                if lane in self._asking:
+                    rows = self._rows(lane)
+                    places = [rows.places.add(user) for user in users]
+                    rows.table[places] = index
+
+    def needed(self) -> Collection[int]:
+        numbers = {0}
+        for lane in self._asking:
+            rows = self._rows(lane)
+            numbers.update(rows.table[1 : rows.places.end, 0].tolist())
+        return numbers
+
+    def _rows(self, lane: int) -> UserRows:
+        """Return the number of each user's last version in a lane, on the host."""
+        import torch
+
+        return self.store.rows(_LAST, lane, torch.zeros(1, dtype=torch.int64))
 
 
 def by_member(numbers: Ints, members: int) -> list[Ints]:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import SingleUpdates, Updates
-from netfl.learning.base_rule import BaseRule, by_member
+from netfl.learning.base_rule import BaseRule, LastParticipation, by_member
 from netfl.learning.batch_limits import evaluation_slices, is_faster_together
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.codec import WHOLE, Codecs
@@ -72,7 +72,7 @@ class LearningTask:
         loses_parts: whether deliveries may lack parts.
         has_nodes: whether other nodes than the server merge.
         device_rules: what devices keep, by the name of the learner; a learner without a rule keeps nothing.
-        base_rule: from which versions users start.
+        base_rule: from which versions users start; by default as the learners state it.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -91,7 +91,7 @@ class LearningTask:
     loses_parts: bool = False
     has_nodes: bool = False
     device_rules: Mapping[str, DeviceRule] = field(default_factory=dict)
-    base_rule: type[BaseRule] = BaseRule
+    base_rule: type[BaseRule] | None = None
 
     @property
     def lanes(self) -> tuple[tuple[str, int], ...]:
@@ -174,8 +174,8 @@ class BatchedLearner:
         # the devices
         users = self._data.sizes.shape[1]
         self._store = DeviceStore(users, self._replica_count)
-        self._base_rule = task.base_rule(self._store, self.lanes)
-        if task.has_nodes and task.base_rule is not BaseRule:
+        self._base_rule = self._open_base_rule(task)
+        if task.has_nodes and type(self._base_rule) is not BaseRule:
             raise ValueError("a rule of bases chooses versions of the server, but other nodes have versions, too")
         rules = {lane: task.device_rules.get(name) for lane, (name, _) in enumerate(self.lanes)}
         self._devices = DeviceRules({lane: rule for lane, rule in rules.items() if rule is not None}, self._store)
@@ -217,6 +217,15 @@ class BatchedLearner:
             evaluated = on_validation_examples(task.replicas)
         evaluation = Evaluation(self._architecture, self._data, evaluated, len(task.learners), task.rare_classes)
         self._metrics = LearningMetrics(task.evaluate, evaluation, self._servers, self._baseline, task.cvar_levels)
+
+    def _open_base_rule(self, task: LearningTask) -> BaseRule:
+        """Return the rule of bases of a task, or that of its learners."""
+        if task.base_rule is not None:
+            return task.base_rule(self._store, self.lanes)
+        asking = [lane for lane, spec in enumerate(self._specs) if spec.base == "last_participation"]
+        if asking:
+            return LastParticipation(self._store, self.lanes, asking)
+        return BaseRule(self._store, self.lanes)
 
     @torch.inference_mode()
     def start(self) -> LearnerReport:

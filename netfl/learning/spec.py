@@ -96,6 +96,10 @@ class LearnerSpec(Spec):
     """Passes over the user's data for one update.  The last mini-batch of a pass may be smaller."""
     local_steps: Annotated[int, Field(ge=1)] | None = None
     """Mini-batches for one update, in place of ``local_epochs``, over as many passes as necessary."""
+    base: Literal["newest_received", "last_participation"] = "newest_received"
+    """Version from which a user starts: the newest that it has received, or the one that its last delivered update
+    helped to make, version 0 before its first (``last_participation``).  Which update is delivered when, its
+    mini-batches and its step sizes do not depend on it."""
 
     @model_validator(mode="after")
     def _require_one_amount(self) -> LearnerSpec:

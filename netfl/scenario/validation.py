@@ -385,6 +385,10 @@ def _merge_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if codec is not None:
         of_codec = f"a codec of the server's broadcasts: {problem}"
         yield Fault("codec_down", of_codec, kind_of(type(codec)), "leave it out")
+    for name, learner in (parts["learners"] or {}).items():
+        if learner.base != "newest_received":
+            of_base = f"a version of the server: {problem}"
+            yield Fault(f"learners.{name}.base", of_base, learner.base, "leave it out")
     evaluate = parts["evaluate"]
     if evaluate is not None and "weight_divergence" in evaluate.metrics:
         problem = f"a model beside the server's versions: {problem}"

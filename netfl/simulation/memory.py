@@ -114,8 +114,9 @@ class MemoryEstimate:
     With b bytes for a number, n = parameters + 1 numbers in a model, L lanes, W workers and at most D deliveries in a
     round of a replica, these are
 
-    - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts, and 2 for each node that
-      merges below the server;
+    - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts, 2 for each node that
+      merges below the server, and one for each user of each replica, or each round if these are fewer, if a learner's
+      users start from the version of their last participation;
     - states: what the aggregations keep of users, in all lanes, at the server and at each of these nodes;
     - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
@@ -194,6 +195,9 @@ class MemoryEstimate:
         if self.codecs.down is not None:
             models += _SENT_MODELS
         models += _NODE_MODELS * self.nodes
+        if any(spec.base == "last_participation" for spec in self.learners.values()):
+            versions = self.replicas * self.users
+            models += versions if self.rounds is None else min(versions, int(self.rounds))
         return self._model_bytes * self._lanes * models
 
     @property

@@ -50,8 +50,11 @@ _OF_LETTERS = {"kind": "support.plugin_data:Letters"}
 """A data set of rows of tokens."""
 _NATURAL = {"kind": "table", "file": "own.csv", "features": ["a", "b"], "label": "l", "labels": 3, "user": "who"}
 """A data set with users, for the partition `natural`."""
-_OF_LEARNERS = {"qfedsgd": {"batch_size": "full", "local_steps": 1}}
-"""Local work that an aggregation requires."""
+_OF_LEARNERS = {
+    "qfedsgd": {"batch_size": "full", "local_steps": 1},
+    "fedawe": {"base": "last_participation"},
+}
+"""Keys of a learner that an aggregation requires."""
 _OF_ROUNDS = {"halving": {"every": 2}, "step": {"milestones": [1, 3]}}
 """Schedules for four rounds in place of thousands."""
 _ROUND_BESIDE = {"traffic": {"deadline": "10 s"}}

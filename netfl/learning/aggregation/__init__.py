@@ -78,6 +78,10 @@ class LearnerOptions(Protocol):
         """Examples in a mini-batch."""
 
     @property
+    def base(self) -> str:
+        """The version from which a user starts."""
+
+    @property
     def has_single_step(self) -> bool:
         """True if an update is a single step for any number of examples."""
 
