@@ -230,9 +230,10 @@ class Run:
         ``base_round``, the time of its base there (`netfl.types.VersionRef`).
         """
         table = self.table("deliveries")
-        if "merged_updates" not in self.tables or not self._has(self.file_of("deliveries").name):
+        merges = self.table("merges")
+        if table.empty or merges.empty:
             return table
-        return with_nodes(table, self.table("merged_updates"), self.table("merges"))
+        return with_nodes(table, self.table("merged_updates"), merges)
 
     @cached_property
     def events(self) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.cohort import Cohort
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.schedule.inverse import Inverse
+from netfl.results import run_writer
 from netfl.simulation.dry_run import run_dry
 from netfl.simulation.memory import MemoryEstimate
 from netfl.streams import Streams
@@ -256,6 +257,21 @@ def test_a_stopped_run_continues_as_if_it_had_not_stopped(whole, tmp_path):
     resumed = netfl.resume(tmp_path / "part", progress=False)
     assert resumed.status == "done"
     assert_equal_tables(netfl.open_run(folder), resumed)
+
+
+def test_a_run_that_still_grows_states_the_nodes(tmp_path, monkeypatch):
+    class Reader(StopAfter):
+        """Reads the tables after the fifth round, as they are written after each."""
+
+        def on_round(self, progress):
+            super().on_round(progress)
+            if progress.round == 5:
+                nodes.append(netfl.open_run(tmp_path / "run").deliveries["node"].unique().tolist())
+
+    nodes = []
+    monkeypatch.setattr(run_writer, "FLUSH_EVERY_S", 0.0)
+    netfl.run(scenario(Edges(edges=2)), tmp_path / "run", progress=False, observer=Reader(9))
+    assert [sorted(found) for found in nodes] == [[1, 2]]
 
 
 def test_a_recording_is_replayed_to_the_bit(whole, tmp_path):
