@@ -23,6 +23,7 @@ from netfl.learning.cohort import Cohort
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.schedule.inverse import Inverse
 from netfl.results import run_writer
+from netfl.results.run_reader import Run
 from netfl.simulation.dry_run import run_dry
 from netfl.simulation.memory import MemoryEstimate
 from netfl.streams import Streams
@@ -266,7 +267,7 @@ def test_a_run_that_still_grows_states_the_nodes(tmp_path, monkeypatch):
         def on_round(self, progress):
             super().on_round(progress)
             if progress.round == 5:
-                nodes.append(netfl.open_run(tmp_path / "run").deliveries["node"].unique().tolist())
+                nodes.append(Run(tmp_path / "run", unfinished=True).deliveries["node"].unique().tolist())
 
     nodes = []
     monkeypatch.setattr(run_writer, "FLUSH_EVERY_S", 0.0)
