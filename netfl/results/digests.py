@@ -29,23 +29,9 @@ from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import MERGED, PASSES, Run, open_run
 from netfl.results.run_schema import read_rows
+from netfl.results.tables import GROWING
 
-NETWORK = frozenset(
-    {
-        "rounds",
-        "deliveries",
-        "merges",
-        "merged_models",
-        "merged_updates",
-        "erasures",
-        "links",
-        "events",
-        "attempts",
-        "users",
-        "nodes",
-        "energy",
-    }
-)
+NETWORK = frozenset({*GROWING, "users", "nodes", "energy"} - {"metrics"})
 """Tables that the scenario and its seed determine; without learning, ``final_metrics`` too."""
 DIGITS = 9
 """Digits to which tables agree between processors, whose logarithms may differ in the last bit."""

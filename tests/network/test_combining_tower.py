@@ -101,6 +101,20 @@ def test_every_combined_update_has_exactly_one_outcome(combine_at, ending):
     assert [ending] in bundled
 
 
+@pytest.mark.parametrize("ending", ENDS)
+def test_a_tower_that_combines_one_update_changes_nothing(combine_at, ending):
+    """But for the tower's name in events of its port, as it is the bundle that is forwarded."""
+    found = []
+    for combines in (False, True):
+        if combines:
+            sinks = combine_at("tower:0", 1)
+        access, context, log = make(8, 12, **(NETWORK | ENDS[ending]))
+        rounds = [*access.rounds(context)]
+        found.append((rounds, [row for row in log.rows if row[0] in OUTCOMES]))
+    assert found[0] == found[1]
+    assert len(sinks[0].bundles) > 10
+
+
 def test_combined_updates_arrive_together_and_share_the_link(combine_at):
     sinks = combine_at("tower:0", 2)
     access, context, log = make(8, 6, **NETWORK)

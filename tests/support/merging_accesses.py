@@ -12,12 +12,21 @@ from netfl.types import Delivery, Event, Law, Merge, Round
 from netfl.units import Seconds
 
 
-def record_deliveries(context, result):
-    """Record that the deliveries of a round have arrived, each once."""
+def closed_round(context, index, opened_s, closed_s, merges, deliveries=()):
+    """Return a round, and record that its deliveries have arrived, each once."""
+    result = Round(
+        index=index,
+        opened_s=opened_s,
+        closed_s=closed_s,
+        deliveries=deliveries,
+        oldest=index,
+        merges=tuple(merges),
+    )
     for delivery in result.all_deliveries():
         context.recorder.record(
-            Event("delivered", delivery.arrived_s, round=result.index, user=delivery.user, value=delivery.base)
+            Event("delivered", delivery.arrived_s, round=index, user=delivery.user, value=delivery.base)
         )
+    return result
 
 
 class Edges(Access):
@@ -69,16 +78,7 @@ class Edges(Access):
             closed_s = index * self.round_length
             models = tuple((edge + 1, number, float(len(users))) for edge, users in enumerate(members))
             merges.append(Merge(node=0, number=index, round=index, time_s=closed_s, models=models))
-            result = Round(
-                index=index,
-                opened_s=opened_s,
-                closed_s=closed_s,
-                deliveries=(),
-                oldest=index,
-                merges=tuple(merges),
-            )
-            record_deliveries(context, result)
-            yield result
+            yield closed_round(context, index, opened_s, closed_s, merges)
 
     def merging_nodes(self, users):
         return self.edges
@@ -127,16 +127,7 @@ class Gossip(Access):
                 merges.append(Merge(node=user + 1, number=mixed, round=index, time_s=closed_s, models=models))
             models = tuple((user + 1, mixed, 1.0) for user in users)
             merges.append(Merge(node=0, number=index, round=index, time_s=closed_s, models=models))
-            result = Round(
-                index=index,
-                opened_s=opened_s,
-                closed_s=closed_s,
-                deliveries=(),
-                oldest=index,
-                merges=tuple(merges),
-            )
-            record_deliveries(context, result)
-            yield result
+            yield closed_round(context, index, opened_s, closed_s, merges)
 
     def merging_nodes(self, users):
         return users
@@ -164,9 +155,7 @@ class Everyone(Access):
                 Delivery(user=user, base=index - 1, sent_s=opened_s, arrived_s=closed_s)
                 for user in range(context.users)
             )
-            result = Round(index=index, opened_s=opened_s, closed_s=closed_s, deliveries=deliveries, oldest=index)
-            record_deliveries(context, result)
-            yield result
+            yield closed_round(context, index, opened_s, closed_s, (), deliveries)
 
     def laws(self):
         return (Law.none("draws nothing"),)
@@ -218,16 +207,7 @@ class Asynchronous(Access):
             else:
                 models = (*((edge + 1, newest[edge], 1.0 + edge) for edge in range(self.edges)), (0, index - 1, 0.5))
                 merges.append(Merge(node=0, number=index, round=index, time_s=closed_s, models=models))
-            result = Round(
-                index=index,
-                opened_s=opened_s,
-                closed_s=closed_s,
-                deliveries=deliveries,
-                oldest=index,
-                merges=tuple(merges),
-            )
-            record_deliveries(context, result)
-            yield result
+            yield closed_round(context, index, opened_s, closed_s, merges, deliveries)
 
     def merging_nodes(self, users):
         return self.edges
@@ -257,16 +237,7 @@ class TwoHomes(Access):
                 Merge(node=2, deliveries=(own,), **clock),
                 Merge(node=0, models=((1, index, 1.0), (2, index, 1.0)), **clock),
             )
-            result = Round(
-                index=index,
-                opened_s=opened_s,
-                closed_s=closed_s,
-                deliveries=(),
-                oldest=index,
-                merges=merges,
-            )
-            record_deliveries(context, result)
-            yield result
+            yield closed_round(context, index, opened_s, closed_s, merges)
 
     def merging_nodes(self, users):
         return 2
