@@ -65,7 +65,6 @@ PLAIN = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 
         ({"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "nan"}}, "gives nan"),
         ({"aggregation": {"kind": "support.plugin_learning:Weighing", "gives": "much"}}, "fails: KeyError"),
         ({"aggregation": "support.plugin_learning:WeighingInWords"}, "gives one"),
-        ({"objective": "support.plugin_learning:WithoutProperty"}, "gives <bound method"),
     ],
 )
 def test_a_largest_weight_that_is_no_positive_number_is_refused(part, problem, more):
