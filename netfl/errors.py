@@ -126,6 +126,14 @@ class PluginCallError(ModelError):
     It is raised where the model is called, so that no caller blames itself; see `netfl.registry.Spec`.
     """
 
+    FAILS = " fails: "
+    """What is between the member and its error in the problem."""
+
+    @property
+    def cause(self) -> str:
+        """The error of the member as one line, with its file and line."""
+        return self.problem.partition(self.FAILS)[2]
+
     def at(self, time_s: float) -> PluginCallError:
         """Return the failure with its simulated time, unless it has one."""
         if self.time_s is not None:

@@ -301,12 +301,27 @@ def _contract(bases: Iterable[type[Any]]) -> set[str]:
     return {name for each in classes for name in vars(each) if not name.startswith("__")}
 
 
+class Overridable:
+    """Base of the classes that users derive from: models, and what they open, such as `netfl.network.channel.LinkGain`.
+
+    What a class from outside netfl overrides raises a `PluginCallError`, which names the class, whoever calls it.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("netfl."):
+            for name in _contract(cls.__bases__) & vars(cls).keys():
+                setattr(cls, name, _with_failures(vars(cls)[name], kind_of(cls), name))
+
+
 def _with_failures(member: Any, kind: str, name: str, what: str = "method") -> Any:
     """Return a *member* of a class from outside netfl, *kind*, whose exceptions are raised as a `PluginCallError`."""
     if isinstance(member, property):
         return member.getter(_with_failures(member.fget, kind, name, "property"))
     if isinstance(member, cached_property):
-        return cached_property(_with_failures(member.func, kind, name, "property"))
+        cached = cached_property(_with_failures(member.func, kind, name, "property"))
+        cached.__set_name__(Overridable, name)
+        return cached
     if isinstance(member, classmethod | staticmethod):
         return type(member)(_with_failures(member.__func__, kind, name))
     if not inspect.isfunction(member):
@@ -318,8 +333,8 @@ def _with_failures(member: Any, kind: str, name: str, what: str = "method") -> A
             return error
         assert error.__traceback__ is not None
         error.__traceback__ = error.__traceback__.tb_next
-        called = kind_of(type(args[0])) if args and isinstance(args[0], Spec) else kind
-        located = PluginCallError(called, f"its {what} '{name}' fails: {_one_line_in(error, member.__module__)}")
+        called = kind_of(type(args[0])) if args and isinstance(args[0], Overridable) else kind
+        located = PluginCallError(called, f"its {what} '{name}'{PluginCallError.FAILS}{_line_in(error, member)}")
         located.__cause__ = error
         return located
 
@@ -348,7 +363,6 @@ class _SpecClass(ModelMetaclass):
     """Class of all models: wrong arguments of a model that Python creates are a `ScenarioError`, as in a file.
 
     A model may replace a property of its contract by a value without an annotation, such as ``accepts_parts = True``.
-    What a model from outside netfl overrides raises a `PluginCallError`, which names the model, whoever calls it.
     """
 
     def __new__(mcs, name: str, bases: tuple[type[Any], ...], namespace: dict[str, Any], **settings: Any) -> type:
@@ -357,10 +371,6 @@ class _SpecClass(ModelMetaclass):
             is_property = any(isinstance(getattr(base, key, None), property) for base in bases)
             if is_property and not (isinstance(value, property) or callable(value)):
                 namespace[key] = _constant(value)
-        module = namespace["__module__"]
-        if not module.startswith("netfl."):
-            for key in _contract(bases) & namespace.keys():
-                namespace[key] = _with_failures(namespace[key], f"{module}:{namespace['__qualname__']}", key)
         return super().__new__(mcs, name, bases, namespace, **settings)
 
     def __call__(self, *args: Any, **fields: Any) -> Any:
@@ -377,7 +387,7 @@ class _SpecClass(ModelMetaclass):
             raise ScenarioError([fault.under(self.__name__) for fault in faults_of(error)]) from None
 
 
-class Spec(BaseModel, ABC, metaclass=_SpecClass):
+class Spec(Overridable, BaseModel, ABC, metaclass=_SpecClass):
     """Base of the sections and models of a scenario: frozen, without unknown keys, with documented fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -614,7 +624,7 @@ def base_of(family: str) -> type[Spec]:
     return _only_spec(importlib.import_module("netfl." + family.replace("/", ".")), Spec)
 
 
-def kind_of(model: type[Spec]) -> str:
+def kind_of(model: type[Overridable]) -> str:
     """Return the ``kind`` of *model* in a scenario."""
     if model.__module__.startswith("netfl."):
         return model.__module__.rpartition(".")[2]
@@ -846,21 +856,22 @@ def import_plugin(name: str) -> Any:
 
 
 def one_line(error: Exception) -> str:
-    """Return an error as one line; for a `PluginCallError`, its cause."""
-    if isinstance(error, PluginCallError) and isinstance(error.__cause__, Exception):
-        return one_line(error.__cause__)
+    """Return an error as one line; a `PluginCallError` stands for its cause."""
+    if isinstance(error, PluginCallError):
+        return error.cause
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def one_line_of(error: Exception, model: Spec) -> str:
+def one_line_of(error: Exception, model: object) -> str:
     """Return an error as one line, with the last line of the module of *model* that was running."""
-    return _one_line_in(error, type(model).__module__)
+    if isinstance(error, PluginCallError):
+        return error.cause
+    return _line_in(error, type(model))
 
 
-def _one_line_in(error: Exception, module: str) -> str:
-    if isinstance(error, PluginCallError) and isinstance(error.__cause__, Exception):
-        return _one_line_in(error.__cause__, module)
-    file = getattr(sys.modules.get(module), "__file__", None)  # a notebook has none
+def _line_in(error: Exception, part: type | Callable[..., object]) -> str:
+    """Return an error as one line, with the last line of the module of a class or function that was running."""
+    file = getattr(sys.modules.get(part.__module__), "__file__", None)  # a notebook has none
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if file and lines else "")
 
