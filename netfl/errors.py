@@ -123,7 +123,7 @@ class ModelError(NetflError):
 class PluginCallError(ModelError):
     """Failure of a method or a property of a model from outside netfl; the chained cause has no frames of netfl above.
 
-    It is raised where the model is called, so that no caller blames itself; see `netfl.registry.Spec`.
+    It is raised where the model is called, so that no caller blames itself; see `netfl.registry.Overridable`.
     """
 
     FAILS = " fails: "
