@@ -120,6 +120,37 @@ class ModelError(NetflError):
         return f"{self.model}{whom}{when}: {self.problem}"
 
 
+class PluginCallError(ModelError):
+    """Failure of a method or a property of a model from outside netfl; the chained cause has no frames of netfl above.
+
+    It is raised where the model is called, so that no caller blames itself; see `netfl.registry.Overridable`.
+    """
+
+    FAILS = " fails: "
+    """What is between the member and its error in the problem."""
+
+    @property
+    def cause(self) -> str:
+        """The error of the member as one line, with its file and line."""
+        return self.problem.partition(self.FAILS)[2]
+
+    def at(self, time_s: float) -> PluginCallError:
+        """Return the failure with its simulated time, unless it has one."""
+        if self.time_s is not None:
+            return self
+        located = PluginCallError(self.model, self.problem, self.user, time_s)
+        located.__cause__ = self.__cause__
+        return located
+
+
+def is_explained(error: Exception) -> bool:
+    """Return whether an *error* of a model tells its user enough.
+
+    A caller knows more than a `PluginCallError`: the key of the model, and what it was asked for.
+    """
+    return isinstance(error, NetflError) and not isinstance(error, PluginCallError)
+
+
 class MachineError(NetflError):
     """Failure of the machine: no space, no permission, an unreadable file."""
 
@@ -186,16 +217,18 @@ def model_errors(model: str, time_s: float) -> Iterator[None]:
     """
     try:
         yield
+    except PluginCallError as failure:
+        raise failure.at(time_s) from failure.__cause__
     except (NetflError, OSError):
         raise
     except Exception as error:
         located = ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s)
-        if _lacks_memory(error):
+        if lacks_memory(error):
             raise MachineError(f"not enough memory: {located}; use fewer users, replicas or learners") from error
         raise located from error
 
 
-def _lacks_memory(error: Exception) -> bool:
+def lacks_memory(error: Exception) -> bool:
     """Return whether *error* is a lack of memory, for which torch raises errors of its own: on CPUs a RuntimeError."""
     is_of_torch = isinstance(error, RuntimeError) and re.search(r"out of memory|can't allocate memory", str(error))
     return isinstance(error, MemoryError) or bool(is_of_torch)

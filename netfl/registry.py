@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -45,7 +45,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.descriptions import key_descriptions
-from netfl.errors import Fault, ScenarioError, find_meant, suggest
+from netfl.errors import Fault, NetflError, PluginCallError, ScenarioError, find_meant, lacks_memory, suggest
 from netfl.remedies import argument, is_command_line
 from netfl.synonyms import meanings, normalised
 
@@ -295,6 +295,70 @@ def _constant(value: object) -> property:
     return property(lambda self: value)
 
 
+def _contract(bases: Iterable[type[Any]]) -> set[str]:
+    """Return the names that classes of netfl among *bases* and theirs declare: those that a derived class overrides."""
+    classes = {each for base in bases for each in base.__mro__ if each.__module__.startswith("netfl.")}
+    return {name for each in classes for name in vars(each) if not name.startswith("__")}
+
+
+class Overridable:
+    """Base of the classes that users derive from: models, and what they open, such as `netfl.network.channel.LinkGain`.
+
+    What a class from outside netfl overrides raises a `PluginCallError`, which names the class, whoever calls it.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("netfl."):
+            for name in _contract(cls.__bases__) & vars(cls).keys():
+                setattr(cls, name, _with_failures(vars(cls)[name], kind_of(cls), name))
+
+
+def _with_failures(member: Any, kind: str, name: str, what: str = "method") -> Any:
+    """Return a *member* of a class from outside netfl, *kind*, whose exceptions are raised as a `PluginCallError`."""
+    if isinstance(member, property):
+        return member.getter(_with_failures(member.fget, kind, name, "property"))
+    if isinstance(member, cached_property):
+        cached = cached_property(_with_failures(member.func, kind, name, "property"))
+        cached.__set_name__(Overridable, name)
+        return cached
+    if isinstance(member, classmethod | staticmethod):
+        return type(member)(_with_failures(member.__func__, kind, name))
+    if not inspect.isfunction(member):
+        return member
+
+    def failure(error: Exception, args: tuple[object, ...]) -> Exception:
+        """Return the error to raise; the traceback of its cause begins in the member."""
+        if isinstance(error, NetflError) or lacks_memory(error):
+            return error
+        assert error.__traceback__ is not None
+        error.__traceback__ = error.__traceback__.tb_next
+        called = kind_of(type(args[0])) if args and isinstance(args[0], Overridable) else kind
+        located = PluginCallError(called, f"its {what} '{name}'{PluginCallError.FAILS}{_line_in(error, member)}")
+        located.__cause__ = error
+        return located
+
+    if inspect.isgeneratorfunction(member):
+
+        @wraps(member)
+        def generate(*args: Any, **options: Any) -> Any:
+            try:
+                return (yield from member(*args, **options))
+            except Exception as error:
+                raise failure(error, args)  # noqa: B904 - it has its cause
+
+        return generate
+
+    @wraps(member)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return member(*args, **options)
+        except Exception as error:
+            raise failure(error, args)  # noqa: B904 - it has its cause
+
+    return call
+
+
 class _SpecClass(ModelMetaclass):
     """Class of all models: wrong arguments of a model that Python creates are a `ScenarioError`, as in a file.
 
@@ -323,7 +387,7 @@ class _SpecClass(ModelMetaclass):
             raise ScenarioError([fault.under(self.__name__) for fault in faults_of(error)]) from None
 
 
-class Spec(BaseModel, ABC, metaclass=_SpecClass):
+class Spec(Overridable, BaseModel, ABC, metaclass=_SpecClass):
     """Base of the sections and models of a scenario: frozen, without unknown keys, with documented fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -473,6 +537,7 @@ class FamilyMember:
 
         def pick(value: object, info: ValidationInfo) -> Spec:
             if isinstance(value, Spec) and isinstance(value, source):
+                _check_members(value)
                 return value
             fields: Any = {"kind": value} if isinstance(value, str) else value
             if not isinstance(fields, Mapping) or "kind" not in fields:
@@ -495,6 +560,7 @@ class FamilyMember:
             spec = model.model_validate(keys, context=info.context)
             if ":" in kind:
                 _check_defaults(spec)
+                _check_members(spec)
             return spec
 
         def dump(value: Spec) -> dict[str, Any]:
@@ -516,6 +582,34 @@ def _check_defaults(spec: Spec) -> None:
             raise
 
 
+def _check_members(spec: Spec) -> None:
+    """Try what a model from outside netfl overrides and gives without arguments: properties, and such as `Spec.laws`.
+
+    Raises:
+        PydanticCustomError: one of them fails.
+    """
+    if not is_plugin(spec):
+        return
+    kind = kind_of(type(spec))
+    for name in sorted(name for name in _contract([type(spec)]) if not name.startswith("_")):
+        owners = [each for each in type(spec).__mro__ if name in vars(each)]
+        if owners[0].__module__.startswith("netfl."):
+            continue
+        member = vars(owners[0])[name]
+        declared = vars(next(each for each in reversed(owners) if each.__module__.startswith("netfl.")))[name]
+        if isinstance(declared, property) and inspect.isfunction(member):
+            raise invalid(f"'{kind}': its property '{name}' is a method", "write @property in the line above it")
+        if isinstance(member, property | cached_property):
+            what, read = "property", partial(getattr, spec, name)
+        elif inspect.isfunction(declared) and len(inspect.signature(declared).parameters) == 1:
+            what, read = "method", getattr(spec, name)
+        else:
+            continue
+        _, failure = try_call(spec, read)
+        if failure:
+            raise invalid(f"'{kind}': its {what} '{name}' fails: {failure}", "correct it")
+
+
 def family_of(base: type[Spec]) -> str:
     """Return the family whose contract is *base*, such as ``network/channel``."""
     return base.__module__.removeprefix("netfl.").replace(".", "/")
@@ -530,7 +624,7 @@ def base_of(family: str) -> type[Spec]:
     return _only_spec(importlib.import_module("netfl." + family.replace("/", ".")), Spec)
 
 
-def kind_of(model: type[Spec]) -> str:
+def kind_of(model: type[Overridable]) -> str:
     """Return the ``kind`` of *model* in a scenario."""
     if model.__module__.startswith("netfl."):
         return model.__module__.rpartition(".")[2]
@@ -762,13 +856,22 @@ def import_plugin(name: str) -> Any:
 
 
 def one_line(error: Exception) -> str:
-    """Return an error as one line."""
+    """Return an error as one line; a `PluginCallError` stands for its cause."""
+    if isinstance(error, PluginCallError):
+        return error.cause
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def one_line_of(error: Exception, model: Spec) -> str:
+def one_line_of(error: Exception, model: object) -> str:
     """Return an error as one line, with the last line of the module of *model* that was running."""
-    file = getattr(sys.modules.get(type(model).__module__), "__file__", None)  # a notebook has none
+    if isinstance(error, PluginCallError):
+        return error.cause
+    return _line_in(error, type(model))
+
+
+def _line_in(error: Exception, part: type | Callable[..., object]) -> str:
+    """Return an error as one line, with the last line of the module of a class or function that was running."""
+    file = getattr(sys.modules.get(part.__module__), "__file__", None)  # a notebook has none
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if file and lines else "")
 

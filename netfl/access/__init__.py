@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ModelError, model_errors
-from netfl.registry import Spec, exported_models, is_plugin, kind_of
+from netfl.registry import Overridable, Spec, exported_models, is_plugin, kind_of
 from netfl.streams import Streams
 from netfl.types import (
     AccessContext,
@@ -248,7 +248,7 @@ class Access(Spec):
 
 
 @dataclass(slots=True)
-class OpenAccess:
+class OpenAccess(Overridable):
     """The rounds of one replica, which a caller takes one by one.
 
     The loop of a run, `netfl.Simulation` and the grid for Flower drive an access in this way::

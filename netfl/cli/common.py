@@ -15,7 +15,15 @@ from warnings import catch_warnings, simplefilter
 import typer
 
 from netfl.cli.app import echo
-from netfl.errors import MachineError, ModelError, NetflError, NetflWarning, describe_os_error, os_error_remedy
+from netfl.errors import (
+    MachineError,
+    ModelError,
+    NetflError,
+    NetflWarning,
+    PluginCallError,
+    describe_os_error,
+    os_error_remedy,
+)
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
@@ -37,8 +45,11 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
                 simplefilter("ignore", NetflWarning)  # `printed_warnings` prints them
                 command(*args, **kwargs)
         except NetflError as error:
-            if isinstance(error, ModelError) and error.__cause__ is not None:
-                echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
+            cause = error.__cause__
+            while isinstance(cause, PluginCallError) and cause.__cause__ is not None:
+                cause = cause.__cause__  # whose frames are those of the model
+            if isinstance(error, ModelError) and cause is not None:
+                echo("".join(format_exception(cause)), err=True)  # for the author of the model
             message = str(error)
             code = error.exit_code
         except OSError as error:

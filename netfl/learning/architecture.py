@@ -32,7 +32,7 @@ from netfl.learning.module_training import (
     TrainingStep,
 )
 from netfl.learning.tensors import runs_on_gpu, upload
-from netfl.registry import one_line
+from netfl.registry import Overridable, one_line
 from netfl.streams import Streams
 from netfl.types import Floats
 
@@ -41,7 +41,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 the loss of each example, ``[n]``."""
 
 
-class BatchedModel(ABC):
+class BatchedModel(Overridable, ABC):
     """Models side by side, each with its own parameters, in the layout that suits its arithmetic.
 
     `scores` runs the first models, as many as there are examples for; `losses` and `descend` use its results.  The
@@ -110,7 +110,7 @@ class BatchedModel(ABC):
         return vectors
 
 
-class Architecture(ABC):
+class Architecture(Overridable, ABC):
     """The parameters of a model, and how to open a `BatchedModel`."""
 
     has_bf16_products: bool = False

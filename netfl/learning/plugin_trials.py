@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
-from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Updates
 from netfl.learning.architecture import Architecture
 from netfl.learning.codec import Codec, Codecs, Encoded
 from netfl.learning.codec_draws import CodecDraws
@@ -31,6 +31,7 @@ from netfl.types import Floats, Ints
 
 _VERSION_SIZE = 7
 _MAX_DELIVERIES = 3
+_BUFFERS = 2
 
 
 def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
@@ -187,6 +188,38 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         current, state = result
     inputs = {"state": state, "current": current, "index": 3, "newest_rates": rates}
     yield from _try(part, "idle", inputs, expected, given)
+    yield from _faults_beside_steps(part, state, current, updates, users)
+
+
+def _faults_beside_steps(
+    part: Aggregation, state: State, current: Tensor, updates: Updates, users: int
+) -> Iterator[Fault]:
+    """Try what an aggregation gives beside its steps, and the step of several lanes at once, after two rounds."""
+    shown = f"the state and a version of {_VERSION_SIZE} numbers"
+    inputs: dict[str, Any] = {"state": state, "current": current}
+    yield from _try(part, "reported", inputs, _describe(current), f"{shown}; it returns the model to evaluate")
+    inputs = {"state": state, "users": updates.users, "messages": updates.messages}
+    given = f"the state, {len(updates.users)} users and their messages; it returns a row of numbers for each, or None"
+    yield from _try(part, "drift", inputs, _describe(updates.models), given, may_be_none=True)
+    yield from _try(part, "user_weights", {"state": state}, "", "the state; it returns a weight for each user, or None")
+    given = "the numbers of examples of all users; it returns a weight for each user, or None"
+    yield from _try(part, "merge_weights", {"examples": np.arange(1, users + 1)}, "", given)
+    buffers = current[:_BUFFERS].clone()
+    of_buffers = replace(updates, bases=updates.bases[:, :_BUFFERS], models=updates.models[:, :_BUFFERS])
+    given = f"{_BUFFERS} buffers of the version and of each update; it returns those of the next version"
+    yield from _try(part, "next_buffers", {"current": buffers, "updates": of_buffers}, _describe(buffers), given)
+    if "step_together" in vars(type(part)):
+        single = SingleUpdates(
+            users=updates.users[:1],
+            bases=updates.bases[:1],
+            models=updates.models[:1],
+            rates=updates.rates[:1],
+            newest_rates=updates.newest_rates[None],
+        )
+        inputs = {"rules": [part], "states": [state], "current": current[None], "updates": single}
+        expected = f"({_describe(current[None])}, ({_describe(state)}))"
+        given = f"one lane with one update, {shown}; it returns the next versions and the next states"
+        yield from _try(part, "step_together", inputs, expected, given)
 
 
 def _message_faults(part: Aggregation, message: Tensor | None) -> Iterator[Fault]:
@@ -198,7 +231,9 @@ def _message_faults(part: Aggregation, message: Tensor | None) -> Iterator[Fault
     yield Fault("", problem, kind_of(type(part)), remedy)
 
 
-def _try(part: Spec, method: str, inputs: Mapping[str, Any], expected: str, given: str) -> Generator[Fault, None, Any]:
+def _try(
+    part: Spec, method: str, inputs: Mapping[str, Any], expected: str, given: str, *, may_be_none: bool = False
+) -> Generator[Fault, None, Any]:
     """Call a method with *inputs*, which it must not change except for its state; compare the form of its result.
 
     Returns:
@@ -210,6 +245,8 @@ def _try(part: Spec, method: str, inputs: Mapping[str, Any], expected: str, give
         yield Fault("", f"its method '{method}' fails on test values: {failure}", kind, f"it was given {given}")
         return None
     found = _describe(result)
+    if may_be_none and result is None:
+        expected = ""
     if expected and found != expected and not found.startswith(f"{expected} ("):  # names of tensors may follow
         is_right = False
         yield Fault("", f"its method '{method}' gives {found}, not {expected}", kind, f"it was given {given}")
@@ -225,7 +262,9 @@ def _numbers(inputs: Mapping[str, Any]) -> dict[str, Tensor | Floats]:
     """Return the tensors and arrays among arguments, also those of `Updates` and of hyper-parameters, by name."""
     named = {**inputs, **{f"h['{name}']": value for name, value in inputs.get("h", {}).items()}}
     if "updates" in inputs:
-        named |= {f"updates.{field.name}": getattr(inputs["updates"], field.name) for field in fields(Updates)}
+        named |= {
+            f"updates.{field.name}": getattr(inputs["updates"], field.name) for field in fields(inputs["updates"])
+        }
     return {name: value for name, value in named.items() if isinstance(value, Tensor | np.ndarray)}
 
 

@@ -19,9 +19,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from netfl.errors import PluginCallError
+
 _LOG = logging.getLogger(__name__)
 _CAPACITY = 64
 """Number of graphs that are kept, two for a shape of rounds; the one that was not used for longest is dropped."""
+_REFUSALS = (RuntimeError, PluginCallError)
+"""Errors of a recording: of PyTorch, and of a part from outside netfl that meets the former."""
 Inputs = Sequence[Tensor | None]
 
 
@@ -85,7 +89,7 @@ def _kept_generator(device: torch.device) -> Iterator[None]:
     values = generator.get_state()
     try:
         yield
-    except RuntimeError:
+    except _REFUSALS:
         generator.graphsafe_set_state(torch.Generator(device).graphsafe_get_state())
         generator.set_state(values)
         raise
@@ -139,7 +143,7 @@ class StepGraphs:
         static = [None if value is None else value.clone(memory_format=torch.contiguous_format) for value in inputs]
         try:
             return _KeptGraph(function, static, self._record(lambda: function(*static)))
-        except RuntimeError as error:
+        except _REFUSALS as error:
             _LOG.warning("local training is not recorded as a CUDA graph: %s", error)
             self._is_usable = False
             return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netfl.errors import Fault, NetflError, ScenarioError
+from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.allocation import MIN_FREQUENCY, MIN_POWER, Allocation, AllocationRequest, Blocks, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
@@ -141,9 +141,9 @@ class RoundAllocator:
         request = self._request(tower, users, free)
         try:
             decision = self._allocation.allocate(request)
-        except NetflError:
-            raise
         except Exception as error:  # whatever the user's class does
+            if is_explained(error):
+                raise
             raise self._error(f"fails: {one_line_of(error, self._allocation)}") from error
         self._check(decision, tower.name, request)
 

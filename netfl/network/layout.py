@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.registry import Overridable
 from netfl.types import Floats, Ints
 
 LIGHT_M_S = 299_792_458.0
@@ -53,7 +54,7 @@ class Stays:
     ends_s: Floats
 
 
-class Trajectories(ABC):
+class Trajectories(Overridable, ABC):
     """Positions of moving users as a function of (user, time), for calls in any order."""
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from netfl.errors import ModelError, NetflError, prefix_faults
+from netfl.errors import ModelError, NetflError, PluginCallError, prefix_faults
 from netfl.network.allocator import RoundAllocator, drop_without_share, set_frequency
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import Sink
@@ -535,6 +535,8 @@ class NetworkSimulator:
                 problem = f"{one_line(error)}; catch it in the process, or correct its cause"
                 model = f"the process '{frame.name}' of the caller ({place})"
                 raise ModelError(model, problem, time_s=self.env.now) from error
+            if isinstance(error, PluginCallError):
+                raise error.at(self.env.now) from error.__cause__
             if isinstance(error, NetflError):
                 raise
             if isinstance(error, simpy.core.EmptySchedule):  # no fault of a model's code, so no traceback would help

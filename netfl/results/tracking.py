@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from netfl.errors import Fault, MachineError, NetflError, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError, is_explained
 from netfl.registry import is_plugin, kind_of, one_line, one_line_of, stream_keys
 from netfl.results.atomic_write import write_json
 from netfl.results.run_reader import EXTENSION, PASSES
@@ -136,9 +136,9 @@ def check_packages(trackers: Sequence[Tracker]) -> None:
 def _tracker_errors(tracker: Tracker, command: str) -> Iterator[None]:
     try:
         yield
-    except NetflError:
-        raise
     except Exception as error:  # whatever packages of others raise
+        if is_explained(error):
+            raise
         remedy = f"when that is fixed, continue with: {command}"
         kind = kind_of(type(tracker))
         problem = one_line_of(error, tracker) if is_plugin(tracker) else one_line(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from netfl.access import Access
-from netfl.errors import CONTROLS, Fault, ScenarioError, suggest
+from netfl.errors import CONTROLS, Fault, PluginCallError, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.formats import FORMAT
 from netfl.learning.codec import Codec, Codecs
@@ -395,15 +395,36 @@ def validate(document: ScenarioDocument) -> Scenario:
     """
     try:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
+    except PluginCallError as failure:
+        raise ScenarioError(document.located([_failure_fault(failure, document.data)])) from failure
     except ValidationError as error:
-        search = KeySearch(Scenario, document.data)
-        faults = [
-            *faults_of(error, lambda key, value: _place_remedy(search, document, key, value)),
-            *cross_faults(*_usable_parts(document.data)),
-        ]
-        raise ScenarioError(document.located(faults)) from None
+        raise ScenarioError(document.located(_faults(error, document))) from None
     scenario._document = document
     return scenario
+
+
+def _faults(error: ValidationError, document: ScenarioDocument) -> list[Fault]:
+    """Return the errors in the sections of a document, and those between the sections that can be read."""
+    search = KeySearch(Scenario, document.data)
+    faults = faults_of(error, lambda key, value: _place_remedy(search, document, key, value))
+    try:
+        return [*faults, *cross_faults(*_usable_parts(document.data))]
+    except PluginCallError as failure:
+        return [*faults, _failure_fault(failure, document.data)]
+
+
+def _failure_fault(failure: PluginCallError, data: Mapping[str, Any]) -> Fault:
+    """Return the error of a model from outside netfl that fails while a scenario is read, at the first key with it."""
+    key = next((key for key, value in _entries(data) if value == failure.model), "")
+    return Fault(key.removesuffix(".kind"), failure.problem, failure.model, "correct it")
+
+
+def _entries(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the values at and below *value*, each with its dotted key."""
+    yield key, value
+    named = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for name, entry in named:
+        yield from _entries(entry, f"{key}.{name}" if key else str(name))
 
 
 def _place_remedy(search: KeySearch, document: ScenarioDocument, key: str, value: object) -> str:

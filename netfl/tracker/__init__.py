@@ -52,7 +52,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from netfl.errors import Fault
-from netfl.registry import Spec, exported_models
+from netfl.registry import Overridable, Spec, exported_models
 from netfl.types import Law, ScenarioFacts
 
 Lane = tuple[str, int]
@@ -86,7 +86,7 @@ class TrackedRun:
         return all(replica > 0 for _, replica in self.lanes)
 
 
-class RunLog(ABC):
+class RunLog(Overridable, ABC):
     """Log of one run at a tracker."""
 
     @abstractmethod
@@ -100,10 +100,10 @@ class RunLog(ABC):
             values: values by name, such as ``accuracy`` or ``loss/class:9``, without those of single users and layers.
         """
 
-    def log_summary(self, values: Mapping[str, float], replicas: int) -> None:  # noqa: B027 - optional
+    def log_summary(self, values: Mapping[str, float], replicas: int) -> None:
         """Log the summary of a complete run over all its *replicas*; again with more after an extension."""
 
-    def close(self, status: str) -> None:  # noqa: B027 - optional
+    def close(self, status: str) -> None:
         """End the log: the run is ``done``, ``interrupted`` or ``failed``."""
 
 

@@ -183,7 +183,9 @@ def test_an_access_states_whether_a_caller_can_select():
 def test_an_error_of_an_access_names_it_and_the_time():
     access = Failing().open(context_of())
     access.next_round()
-    with pytest.raises(ModelError, match=r"Failing, at 4 s of simulated time: LookupError: nobody there") as raised:
+    with pytest.raises(
+        ModelError, match=r"Failing, at 4 s of simulated time: .*'rounds' fails: LookupError: nobody there"
+    ) as raised:
         access.next_round()
     assert isinstance(raised.value.__cause__, LookupError)
     access = Failing(fails=False).open(context_of())

@@ -116,13 +116,6 @@ class WeighingInWords(Average):
         return "one"
 
 
-class WithoutProperty(Erm):
-    """States its weight by a method, where a property is asked for."""
-
-    def largest_weight(self):
-        return 1.0
-
-
 class Single(Average):
     """Correct only for rounds with one delivery."""
 

@@ -55,7 +55,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from netfl.access.selection._observation import Observe
-from netfl.registry import Spec, exported_models
+from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Floats, ObservationAge, Observed, Users
 
@@ -93,7 +93,7 @@ class RoundInfo(Observed):
     round: int = 1
 
 
-class Selector(ABC):
+class Selector(Overridable, ABC):
     """A selection in one replica."""
 
     @abstractmethod

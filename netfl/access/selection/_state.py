@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from netfl.access.selection import RoundInfo, Selection, UserInfo
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
-from netfl.errors import ModelError, NetflError, prefix_faults
-from netfl.registry import kind_of
+from netfl.errors import ModelError, is_explained, prefix_faults
+from netfl.registry import kind_of, one_line_of
 from netfl.types import Floats, Ints, LearnerReport, ObservationAge, Observed, RoundControls
 
 
@@ -96,7 +96,7 @@ class SelectionState:
             ages = {**selection.ages, **self._declared}
             self._caller_view = _ReaderView(ages, controls.answer_airtime_s, population.size, source)
             self._views.append(self._caller_view)
-        with self._errors_of(f"{type(selection).__name__}.open"):
+        with self._errors_of(selection, "open"):
             self._selector = selection.open(population)
         self._last_round = np.zeros(population.size, np.int64)
         self._asked: Mapping[str, Ints] = {}  # by all readers
@@ -123,7 +123,7 @@ class SelectionState:
         self._moment = self._round_info(self._view, round)
         self._answer_s = None
         self._round = round + 1
-        with self._errors_of(self._method("choose"), round):
+        with self._errors_of(self._selector, "choose", round):
             selected = np.asarray(self._selector.choose(self._moment))
         if selected.size and not self._is_valid(selected):
             problem = f"chose {selected!r} in round {round}: not distinct users in ascending order, from 0 to "
@@ -141,7 +141,7 @@ class SelectionState:
         """
         if self._controls is not None and self._controls.deadline_s is not None:
             return self._controls.deadline_s
-        with self._errors_of(self._method("deadline_s"), self._moment.round):
+        with self._errors_of(self._selector, "deadline_s", self._moment.round):
             deadline_s = self._selector.deadline_s(self._moment)
         if deadline_s is None:
             return None
@@ -169,7 +169,7 @@ class SelectionState:
     def queries(self, round: int) -> dict[str, tuple[int, ...]]:
         """Return the questions to the learners before *round*, as in ``Round.queries``: those of all readers."""
         asked = self._view.questions(self._delivered)
-        with self._errors_of(self._method("queries"), round):
+        with self._errors_of(self._selector, "queries", round):
             chosen = self._selector.queries(round, self._delivered) or {}
             asked |= {question: np.asarray(users, np.int64) for question, users in chosen.items()}
         self._view.asked = asked
@@ -213,21 +213,18 @@ class SelectionState:
             values[name] = known.copy()
         return RoundInfo(self._users, values, round)
 
-    def _method(self, name: str) -> str:
-        """Return the full name of a method of the selector, for errors."""
-        return f"{type(self._selector).__name__}.{name}"
-
     @contextmanager
-    def _errors_of(self, method: str, round: int | None = None) -> Iterator[None]:
+    def _errors_of(self, part: Selection | Selector, method: str, round: int | None = None) -> Iterator[None]:
         """Put the key of the selection before errors of the scenario; raise others with the *method* that failed."""
         when = "" if round is None else f" for round {round}"
         try:
             with prefix_faults("selection"):
                 yield
-        except (NetflError, OSError):
-            raise
         except Exception as error:
-            problem = f"{method} failed{when}: {type(error).__name__}: {error}; correct this method"
+            if is_explained(error) or isinstance(error, OSError):
+                raise
+            failed = f"{type(part).__name__}.{method} failed{when}"
+            problem = f"{failed}: {one_line_of(error, part)}; correct this method"
             raise ModelError(self._name, problem) from error
 
     def _is_valid(self, selected: Ints) -> bool:

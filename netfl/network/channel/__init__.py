@@ -58,7 +58,7 @@ from netfl.errors import Fault, ModelError
 from netfl.network.channel._motion_pace import MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_of, periods_of
-from netfl.registry import Spec, exported_models
+from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 
@@ -186,7 +186,7 @@ class Channel(Spec):
         return ()
 
 
-class LinkGain(ABC):
+class LinkGain(Overridable, ABC):
     """Gains that a channel model gives the links of one network."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from netfl.errors import Fault, NetflError, ScenarioError
+from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.channel import Channel, LinkGain, StaticGain
 from netfl.network.layout import Layout
 from netfl.registry import kind_of, one_line_of
@@ -58,9 +58,9 @@ def _call(channel: Channel, method: str, compute: Callable[[], _T], remedy: str)
     """Return what *compute* gives; a failure of the method is a ScenarioError."""
     try:
         return compute()
-    except NetflError:
-        raise
     except Exception as error:  # whatever the user's class does
+        if is_explained(error):
+            raise
         raise _error(channel, method, f"fails: {one_line_of(error, channel)}", remedy) from error
 
 

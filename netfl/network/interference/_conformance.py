@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netfl.errors import Fault, NetflError, ScenarioError
+from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.interference import DisturbedFrames, Interference
 from netfl.registry import kind_of, one_line_of
 from netfl.types import Floats
@@ -23,9 +23,9 @@ def checked_success(model: Interference, frames: DisturbedFrames) -> Floats:
     """
     try:
         values = np.asarray(model.success(frames), float)
-    except NetflError:
-        raise
     except Exception as error:  # whatever the user's class does
+        if is_explained(error):
+            raise
         raise _error(model, frames, f"fails: {one_line_of(error, model)}") from error
     if values.shape != (len(frames.users),):
         given = {0: "a single number", 1: f"{values.size} values"}.get(values.ndim, f"the shape {[*values.shape]}")

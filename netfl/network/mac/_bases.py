@@ -19,6 +19,7 @@ from netfl.network.mac import BufferedDraws, Mac
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import UNLIMITED_AIRTIME, Cell
 from netfl.network.reception import Reception
+from netfl.registry import Overridable
 from netfl.types import Ints
 from netfl.units import Seconds
 
@@ -83,14 +84,14 @@ class SlottedMac(Mac):
             )
 
 
-class UserScheduler(ABC):
+class UserScheduler(Overridable, ABC):
     """Order in which a tower polls the users of its cell."""
 
     @abstractmethod
     def pick(self, backlog: Ints) -> int:
         """Return the user that sends next, from the numbers of the backlog."""
 
-    def end_turn(self, user: int, duration_s: float, *, has_sent: bool) -> None:  # noqa: B027 - most remember nothing
+    def end_turn(self, user: int, duration_s: float, *, has_sent: bool) -> None:
         """Note the end of a turn; by default do nothing.
 
         Args:

@@ -14,7 +14,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from netfl.errors import Fault, NetflError, ScenarioError
+from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.mac import Mac
 from netfl.network.periods import SLACK, after_rounding
 from netfl.network.radio.cell import Cell
@@ -46,9 +46,9 @@ class CheckedCell(Cell):
         """
         try:
             yield from self._checked_events(self._mac.serve(self))
-        except NetflError:
-            raise
         except Exception as error:  # whatever the user's class does
+            if is_explained(error):
+                raise
             is_event = re.search("'(Event|Timeout|Process)' object", str(error))
             remedy = "write yield before cell.attempt() or cell.wait_for_backlog()" if is_event else "correct serve()"
             raise self._error(one_line_of(error, self._mac), None, remedy) from error

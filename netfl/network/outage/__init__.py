@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from netfl.errors import Fault
 from netfl.network.energy import Energy, EnergyMeter
 from netfl.network.layout import Layout
-from netfl.registry import Spec, exported_models
+from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
 
@@ -47,7 +47,7 @@ class LargestUses:
     training_s: float = 0.0
 
 
-class NodeAvailability(ABC):
+class NodeAvailability(Overridable, ABC):
     """The states of a network's nodes, as a function of (node, time) that may be asked in any order.
 
     Nodes are numbered as in `Layout`, including links.  Nodes that the outage does not affect are always up.
@@ -79,7 +79,7 @@ class NodeAvailability(ABC):
         If not `is_exact`, the result may be an earlier instant before which nothing changes.
         """
 
-    def draw_from(self, energy: EnergyMeter) -> None:  # noqa: B027
+    def draw_from(self, energy: EnergyMeter) -> None:
         """Let what users do cost what *energy* counts; it is called once, before all else, if energy is counted."""
 
     def train(self, users: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
@@ -91,7 +91,7 @@ class NodeAvailability(ABC):
         """
         return None
 
-    def stop(self, users: Ints, time_s: Floats) -> None:  # noqa: B027
+    def stop(self, users: Ints, time_s: Floats) -> None:
         """Report that the trainings of *users* end at *time_s*, if they have not ended before."""
 
     def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:

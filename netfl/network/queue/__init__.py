@@ -51,7 +51,7 @@ from typing import Annotated
 from pydantic import Field
 
 from netfl.network.message import Message
-from netfl.registry import Spec, exported_models
+from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bytes
@@ -62,7 +62,7 @@ Room = Annotated[Bytes, Field(ge=0)]
 """An amount of memory."""
 
 
-class Buffer(ABC):
+class Buffer(Overridable, ABC):
     """Waiting messages of one output port, without the message that is being sent."""
 
     @abstractmethod

@@ -40,12 +40,12 @@ from abc import ABC, abstractmethod
 from netfl.network.layout import Layout
 from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
-from netfl.registry import Spec, exported_models
+from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
 
 
-class RoutingTable(ABC):
+class RoutingTable(Overridable, ABC):
     """Next hops of one network.  Calls come in the order of time: *now_s* never decreases.
 
     Attributes:

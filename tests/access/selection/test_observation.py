@@ -397,7 +397,8 @@ class TestErrors:
     def test_policy_that_fails_is_named_with_its_method(self, access):
         scenario = scenario_of(access, {"kind": "support.observing_selections:Broken"})
         with pytest.raises(
-            ModelError, match=r"^support.*:Broken: _Broken\.choose failed for round 2: KeyError: 'x'; c"
+            ModelError,
+            match=r"^support.*:Broken: _Broken\.choose failed for round 2: KeyError: 'x' \(observing_.*, line \d+\); c",
         ):
             simulate(scenario)
 
