@@ -198,7 +198,7 @@ class Broken({model}):
 @pytest.mark.parametrize(("family", "name"), OPENED)
 def test_no_member_of_what_a_model_opens_ends_a_run_without_its_name(family, name, folder):
     if family == "tracker":
-        pytest.importorskip("tensorboard")
+        pytest.importorskip("tensorboard", reason="netfl-sim[tensorboard] is not installed")
     base = find_model(base_of(family), kind_of_family(family))
     is_property = isinstance(vars(opened_class(family))[name], property)
     parts = {"module": base.__module__, "model": base.__name__, "name": name}
@@ -214,7 +214,7 @@ def test_no_member_of_what_a_model_opens_ends_a_run_without_its_name(family, nam
 @pytest.mark.parametrize(("family", "name"), OF_OTHERS)
 def test_no_member_ends_a_run_without_its_name(family, name, folder):
     if family == "tracker":
-        pytest.importorskip("tensorboard")
+        pytest.importorskip("tensorboard", reason="netfl-sim[tensorboard] is not installed")
     kind = broken_kind(family, name, folder)
     settings = settings_with(family, kind, folder)
     assert kind in str(settings)

@@ -230,10 +230,9 @@ class Run:
         ``base_round``, the time of its base there (`netfl.types.VersionRef`).
         """
         table = self.table("deliveries")
-        merges = self.table("merges")
-        if table.empty or merges.empty:
+        if table.empty or self.table("merges").empty:
             return table
-        return with_nodes(table, self.table("merged_updates"), merges)
+        return with_nodes(table, self.table("merged_updates"), self.table("merges"))
 
     @cached_property
     def events(self) -> pd.DataFrame:

@@ -97,6 +97,7 @@ def random_rules(rng):
         "fedasync": {"alpha": rng.uniform(0.1, 0.9)},
         "fedau": {"cutoff": rng.choice([1, 5, 50]), "server_lr": server_lr},
         "fedavgm": {"momentum": rng.uniform(0, 0.9), "server_lr": server_lr},
+        "fedawe": {"server_lr": server_lr, "clip": 0.05},  # below the changes that are tried
         "fedbuff": {"server_lr": server_lr, "exponent": rng.uniform(0, 1)},
         "fedvarp": {"server_lr": server_lr, "empty_round": rng.choice(["move", "keep"])},
         "known_participation": {"probability": participation, "server_lr": server_lr},
