@@ -363,7 +363,8 @@ def test_failing_user_model_is_located(folder):
     process_ = run_process("trace", "good.yaml", "--set", "access.kind='mine:Mine'", "--out", "here", env=environment)
     assert process_.returncode == 1
     assert "mine.py" in process_.stderr
-    assert process_.stderr.splitlines()[-1] == "mine:Mine, at 4 s of simulated time: LookupError: no more luck"
+    problem = "its method 'candidates' fails: LookupError: no more luck (mine.py, line 5)"
+    assert process_.stderr.splitlines()[-1] == f"mine:Mine, at 4 s of simulated time: {problem}"
     assert len(netfl.open_run("here").rounds) == 4
 
 
