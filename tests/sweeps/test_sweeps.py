@@ -457,7 +457,7 @@ class TestProcesses:
         )
         assert sweep.points["status"].tolist() == ["missing", "done", "missing", "done"]
         errors = [error for error in sweep.tasks["error"] if error]
-        assert "broken:Breaks, at 4 s of simulated time: RuntimeError: no more" in errors[0]
+        assert "broken:Breaks, at 4 s of simulated time: its method 'rounds' fails: RuntimeError: no more" in errors[0]
         assert "its process was killed by signal 9 (has the machine run out of memory?)" in errors[1]
 
     @pytest.mark.slow
