@@ -59,7 +59,19 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
     newest = {}
     if "newest" in versions:
         newest["newest"] = versions["newest"][lanes]
-    return {
+    nodes = {}
+    if "nodes" in state:  # versions of nodes below the server, of one replica and all learners each
+        of_learners = slice(shard.learners.start, shard.learners.stop)
+        nodes["nodes"] = [
+            [replica - first, *version, models[of_learners], _moved(messages, position)]
+            for replica, *version, models, messages in state["nodes"]
+            if replica in shard.replicas
+        ]
+    node_states = {}
+    if "nodes" in servers:
+        of_lanes = [entry for entry in servers["nodes"] if entry[1] in position]
+        node_states["nodes"] = [[node, position[lane], kept] for node, lane, kept in of_lanes]
+    return nodes | {
         "lanes": [state["lanes"][lane] for lane in lanes],
         "round": state["round"],
         "versions": newest
@@ -73,6 +85,7 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
         "servers": {
             "aggregations": [servers["aggregations"][lane] for lane in lanes],
             "lost": {position[lane]: lost for lane, lost in servers["lost"].items() if lane in position},
+            **node_states,
         },
         "metrics": shard_metrics,
         "devices": {position[lane]: rows for lane, rows in devices.items() if lane in position},
@@ -119,16 +132,42 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
     if "newest" in states[0]["versions"]:
         rows = torch.cat([state["versions"]["newest"] for state in states])
         newest["newest"] = rows[np.argsort([lane for lanes in lanes_of for lane in lanes])]
-    return {
+    nodes = {"nodes": _merge_nodes(states, shards, lanes_of)} if "nodes" in states[0] else {}
+    node_states = [
+        [node, lanes[position], kept]
+        for state, lanes in zip(states, lanes_of, strict=True)
+        for node, position, kept in state["servers"].get("nodes", ())
+    ]
+    return nodes | {
         "lanes": names,
         "round": states[0]["round"],
         "versions": {"kept": kept, "messages": messages} | newest,
-        "servers": {"aggregations": aggregations, "lost": lost},
+        "servers": {"aggregations": aggregations, "lost": lost} | ({"nodes": node_states} if node_states else {}),
         "metrics": metrics,
         "devices": devices,
         "turns": [[turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state["turns"]],
         "threads": 1,
     }
+
+
+def _merge_nodes(
+    states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard], lanes_of: Sequence[Sequence[int]]
+) -> list[list[Any]]:
+    """Merge the versions of nodes below the server: shards of one replica have the same ones, of other learners."""
+    merged: dict[tuple[int, int, int, int], tuple[list[Any], dict[int, Any]]] = {}
+    order = sorted(range(len(shards)), key=lambda number: shards[number].learners.start)
+    for number in order:
+        shard, lanes = shards[number], lanes_of[number]
+        for replica, node, version, time, models, messages in states[number]["nodes"]:
+            parts, sent = merged.setdefault((replica + shard.replicas.start, node, version, time), ([], {}))
+            parts.append(models)
+            sent |= {lanes[position]: message for position, message in messages.items()}
+    return [[*key, torch.cat(parts), sent] for key, (parts, sent) in merged.items()]
+
+
+def _moved(messages: Mapping[int, Any], position: Mapping[int, int]) -> dict[int, Any]:
+    """Return the *messages* of lanes by their *position* in a shard; those of other lanes are left out."""
+    return {position[lane]: message for lane, message in messages.items() if lane in position}
 
 
 def _split_evenly(count: int, parts: int) -> list[range]:

@@ -170,6 +170,8 @@ LEARNERS = {
     "FedAvg": {"objective": "erm", "aggregation": "average", "lr": 0.2, "local_steps": 2, "batch_size": 8},
     "MIFA": {"objective": "erm", "aggregation": "mifa", "lr": 0.2, "local_steps": 2, "batch_size": 8},
 }
+SENDING = {"SCAFFOLD": LEARNERS["MIFA"] | {"aggregation": "scaffold"}}
+"""A learner whose server sends a message with each version."""
 ACCESSES = {
     "edges": Edges(edges=2, edge_rounds=2),
     "gossip": Gossip(),
@@ -273,6 +275,16 @@ def test_a_run_that_still_grows_states_the_nodes(tmp_path, monkeypatch):
     monkeypatch.setattr(run_writer, "FLUSH_EVERY_S", 0.0)
     netfl.run(scenario(Edges(edges=2)), tmp_path / "run", progress=False, observer=Reader(9))
     assert [sorted(found) for found in nodes] == [[1, 2]]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (4, 1), (1, 3)])
+def test_a_stopped_run_continues_with_any_number_of_workers(whole, tmp_path, before, after):
+    access, _ = whole
+    options = {"progress": False, "workers": before, "observer": StopAfter(4)}
+    netfl.run(scenario(access, learners=LEARNERS | SENDING), tmp_path / "part", **options)
+    resumed = netfl.resume(tmp_path / "part", progress=False, workers=after)
+    uninterrupted = netfl.run(scenario(access, learners=LEARNERS | SENDING), tmp_path / "whole", progress=False)
+    assert_equal_tables(uninterrupted, resumed)
 
 
 def test_a_recording_is_replayed_to_the_bit(whole, tmp_path):
