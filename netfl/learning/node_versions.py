@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _Key = tuple[int, int, int]
 """Place of the replica, node and number of a version."""
+_Node = tuple[int, int]
+"""Place of the replica, and node."""
 
 
 def waves_of_replicas(rounds: Sequence[Round | None]) -> Iterator[list[tuple[int, Merge]]]:
@@ -62,8 +64,7 @@ class NodeVersions:
         self._states = states
         self._origin = origin
         self._replicas = replicas
-        self._versions: dict[_Key, _Version] = {}
-        self._newest: dict[tuple[int, int], int] = {}  # by replica and node
+        self._versions: dict[_Node, dict[int, _Version]] = {}  # by number, the newest last
 
     def lanes(self, replica: int) -> range:
         """Return the lanes of a replica, one of each learner."""
@@ -72,12 +73,11 @@ class NodeVersions:
     @property
     def kept(self) -> Collection[_Key]:
         """Place of the replica, node and number of each version in use."""
-        return self._versions.keys()
+        return {(*node, number) for node, versions in self._versions.items() for number in versions}
 
     def newest(self, replica: int, node: int) -> Tensor:
         """Return the newest version of a node besides the server, ``[learners, size + 1]``."""
-        self._open(replica, node)
-        return self._versions[replica, node, self._newest[replica, node]].models
+        return next(reversed(self._of_node(replica, node).values())).models
 
     def model(self, replica: int, node: int, number: int) -> Tensor:
         """Return a version as users and other nodes read it, ``[learners, size + 1]``.
@@ -114,49 +114,50 @@ class NodeVersions:
     def add(self, replica: int, version: VersionRef, models: Tensor) -> None:
         """Add the newest version of a node, ``[learners, size + 1]``, with the messages of its aggregations."""
         messages = self._states.messages_of_node(version.node, self.lanes(replica))
-        self._versions[replica, version.node, version.number] = _Version(version.round, models, messages)
-        self._newest[replica, version.node] = version.number
+        of_node = self._versions.setdefault((replica, version.node), {})
+        of_node[version.number] = _Version(version.round, models, messages)
 
     def forget(self, rounds: Sequence[Round | None]) -> None:
         """Drop the versions that no merge after *rounds*, one of each replica, may use."""
         for replica, round_ in enumerate(rounds):
             if round_ is None:
                 continue
-            last_merges = {merge.node: merge for merge in round_.merges}
+            last_merges = {merge.node: merge for merge in round_.merges if merge.node != SERVER}
             for node, merge in last_merges.items():
                 oldest = merge.number if merge.oldest is None else merge.oldest
-                dropped = [key for key in self._versions if key[:2] == (replica, node) and key[2] < oldest]
-                for key in dropped:
-                    del self._versions[key]
+                of_node = self._versions[replica, node]
+                self._versions[replica, node] = {
+                    number: version for number, version in of_node.items() if number >= oldest
+                }
 
     def state(self) -> list[list[Any]]:
         """Return the state for `restore`: replica, node, number, time, models and messages of each version."""
         return [
-            [*key, version.round, version.models, dict(version.messages)] for key, version in self._versions.items()
+            [*node, number, version.round, version.models, dict(version.messages)]
+            for node, versions in self._versions.items()
+            for number, version in versions.items()
         ]
 
     def restore(self, state: Sequence[Sequence[Any]]) -> None:
         """Restore a `state`."""
         device = self._origin.device
         self._versions = {}
-        self._newest = {}
         for replica, node, number, time, models, messages in state:
             sent = {int(lane): message.to(device) for lane, message in messages.items()}
-            self._versions[replica, node, number] = _Version(time, models.to(device), sent)
-            self._newest[replica, node] = max(number, self._newest.get((replica, node), 0))
+            self._versions.setdefault((replica, node), {})[number] = _Version(time, models.to(device), sent)
 
     def _keys(self, cohort: Cohort) -> Iterator[_Key]:
         assert cohort.nodes is not None
         return zip(cohort.replicas.tolist(), cohort.nodes.tolist(), cohort.bases.tolist(), strict=True)
 
     def _version(self, replica: int, node: int, number: int) -> _Version:
-        self._open(replica, node)
-        version = self._versions.get((replica, node, number))
+        version = self._of_node(replica, node).get(number)
         if version is None:
             raise ValueError(f"version {number} of node {node} was released as unused")
         return version
 
-    def _open(self, replica: int, node: int) -> None:
-        """Give a node version 0 when it is first named."""
-        if (replica, node) not in self._newest:
+    def _of_node(self, replica: int, node: int) -> dict[int, _Version]:
+        """Return the versions of a node, which has version 0 when it is first named."""
+        if (replica, node) not in self._versions:
             self.add(replica, VersionRef(node, 0, 0), self._origin[replica :: self._replicas])
+        return self._versions[replica, node]

@@ -6,6 +6,7 @@ files; see docs/running.md.
 
 from __future__ import annotations
 
+import gc
 import math
 import shutil
 import signal
@@ -240,17 +241,20 @@ class _TimeLimit:
             signal.setitimer(signal.ITIMER_PROF, left_s)
 
     def _expire(self, frame: FrameType | None) -> None:
-        if _is_in_finalizer(frame):
+        if _drops_errors(frame):
             signal.setitimer(signal.ITIMER_PROF, _SOON_S)
             return
         signal.setitimer(signal.ITIMER_PROF, _AGAIN_S)  # code outside Python may drop the error too
         raise _CutError
 
 
-def _is_in_finalizer(frame: FrameType | None) -> bool:
-    """True within the finalizer of an object or the callback of a weak reference: Python drops what these raise."""
+def _drops_errors(frame: FrameType | None) -> bool:
+    """True in a finalizer, or a callback of weak references or the garbage collector: Python drops their errors."""
+    callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     while frame is not None:
         if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in ("weakref", "_weakrefset"):
+            return True
+        if frame.f_code in callbacks:
             return True
         frame = frame.f_back
     return False

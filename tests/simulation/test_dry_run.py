@@ -1,5 +1,6 @@
 """Long rounds: progress during a round, and the estimates of a dry run."""
 
+import gc
 import itertools
 import re
 import signal
@@ -203,6 +204,26 @@ class TestDryRun:
             signal.setitimer(signal.ITIMER_PROF, 0.01)
             Finalized()
             assert Finalized.is_final
+            _compute(1.0)
+        assert capsys.readouterr().err == ""
+
+    def test_limit_waits_for_the_end_of_a_callback_of_the_garbage_collector(self, capsys):
+        finished = []
+
+        def callback(phase, info):
+            _compute(0.05)
+            finished.append(phase)
+
+        limit = dry_run._TimeLimit()
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(dry_run._CutError), limit.running():
+            patch.setattr(dry_run, "_AGAIN_S", 60.0)
+            gc.callbacks.append(callback)
+            try:
+                signal.setitimer(signal.ITIMER_PROF, 0.01)
+                gc.collect()
+            finally:
+                gc.callbacks.remove(callback)
+            assert finished
             _compute(1.0)
         assert capsys.readouterr().err == ""
 
