@@ -168,8 +168,9 @@ class UserRows:
         """Make a table that has a row for each place."""
         wanted = max(self.places.end, int(_GROWTH * self._capacity))
         self._capacity = min(wanted, self.places.users + 1)
-        grown = self._table.new_zeros(self._capacity, self._table.shape[1])
+        grown = self._table.new_empty(self._capacity, self._table.shape[1])
         grown[: len(self._table)] = self._table
+        grown[len(self._table) :] = 0.0
         self._table = grown
 
 

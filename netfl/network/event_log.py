@@ -197,19 +197,19 @@ class EventLog:
             for counter in self.traffic.of[name]:
                 counter.end_all(of_class, ending.outcome)
             if self.records_packets:
-                rows = np.column_stack([of_class.time_s, of_class.sender, of_class.time_s - of_class.born_s])
-                self._packet_rows[name, ending].frombytes(rows.tobytes())
-                self._flush_if_many(name, ending)
+                ends = np.column_stack([of_class.time_s, of_class.sender, of_class.time_s - of_class.born_s])
+                rows = self._packet_rows[name, ending]
+                rows.frombytes(ends.tobytes())
+                if len(rows) >= _MAX_PACKET_VALUES:
+                    self.flush_packets()
 
     def record_packet(self, name: str, ending: Ending, time_s: float, sender: int, delay_s: float) -> None:
         """Record the end of a packet of class *name*, *delay_s* after its arrival, if `records_packets`."""
         if self.records_packets:
-            self._packet_rows[name, ending].extend((time_s, sender, delay_s))
-            self._flush_if_many(name, ending)
-
-    def _flush_if_many(self, name: str, ending: Ending) -> None:
-        if len(self._packet_rows[name, ending]) >= _MAX_PACKET_VALUES:
-            self.flush_packets()
+            rows = self._packet_rows[name, ending]
+            rows.extend((time_s, sender, delay_s))
+            if len(rows) >= _MAX_PACKET_VALUES:
+                self.flush_packets()
 
     def flush_packets(self) -> None:
         """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""
