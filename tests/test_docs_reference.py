@@ -173,6 +173,7 @@ def test_every_command_is_listed(pages):
         "report",
         "ram",
         "export",
+        "orbits",
         "verify",
         "flower run",
     ]

@@ -116,6 +116,7 @@ COMMANDS = {
     "report": (["report"], {"run", "sweep"}),
     "export": (["export", "--csv"], {"run"}),
     "verify": (["verify"], {"run"}),
+    "orbits": (["orbits"], set()),
 }
 """Words of each command, and the places that it takes."""
 

@@ -93,6 +93,8 @@ NUMBER = Quantity("a number", takes_durations=True)
 TIME = Quantity("a time", "s", -1e13, 1e13, form="time", takes_durations=True, remedy="check its unit")
 """A time; the range holds milliseconds since 1970, and the year 9999 from any origin."""
 SPAN = replace(TIME, name="a duration", lowest=0.0, form="number", remedy="check its unit")
+DELAY = Quantity("a delay", "s", 0.0, 3600.0, form="number", takes_durations=True, remedy="check its unit")
+"""A propagation delay; light takes 20 minutes to Mars."""
 POSITION = Quantity("a coordinate", "m", -1e9, 1e9)
 """A coordinate; the Moon is at 3.8e8 m."""
 SPEED = Quantity("a speed", "m/s", 0.0, _LIGHT_M_S)

@@ -14,7 +14,7 @@ from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.late_updates import RoundSetting, late_update_warnings
-from netfl.network.layout import LIGHT_M_S, Layout
+from netfl.network.layout import Layout
 from netfl.network.least_time import least_times
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
@@ -672,8 +672,8 @@ def _repeats_in_blocks(spec: NetworkSpec) -> Iterator[str]:
 
 
 def _max_delay_s(spec: NetworkSpec, context: AccessContext, layout: Layout) -> float:
-    """Return the largest propagation delay between a user and its tower; 0 at the speed of light, as negligible."""
-    if spec.radio is None or all(channel.speed_m_s >= LIGHT_M_S for channel in spec.channel):
+    """Return the largest propagation delay between a user and its tower; 0 if none counts."""
+    if spec.radio is None or not any(channel.has_delay for channel in spec.channel):
         return 0.0
     budget = open_budget(spec, context, layout)
     instants_s = _INSTANTS_S[:1] if layout.paths is None else _INSTANTS_S

@@ -28,7 +28,7 @@ TASKS = "tasks"
 SCENARIO = "scenario.yaml"
 """Scenario of a run directory or of a sweep."""
 
-Wanted = Literal["scenario", "run", "sweep", "table"]
+Wanted = Literal["scenario", "run", "sweep", "table", "orbits"]
 """Input of a function or a command; a table is one of deliveries, in place of which it also reads a run."""
 Place = Literal["missing", "example", "run", "sweep", "file of a run", "scenario", "folder", "file"]
 """Thing at the end of a path; an example is a scenario of netfl, named without a path."""
@@ -38,6 +38,7 @@ _WORDS = {
     "run": "a run directory",
     "sweep": "the folder of a sweep",
     "table": "a run directory or a table of deliveries",
+    "orbits": "a file of orbits",
 }
 _ENDINGS = (".yaml", ".yml")
 _MOST_NAMES = 1_000
@@ -113,6 +114,8 @@ def _remedy(path: Path, place: Place, wanted: Wanted) -> str:
         return _remedy_for_scenario(path, place)
     if wanted == "sweep":
         return _remedy_for_sweep(path, place)
+    if wanted == "orbits":
+        return _otherwise(wanted)
     return _remedy_for_run(path, place, wanted)
 
 
@@ -186,6 +189,8 @@ def _otherwise(wanted: Wanted) -> str:
         return f"check the path; {function('scenarios')} lists the scenarios of netfl"
     if wanted == "sweep":
         return f"give a folder that {function('sweep')} wrote"
+    if wanted == "orbits":
+        return "give a YAML file with satellites, their orbits and stations"
     remedy = "give a folder that netfl wrote"
     if wanted == "table":
         remedy += ", or a CSV or Parquet file with the columns round and user"

@@ -142,8 +142,16 @@ class Channel(Spec):
         """Distance to the tower within which the loss of the path no longer falls; ``None`` without one."""
         return None
 
+    @property
+    def has_delay(self) -> bool:
+        """True if propagation takes a time that counts: by default with signals that are slower than light."""
+        return self.speed_m_s < LIGHT_M_S
+
     def delay_s(self, distance_m: Floats) -> Floats:
-        """Return the propagation delay of links with the given distances on the map, ``[n]``."""
+        """Return the propagation delay of links with the given distances on the map, ``[n]``.
+
+        Only a model that `has_delay` is asked, and only if its `LinkGain.delay_s` states none.
+        """
         return np.asarray(distance_m / self.speed_m_s)
 
     def noise_dbm(self, bandwidth_hz: float) -> float | None:
@@ -210,6 +218,13 @@ class LinkGain(Overridable, ABC):
         Infinity for a gain that does not change during a transmission.
         """
         return math.inf
+
+    def delay_s(self, users: Ints, time_s: float) -> Floats | None:
+        """Return the propagation delay of each user's link at *time_s*, ``[n]``, if the model knows it.
+
+        ``None`` if it follows from the distance on the map, by `Channel.delay_s`.
+        """
+        return None
 
 
 class StaticGain(LinkGain):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.files.schema import TIME, USER, FileColumn
+from netfl.files.schema import DELAY, TIME, USER, FileColumn
 from netfl.files.tables import UserTable
 from netfl.network._series import last_not_after
 from netfl.network.channel import LinkGain, OutsideDataError
@@ -53,6 +53,9 @@ class Trace(Measured):
     Values are those of the link to the user's tower.  With a column ``tower``, such as ``tower:0``, the file has a
     trace for each tower.  This is needed where users of other cells interfere (``shared_air``).
 
+    A column ``delay_s`` has the propagation delay of the link at the time of the line, for links so long that it
+    counts, such as those of satellites.  It is interpolated as the value is.
+
     A measured gain contains path loss, shadowing and any fading that is slower than the measurement.  Add a model of
     fading only for what is faster.
 
@@ -64,7 +67,12 @@ class Trace(Measured):
         after_end: hold
     """
 
-    file_schema: ClassVar = link_schema("channel `trace`", FileColumn("user", USER), FileColumn("time_s", TIME))
+    file_schema: ClassVar = link_schema(
+        "channel `trace`",
+        FileColumn("user", USER),
+        FileColumn("time_s", TIME),
+        FileColumn("delay_s", DELAY, is_needed=False),
+    )
 
     interpolation: Interpolation = "linear"
     """Rule for times between two lines: ``linear``, ``previous`` or ``nearest``."""
@@ -78,6 +86,10 @@ class Trace(Measured):
         if self.repeat is not None and self.after_end == "hold":
             raise ValueError("after_end has no effect, as the file repeats; leave after_end or repeat out")
         return self
+
+    @property
+    def has_delay(self) -> bool:
+        return "delay_s" in self.measured.columns
 
     def check_users(self, users: int) -> None:
         measured = self.measured
@@ -134,6 +146,8 @@ class Trace(Measured):
         measured = self.read_measured(table)
         table = measured.table
         _refuse_disorder(table, measured)
+        if "delay_s" in table:
+            measured.columns["delay_s"] = table.numbers(self.file_schema["delay_s"])
         if self.repeat is not None:
             times_s = measured.columns["time_s"]
             period_s = self.repeat
@@ -170,7 +184,8 @@ class Trace(Measured):
             place = measured.place(int(rows[first[user]]))
             problem = f"{place}: the trace of user {user} begins at {first_s[user]:g} s, after time 0"
             raise ScenarioError([Fault("file", problem, None, "give its value at time 0, or shift the times")])
-        return _Series(times_s[rows], measured.values[rows], first)
+        delays_s = measured.columns["delay_s"][rows] if self.has_delay else None
+        return _Series(times_s[rows], measured.values[rows], first, delays_s)
 
 
 def _refuse_disorder(table: UserTable, measured: MeasuredTable) -> None:
@@ -204,11 +219,19 @@ def _refuse_disorder(table: UserTable, measured: MeasuredTable) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """Lines of all users, user by user in the order of time; *first* has the place of each one's first, and the end."""
+    """Lines of all users, user by user in the order of time.
+
+    Args:
+        times_s: time of each line, ``[n]``.
+        values: its value, ``[n]``.
+        first: the place of each user's first line, and the end, ``[users + 1]``.
+        delays_s: propagation delay at each line, ``[n]``; ``None`` without delays.
+    """
 
     times_s: Floats
     values: Floats
     first: Ints
+    delays_s: Floats | None = None
 
     @property
     def step_s(self) -> float:
@@ -228,9 +251,11 @@ class _Series:
         first = self.first[:-1]
         last = self.first[1:] - 1
         times_s = np.concatenate([self.times_s[last] - period_s, self.times_s, self.times_s[first] + period_s])
-        values = np.concatenate([self.values[last], self.values, self.values[first]])
         order = np.argsort(np.concatenate([ends, users, ends]), kind="stable")
-        return _Series(times_s[order], values[order], self.first + 2 * np.arange(len(self.first)))
+        lines = np.concatenate([last, np.arange(len(users)), first])[order]
+        delays_s = None if self.delays_s is None else self.delays_s[lines]
+        wider = self.first + 2 * np.arange(len(self.first))
+        return _Series(times_s[order], self.values[lines], wider, delays_s)
 
 
 class _TraceGain(LinkGain):
@@ -268,10 +293,13 @@ class _TraceGain(LinkGain):
         self._times_s = series.times_s
         self._starts_s = series.times_s
         self._slopes = np.zeros(len(series.values))  # change of the value per second in the piece from each line on
+        self._delays_s = series.delays_s
+        self._delay_slopes = np.zeros(len(series.values))  # and of the delay
         last = series.first[1:] - 1
         if interpolation == "linear":
-            self._slopes[:-1] = np.diff(series.values) / _within(np.diff(series.times_s), last)
-            self._slopes[last] = 0.0
+            self._slopes = _slopes(series, series.values)
+            if series.delays_s is not None:
+                self._delay_slopes = _slopes(series, series.delays_s)
         elif interpolation == "nearest":
             self._starts_s = _middles(series)
         if scale.bandwidth_hz is None or interpolation != "linear":  # values in dB: no conversion later
@@ -292,6 +320,17 @@ class _TraceGain(LinkGain):
     def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
         if len(users) == 1 and isinstance(time_s, float):
             return self._of_one(int(users[0]), time_s)
+        piece, elapsed_s = self._places(users, time_s)
+        return self._scale.gain_db(self._values[piece] + self._slopes[piece] * elapsed_s)
+
+    def delay_s(self, users: Ints, time_s: float) -> Floats | None:
+        if self._delays_s is None:
+            return None
+        piece, elapsed_s = self._places(users, time_s)
+        return self._delays_s[piece] + self._delay_slopes[piece] * elapsed_s
+
+    def _places(self, users: Ints, time_s: ArrayLike) -> tuple[Ints, Floats]:
+        """Return the piece of each user that holds at *time_s*, and the time since its line, ``[n]`` each."""
         time = np.broadcast_to(np.asarray(time_s, float), users.shape)
         is_after = time > self._last_s[users]
         if is_after.any():
@@ -300,8 +339,7 @@ class _TraceGain(LinkGain):
         if self._repeat_s is not None:
             time = np.mod(time, self._repeat_s)
         piece = self._pieces(users, time * LATER + SAME_INSTANT_S)
-        values = self._values[piece] + self._slopes[piece] * (time - self._times_s[piece])
-        return self._scale.gain_db(values)
+        return piece, time - self._times_s[piece]
 
     def _pieces(self, users: Ints, time_s: Floats) -> Ints:
         """Return the piece of each user that holds at *time_s*, ``[n]``."""
@@ -341,11 +379,15 @@ class _TraceGain(LinkGain):
         raise OutsideDataError("channel trace", problem, user, time_s)
 
 
-def _within(steps_s: Floats, last: Ints) -> Floats:
-    """Return the steps with 1 in place of those from the last line of a user to the first of the next."""
-    steps_s = steps_s.copy()
-    steps_s[last[:-1]] = 1.0
-    return steps_s
+def _slopes(series: _Series, values: Floats) -> Floats:
+    """Return the change of *values* per second from each line to the next of its user; 0 after a user's last."""
+    last = series.first[1:] - 1
+    steps_s = np.diff(series.times_s)
+    steps_s[last[:-1]] = 1.0  # to the first line of the next user
+    slopes = np.zeros(len(values))
+    slopes[:-1] = np.diff(values) / steps_s
+    slopes[last] = 0.0
+    return slopes
 
 
 def _middles(series: _Series) -> Floats:

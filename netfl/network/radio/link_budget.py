@@ -13,7 +13,7 @@ from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.network.channel import Channel, LinkGain, OutsideDataError
 from netfl.network.channel._conformance import open_checked
 from netfl.network.channel._fading import with_carrier
-from netfl.network.layout import LIGHT_M_S, Layout
+from netfl.network.layout import Layout
 from netfl.network.periods import period_from, period_of
 from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.radios import Radio, one_if_equal, per_distinct
@@ -89,7 +89,7 @@ class LinkBudget:
         self._gains = self._open(layout, streams)  # to each user's tower of the start
         self._other_gains: dict[str, list[LinkGain]] = {}  # of all users to a tower, by its name
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
-        self._slow_channels = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
+        self._has_delay = any(channel.has_delay for channel in channels)
 
     def snr_db(self, users: Ints, time_s: ArrayLike, tower: str = "") -> Floats:
         """Return the SNR of each user at *time_s* at *tower*, without interference, ``[n]``.
@@ -193,16 +193,25 @@ class LinkBudget:
     def delay_s(self, users: Ints, time_s: float, tower: str = "") -> Floats | None:
         """Return the propagation delay from each user to *tower*, ``[n]``.
 
-        Without a tower it is that to the user's tower of the start.  ``None`` at the speed of light, as negligible.
+        Without a tower it is that to the user's tower of the start.  ``None`` if no channel has a delay that counts.
         """
-        if not self._slow_channels:
+        if not self._has_delay:
             return None
-        if self._is_at_start(users, tower) is None:
-            distance_m = self._layout.distances_m(users, time_s)
-        else:
-            towers = np.full(len(users), self._index_of[tower])
-            distance_m = self._layout.distances_to_m(towers, users, time_s)
-        delays_s = [channel.delay_s(distance_m) for channel in self._slow_channels]  # [channels, n]
+        at_start_s = self._delays_s(self._gains, users, time_s, self._layout.distances_m(users, time_s))
+        is_at_start = self._is_at_start(users, tower)
+        if is_at_start is None:
+            return at_start_s
+        towers = np.full(len(users), self._index_of[tower])
+        distance_m = self._layout.distances_to_m(towers, users, time_s)
+        return np.where(is_at_start, at_start_s, self._delays_s(self._gains_to(tower), users, time_s, distance_m))
+
+    def _delays_s(self, gains: Sequence[LinkGain], users: Ints, time_s: float, distance_m: Floats) -> Floats:
+        """Return the largest delay of the channels, whose *gains* have links of *distance_m* on the map, ``[n]``."""
+        delays_s = []
+        for channel, gain in zip(self._channels, gains, strict=True):
+            if channel.has_delay:
+                stated_s = gain.delay_s(users, time_s)
+                delays_s.append(channel.delay_s(distance_m) if stated_s is None else stated_s)
         return np.asarray(np.max(delays_s, axis=0))
 
     def _sum_db(self, base_db: float | Floats, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:

@@ -7,7 +7,6 @@ from typing import TypeVar
 import numpy as np
 
 from netfl.network.channel import Channel
-from netfl.network.layout import LIGHT_M_S
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
@@ -67,7 +66,7 @@ def _is_at_one_distance(case: TheoryCase) -> bool:
 
 
 def _has_no_fading(case: TheoryCase) -> bool:
-    has_delay = any(channel.speed_m_s < LIGHT_M_S for channel in case.network.channel)
+    has_delay = any(channel.has_delay for channel in case.network.channel)
     return not random_channels(case) and not has_delay
 
 

@@ -321,6 +321,64 @@ class TestRuns:
         assert "users of other cells interfere" in fault.problem
 
 
+class TestDelays:
+    DELAYS_S = np.array([1.0, 4.0, 3.0, 3.5, 7.0, 2.0]) * 1e-3
+
+    @pytest.mark.parametrize("interpolation", ["linear", "previous", "nearest"])
+    @pytest.mark.parametrize("repeat", [None, 12.5])
+    def test_are_interpolated_as_gains_are(self, tmp_path, interpolation, repeat):
+        """A file whose gains are the delays gives the same numbers, but for a factor."""
+        times_s = TIMES_S if repeat is None else TIMES_S + 3.0
+        user = pd.DataFrame({"user": 0, "time_s": times_s, "gain_db": GAINS_DB, "delay_s": self.DELAYS_S})
+        far = user.assign(user=1, delay_s=user["delay_s"] + 1.0)
+        pd.concat([user, far]).to_csv(tmp_path / "delays.csv", index=False)
+        as_gains = user.assign(gain_db=-1000.0 * user["delay_s"]).drop(columns="delay_s")
+        as_gains.to_csv(tmp_path / "gains.csv", index=False)
+
+        settings = {"interpolation": interpolation, "repeat": repeat}
+        delayed = Trace(file=tmp_path / "delays.csv", **settings).open(cell(2), STREAMS)
+        gain = Trace(file=tmp_path / "gains.csv", **settings).open(cell(1), STREAMS)
+        for time_s in TestInterpolation.AT_S.tolist():
+            (expected_s,) = gain.gain_db(np.array([0]), time_s) / -1000.0
+            assert delayed.delay_s(np.array([0]), time_s) == pytest.approx(expected_s)
+            assert delayed.delay_s(np.array([1, 0]), time_s) == pytest.approx([expected_s + 1.0, expected_s])
+
+    def test_links_have_them_to_every_tower(self, tmp_path):
+        rows = [f"{user},0,tower:{tower},-90,0.00{user + 1}{tower}" for user in range(2) for tower in range(2)]
+        path = write(tmp_path, "\n".join(["user,time_s,tower,gain_db,delay_s", *rows]) + "\n")
+        layout = Inline.model_validate(TOWERS).open(2, STREAMS)
+        budget = LinkBudget(RADIO, [Trace(file=path, after_end="hold")], layout, STREAMS)
+        users = np.array([0, 1])
+        own = layout.tower_at_start
+        assert budget.delay_s(users, 3.0) == pytest.approx(0.001 * (users + 1) + 0.0001 * own)
+        for tower in range(2):
+            assert budget.delay_s(users, 3.0, f"tower:{tower}") == pytest.approx(0.001 * (users + 1) + 0.0001 * tower)
+
+    def test_delay_frames(self, tmp_path):
+        """A frame of 1000 bits at 100 kbit/s arrives 10 ms after it was sent, and a quarter of a second later."""
+        received = {}
+        for delay_s in (0.0, 0.25):
+            text = f"user,time_s,gain_db,delay_s\n0,0,-90,{delay_s}\n1,0,-90,{delay_s}\n"
+            path = write(tmp_path, text, f"d{delay_s}.csv")
+            channel = {"kind": "trace", "file": str(path), "after_end": "hold"}
+            network = {
+                "round": {"kind": "first", "m": 1},
+                "compute": {"speed": 1, "samples": 2},
+                "broadcast_rate": "1 Mbps",
+                "update_size": "1 kbit",
+                "traffic": [],
+            }
+            checked = scenario([channel], duration=None, rounds=1, access=network)
+            run = netfl.trace(checked, tmp_path / f"run{delay_s}")
+            received[delay_s] = run.rounds["closed_s"].iloc[0]
+        assert received[0.25] - received[0.0] == pytest.approx(0.5)  # the version goes as far as the update comes
+
+    def test_negative_ones_are_refused(self, tmp_path):
+        path = write(tmp_path, "user,time_s,gain_db,delay_s\n0,0,-90,-0.1\n")
+        with pytest.raises(ScenarioError, match=r"t\.csv:2: column delay_s"):
+            Trace(file=path).check_users(1)
+
+
 class TestAverages:
     """Averages over the fading of a trace, against those of its numbers."""
 
