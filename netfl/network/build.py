@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counterfactual import NO_EXEMPTIONS
@@ -134,7 +134,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
 
     # the air
     node_state = NodeState(outages, layout.nodes)
-    medium = _medium(spec, context, budget, node_state)
+    medium = _medium(spec, context, layout, budget, node_state)
     if medium is not None:
         medium.energy = energy
         frame_bits = largest_frame_bits(spec, context)
@@ -167,6 +167,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         held=context.held if spec.allocation is not None and spec.allocation.needs_sample_counts else None,
         allocation_streams=context.streams.at("allocation"),
         energy=energy,
+        receivers=receivers_of(spec, layout),
         sampler=_sampler(spec, context, layout, outages),
         expected=_theory_values(spec, layout, context.streams),
     )
@@ -180,6 +181,12 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
             yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
     if spec.shared_air and len(layout.towers) == 1:
         yield from no_effect(spec, ["shared_air"], "with one tower: there are no other cells")
+    if spec.receivers != "own" and len(layout.towers) == 1:
+        yield from no_effect(spec, ["receivers"], "with one tower: no other receives")
+    elif isinstance(spec.receivers, tuple):
+        for index, name in enumerate(spec.receivers):
+            if name not in layout.towers:
+                yield Fault(f"receivers.{index}", "no such tower", name, suggest(name, layout.towers))
 
 
 def _width_faults(mac: Mac, layout: Layout, band: CellBand) -> Iterator[Fault]:
@@ -209,13 +216,25 @@ def _data_faults(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
             misfit = channel.data_misfit(layout, context.duration_s)
             if misfit is not None:
                 yield misfit.under(prefix)
-        if not spec.shared_air:
-            continue
-        towers = channel.missing_towers(layout)
-        if towers:
+        missing = channel.missing_towers(layout)
+        if spec.shared_air and missing:
             problem = "with shared_air, users of other cells interfere, but it has no links of all users to some towers"
             remedy = "add the column tower, and lines for all towers; or leave shared_air out"
-            yield Fault(f"{prefix}.file", problem, [*towers], remedy)
+            yield Fault(f"{prefix}.file", problem, [*missing], remedy)
+        missing = [tower for tower in missing if tower in receivers_of(spec, layout)]
+        if missing:
+            problem = "with receivers, users of other cells are heard, but it has no links of all users to some towers"
+            remedy = "add the column tower, and lines for all towers; or leave receivers out"
+            yield Fault(f"{prefix}.file", problem, missing, remedy)
+
+
+def receivers_of(spec: NetworkSpec, layout: Layout) -> tuple[str, ...]:
+    """Return the towers that hear the users of every tower, beside their own, in the order of the network."""
+    if spec.receivers == "own" or len(layout.towers) == 1:
+        return ()
+    if spec.receivers == "all":
+        return layout.towers
+    return tuple(name for name in layout.towers if name in spec.receivers)
 
 
 def _reach_faults(
@@ -231,15 +250,16 @@ def _reach_faults(
         return
     users = np.arange(layout.users)
     best_snr_db = medium.best_snr_db(users)
+    heard_db = [best_snr_db, *(medium.best_snr_db(users, name) for name in receivers_of(spec, layout))]
     needed_db = medium.threshold_db(users, frame_bits)
     shares = None
     if spec.mac is not None:
         shares = spec.mac.share_bounds(layout, band.limits(users))
     remedy = _reach_remedy(spec, float(np.max(needed_db)))
-    uplink_snr_db = best_snr_db
+    uplink_snr_db = np.max(heard_db, axis=0)
     if shares is not None:
         with np.errstate(divide="ignore"):  # a share may be as small as needed
-            uplink_snr_db = best_snr_db + share_gain_db(band.radio_shares(users, shares.smallest))
+            uplink_snr_db = uplink_snr_db + share_gain_db(band.radio_shares(users, shares.smallest))
     yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
         assert service.boost is not None
@@ -325,10 +345,11 @@ def open_energy(
 
 
 def _medium(
-    spec: NetworkSpec, context: AccessContext, budget: LinkBudget | None, node_state: NodeState
+    spec: NetworkSpec, context: AccessContext, layout: Layout, budget: LinkBudget | None, node_state: NodeState
 ) -> Medium | None:
     exemptions = spec.exempt or NO_EXEMPTIONS
     connection = exemptions.choose(Connection, UninterruptedConnection, "outage")(node_state)
+    connection.hearers = [layout.number(name) for name in receivers_of(spec, layout)]
     if budget is not None and spec.reception is not None:
         new_medium = exemptions.choose(FadingMedium, UnfadedMedium, "fading")
         return new_medium(
@@ -337,6 +358,7 @@ def _medium(
             connection,
             context.streams.at("reception"),
             interference=spec.interference,
+            common_loss=spec.common_loss,
         )
     if spec.mac is not None and spec.mac.rate_bps is not None:
         return Medium(spec.mac.rate_bps, connection)

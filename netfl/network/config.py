@@ -50,6 +50,7 @@ class NetworkConfig:
         held: training examples of each user, ``[users]``; ``None`` if the allocation does not need them.
         allocation_streams: random streams of the allocation.
         visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
+        receivers: names of the towers that hear the users of every tower, beside their own.
     """
 
     layout: Layout
@@ -73,6 +74,7 @@ class NetworkConfig:
     held: Floats | None = None
     allocation_streams: Streams = field(default_factory=lambda: Streams(0))
     visitors: Mapping[int, Users] = field(default_factory=dict)
+    receivers: tuple[str, ...] = ()
 
     @property
     def max_failed_attempts(self) -> float:

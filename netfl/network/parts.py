@@ -24,7 +24,7 @@ from netfl.network.routing import Routing
 from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
-from netfl.registry import FamilyMember, Spec, to_line_error
+from netfl.registry import ByForm, FamilyMember, Spec, to_line_error
 
 
 class NetworkParts(Spec):
@@ -49,6 +49,13 @@ class NetworkParts(Spec):
     """Outcome of attempts that overlap on one channel."""
     shared_air: bool = False
     """True if users of other cells interfere, too; not with ``interference: collide``, and not with `csma_ca`."""
+    receivers: Annotated[Literal["own", "all"] | tuple[str, ...], ByForm()] = "own"
+    """Towers that receive a frame of a user: its own tower (``own``), ``all`` towers, or its own and those of a list,
+    such as ``[tower:0, tower:2]``.  Each judges by its own gain and interference.  The first copy goes on: that of the
+    tower with the smallest delay to the server."""
+    common_loss: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Probability c that a frame is lost for all towers alike, beside the losses of each: of receivers that miss it
+    with probabilities p_k otherwise, all miss it with c + (1 - c) Π p_k.  Not for versions on the downlink."""
     unreachable: Literal["error", "keep"] = "error"
     """Treatment of users whose best signal is too weak: ``error`` refuses them, ``keep`` allows them."""
     mac: Annotated[Mac, FamilyMember()] | None = None

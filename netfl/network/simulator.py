@@ -639,6 +639,9 @@ class NetworkSimulator:
             metrics[f"utilisation.{name}"] = share_of_time(tower.cell.transmit_path.busy_by_s(now_s), span_s)
         for name, repeated in self.synchronised_cells().items():
             metrics[f"synchronised.{name}"] = repeated.share
+        receivers = [cell.transmit_path.receivers for cell in self._cells]
+        if any(receivers):
+            metrics["duplicates"] = float(sum(each.duplicates for each in receivers if each is not None))
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics

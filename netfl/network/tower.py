@@ -23,7 +23,7 @@ from netfl.network.mac._conformance import CheckedCell
 from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import AirInterface, Medium
+from netfl.network.radio.medium import AirInterface, Medium, Receiver
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.transmission import SharedChannel
@@ -274,8 +274,7 @@ def build_towers(
     if medium is None or config.mac is None:
         return towers
     shared_channel = SharedChannel(is_shared=True)
-    classes = zip(config.traffic, class_names(config.traffic), strict=True)
-    ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
+    uplinks = _uplinks(config, env, log, sinks)
     for index, name in enumerate(config.layout.towers):
         ids = membership.candidates(index)
         if not ids.size:
@@ -298,18 +297,41 @@ def build_towers(
 
         # where it goes: over the air, then to the tower's port
         channel = shared_channel if config.shared_air else SharedChannel()
-        air = AirInterface(tower, medium, channel, config.band)
-        uplink = sinks[name]
-        if ends_at_tower:
-            uplink = end_traffic(name, ends_at_tower, uplink, env, log)
+        hearers = _hearers(name, config, env, uplinks, routes)
+        air = AirInterface(tower, medium, channel, config.band, hearers)
 
         absent = np.flatnonzero(~membership.is_member(index))
-        *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
+        *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplinks[name])
         towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells, index, absent)
         membership.hold(index, towers[name])
         if population is not None:
             population.on_change = towers[name].wake
     return towers
+
+
+def _uplinks(config: NetworkConfig, env: Clock, log: EventLog, sinks: Mapping[str, Sink]) -> Mapping[str, Sink]:
+    """Return where the messages go that each tower has received, by its name."""
+    classes = zip(config.traffic, class_names(config.traffic), strict=True)
+    ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
+    if not ends_at_tower:
+        return sinks
+    return {name: end_traffic(name, ends_at_tower, sinks[name], env, log) for name in config.layout.towers}
+
+
+def _hearers(
+    tower: str, config: NetworkConfig, env: Clock, uplinks: Mapping[str, Sink], routes: Routes
+) -> Sequence[Receiver]:
+    """Return the towers that hear the users of *tower*, itself first; none if no other does."""
+    names = [tower, *(name for name in config.receivers if name != tower)]
+    if len(names) == 1:
+        return ()
+
+    def receiver(name: str) -> Receiver:
+        return Receiver(
+            NodeId(name, config.layout.number(name)), uplinks[name], lambda: routes.delay_s(name, 0.0, env.now)
+        )
+
+    return [receiver(name) for name in names]
 
 
 def _build_cells(

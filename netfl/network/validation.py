@@ -20,7 +20,7 @@ from netfl.types import ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"
 """Reason why a key of rounds has no effect."""
-_LINK = ("channel", "interference", "unreachable")
+_LINK = ("channel", "interference", "receivers", "common_loss", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
     "on_new_version", "allocation",
@@ -55,6 +55,8 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     if spec.radio is None:
         yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
     yield from _shared_air_faults(spec)
+    if spec.receivers == ():
+        yield Fault("receivers", "a list that names no tower", [], "name towers, such as [tower:0], or set own or all")
 
 
 def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:

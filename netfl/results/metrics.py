@@ -281,6 +281,7 @@ _ACCESS: tuple[Metric, ...] = (
         rank=2,
         views={"headline": "", "sweep": "", "points": ""},
     ),
+    Metric(name="duplicates", label="copies of frames that further towers received"),
     Metric(name="left_out", label="left out by the allocation, users times rounds", lists_zero=False),
     Metric(name="users_left_out", label="users left out by the allocation", lists_zero=False),
     Metric(name="rounds_abandoned"),

@@ -69,6 +69,7 @@ BUILT_AXES = {
     "outage",
     "placement",
     "radio",
+    "receivers",
     "reception",
     "routing",
     "source",
@@ -190,6 +191,7 @@ def axes() -> dict[str, dict[str, Any]]:
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
         "interference": {"collide": None, **members("network/interference")},
         "air": {"separate": {}, "shared": {"shared_air": True}},
+        "receivers": {"own": {}, "all": {"receivers": "all"}, "common loss": {"receivers": "all", "common_loss": 0.2}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
                      **members("network/topology")},
         "placement": {"same": None, **members("network/placement")},
@@ -250,7 +252,7 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     for key in ("routing", "queue", "motion", "transport", "selection", "energy", "exempt", "staleness"):
         if has[key]:
             access[key] = value[key]
-    access |= value["air"]
+    access |= value["air"] | value["receivers"]
     if value["interference"] is not None:
         access["interference"] = value["interference"]
     access.setdefault("compute", {}).update(value["compute"])

@@ -45,7 +45,7 @@ def isolate_users(
     """
     cells = []
     for user in isolated.tolist():
-        isolated_air = AirInterface(air.tower, air.medium, SharedChannel(), air.band)
+        isolated_air = AirInterface(air.tower, air.medium, SharedChannel(), air.band, air.hearers)
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
         cells.append(new_cell(env, isolated_air, subset, user_streams, uplink))

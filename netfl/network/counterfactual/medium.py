@@ -49,6 +49,12 @@ class UnfadedMedium(FadingMedium):
     def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
         return super().can_receive(ids, tower, bits, boost_db) | self._is_exempt(ids)
 
+    def lost_for_all(self, ids: Ints) -> Bools | None:
+        is_lost = super().lost_for_all(ids)
+        if is_lost is None:
+            return None
+        return is_lost & ~self._is_exempt(ids)
+
     def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
         return np.where(self._is_exempt(ids), 1.0, super()._undisturbed_success(ids, signal))
 
@@ -70,7 +76,7 @@ class UnfadedMedium(FadingMedium):
         disturbed = alone
         if frames.is_disturbed:
             disturbed = self._disturbed_success(frames, alone, _NO_NOISE)
-        draws = self._draw(ids[is_exempt], alone[is_exempt], disturbed[is_exempt])
+        draws = self._draw(frames.transmission, ids[is_exempt], alone[is_exempt], disturbed[is_exempt])
         is_good[is_exempt] = draws < alone[is_exempt]
         is_received[is_exempt] = draws < disturbed[is_exempt]
         return is_good, is_received

@@ -471,12 +471,12 @@ class Cell:
 
     def _defer_disconnected(self, users: Users, now: float) -> Bools:
         """Return whether each of *users* can send now; if any cannot, defer all of the backlog that cannot."""
-        connected = self._connection.connected(self.ids[users], self.tower.number, now)
+        connected = self._connection.can_send(self.ids[users], self.tower.number, now)
         if not connected.all():
             waiting_users = np.union1d(self.backlog(), users)  # one ready at this instant may be so a step later
-            is_waiting_connected = self._connection.connected(self.ids[waiting_users], self.tower.number, now)
+            is_waiting_connected = self._connection.can_send(self.ids[waiting_users], self.tower.number, now)
             away = waiting_users[~is_waiting_connected]
-            self._queue.defer(away, self._connection.connected_from(self.ids[away], self.tower.number, now))
+            self._queue.defer(away, self._connection.can_send_from(self.ids[away], self.tower.number, now))
             self._notify(away)
         return connected
 

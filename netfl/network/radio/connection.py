@@ -23,12 +23,14 @@ class Connection:
     Attributes:
         steady: whether there are no outages.
         usage_independent: whether outages do not depend on what users send.
+        hearers: numbers of the towers that hear the users of every tower.
     """
 
     def __init__(self, node_state: NodeState | None = None) -> None:
         self._state = None if node_state is None or node_state.is_always_up else node_state  # None without outages
         self.steady = self._state is None
         self.usage_independent = self._state is None or not self._state.is_metered
+        self.hearers: Sequence[int] = ()
 
     def connected(self, ids: Ints, tower: int, time_s: float) -> Bools:
         """Return whether each user and the tower are up, ``[n]``."""
@@ -44,6 +46,20 @@ class Connection:
             return np.full(len(ids), time_s)
         nodes = np.column_stack([ids, np.full(len(ids), tower)])  # [n, 2]: both must be up
         return self._state.all_up_from_s(nodes, after_rounding(time_s))
+
+    def can_send(self, ids: Ints, tower: int, time_s: float) -> Bools:
+        """Return whether each user of *tower* is up, and so is a tower that hears it, ``[n]``."""
+        is_up = self.connected(ids, tower, time_s)
+        for other in self.hearers:
+            is_up = is_up | self.connected(ids, other, time_s)
+        return is_up
+
+    def can_send_from(self, ids: Ints, tower: int, time_s: float) -> Floats:
+        """Return the first time from *time_s* on at which each user `can_send`, ``[n]``; or infinity."""
+        from_s = self.connected_from(ids, tower, time_s)
+        for other in self.hearers:
+            from_s = np.minimum(from_s, self.connected_from(ids, other, time_s))
+        return from_s
 
     def interrupted(self, ids: Ints, tower: int, start_s: float, sent_s: float, end_s: float) -> Sequence[bool] | None:
         """Return which transmissions an outage will interrupt; ``None`` for none.  Call it in the order of *start_s*.

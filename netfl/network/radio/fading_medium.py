@@ -19,7 +19,7 @@ from netfl.network.radio.transmission import Signal, Transmission, share_gain_db
 from netfl.network.radio.user_bands import UserBands
 from netfl.network.reception import FadedFrames, Reception
 from netfl.registry import is_plugin
-from netfl.streams import Streams
+from netfl.streams import RandomField, Streams
 from netfl.types import Bools, Floats, Ints
 from netfl.units import db_to_linear
 
@@ -69,6 +69,7 @@ class FadingMedium(Medium):
         streams: Streams,
         *,
         interference: Interference = _COLLIDE,
+        common_loss: float = 0.0,
     ) -> None:
         self.follows_snr = reception.follows_snr
         self.snr_gap_db = reception.snr_gap_db
@@ -92,11 +93,12 @@ class FadingMedium(Medium):
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
         self._outside: Floats | None = None
 
-        # draws are keyed by the user and the number of its draws so far
-        self._uplink_draws = streams.field("reception")
-        self._uplinks_drawn = np.zeros(air.users, np.int64)
-        self._downlink_draws = streams.field("down")
-        self._downlinks_drawn = np.zeros(air.users, np.int64)
+        self._streams = streams
+        self._common_loss = common_loss
+        self._common_draws = _CountedDraws(streams.field("common loss"), air.users)
+        self._uplink_draws = _CountedDraws(streams.field("reception"), air.users)
+        self._draws_at: dict[int, _CountedDraws] = {}  # of a tower that hears users of other cells, by its number
+        self._downlink_draws = _CountedDraws(streams.field("down"), air.users)
 
     def set_power_offset(self, offset_db: Floats | None) -> None:
         Medium.set_power_offset(self, offset_db)
@@ -185,9 +187,7 @@ class FadingMedium(Medium):
         is_up = Medium.downlink_received(self, ids, signal, is_sent=is_sent)
         tower_signal = replace(signal, boost_db=signal.boost_db - self._offset_db(ids))
         probability = self._undisturbed_success(ids, tower_signal)
-        draws = self._downlink_draws.uniform(ids, self._downlinks_drawn[ids])
-        self._downlinks_drawn[ids] += 1
-        return is_up & (draws < probability)
+        return is_up & (self._downlink_draws.next_of(ids) < probability)
 
     def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
         best_snr_db = self._link_budget.best_snr_db(ids, tower.name)
@@ -217,8 +217,8 @@ class FadingMedium(Medium):
         self._last_snr_db[link] = time_s, snr_db
         return snr_db.copy()
 
-    def best_snr_db(self, ids: Ints) -> Floats:
-        return self._link_budget.best_snr_db(ids)
+    def best_snr_db(self, ids: Ints, tower: str = "") -> Floats:
+        return self._link_budget.best_snr_db(ids, tower)
 
     def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
         probability = np.empty(len(ids))
@@ -249,9 +249,14 @@ class FadingMedium(Medium):
         causes, snr_db = self._receptions(transmission, is_disturbed)
         return mark_interrupted(transmission, causes), snr_db
 
+    def lost_for_all(self, ids: Ints) -> Bools | None:
+        if not self._common_loss:
+            return None
+        return self._common_draws.next_of(ids) < self._common_loss
+
     def gain_db(self, transmission: Transmission, snr_db: Floats) -> Floats:
         share_db = share_gain_db(transmission.share, transmission.outside)
-        gain_db = snr_db - share_db - self._link_budget.unit_snr_db(transmission.ids, transmission.tower.name)
+        gain_db = snr_db - share_db - self._link_budget.unit_snr_db(transmission.ids, transmission.receiver.name)
         if transmission.power_offset_db is not None:
             gain_db = gain_db - transmission.power_offset_db
         return np.asarray(gain_db)
@@ -261,7 +266,7 @@ class FadingMedium(Medium):
         ids = transmission.ids
         mode = transmission.mode
         gain_db = share_gain_db(transmission.share, transmission.outside) + self._power_change_db(transmission)
-        snr_db = self.snr_db(ids, transmission.tower, transmission.start_s) + gain_db
+        snr_db = self.snr_db(ids, transmission.receiver, transmission.start_s) + gain_db
         if len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
 
@@ -270,7 +275,7 @@ class FadingMedium(Medium):
         if self._follows_fading[mode]:
             start_s = transmission.start_s
             rate_bps = self._rates_in_band(transmission)
-            signal = Signal(transmission.tower, start_s, transmission.end_s, bits, mode, gain_db, rate_bps)
+            signal = Signal(transmission.receiver, start_s, transmission.end_s, bits, mode, gain_db, rate_bps)
             fades = self._fades(ids, signal)
         frames = ArrivingFrames(transmission, bits, snr_db, fades, is_disturbed)
         results = zip(*self._draw_receptions(frames), strict=True)
@@ -291,9 +296,7 @@ class FadingMedium(Medium):
         probability = float(self._bands.success(transmission.ids, snr_db, bits, transmission.mode)[0])
         if probability in _CERTAIN:
             return "" if probability else "faded"
-        user = int(transmission.ids[0])
-        draw = self._uplink_draws.uniform_of(user, int(self._uplinks_drawn[user]))
-        self._uplinks_drawn[user] += 1
+        draw = self._draws_of(transmission).next_of_one(int(transmission.ids[0]))
         return "" if draw < probability else "faded"
 
     def _draw_receptions(self, frames: ArrivingFrames) -> tuple[Bools, Bools]:
@@ -306,7 +309,7 @@ class FadingMedium(Medium):
         disturbed = alone
         if frames.is_disturbed:
             disturbed = self._disturbed_success(frames, alone)
-        draws = self._draw(ids, alone, disturbed)
+        draws = self._draw(frames.transmission, ids, alone, disturbed)
         return draws < alone, draws < disturbed
 
     def _disturbed_success(self, frames: ArrivingFrames, alone: Floats, noise: float = 1.0) -> Floats:
@@ -337,7 +340,7 @@ class FadingMedium(Medium):
 
     def _overlap(self, other: Transmission, transmission: Transmission) -> OverlappingFrames:
         """Return another transmission as interference at the tower of *transmission*."""
-        snr_db = self.snr_db(other.ids, transmission.tower, other.start_s)
+        snr_db = self.snr_db(other.ids, transmission.receiver, other.start_s)
         snr = db_to_linear(snr_db + self._power_change_db(other))
         end_s = other.end_s - touch_tolerance_s(other)
         in_share = self._part_in_shares(transmission, other)
@@ -415,13 +418,41 @@ class FadingMedium(Medium):
             return self._bands.success(ids, snr_db, bits, mode)
         return self._bands.success_over(ids, fades)
 
-    def _draw(self, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
-        """Return a uniform draw for each reception, by the user and its number of draws; none where all is certain."""
+    def _draw(self, transmission: Transmission, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
+        """Return a uniform draw for the reception of each of *ids*, ``[n]``; none where all is certain."""
         if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in (alone, disturbed)):
             return np.full(len(ids), 0.5)
-        draws = self._uplink_draws.uniform(ids, self._uplinks_drawn[ids])
-        self._uplinks_drawn[ids] += 1
+        return self._draws_of(transmission).next_of(ids)
+
+    def _draws_of(self, transmission: Transmission) -> _CountedDraws:
+        """Return the draws for receptions at the tower that judges a transmission."""
+        tower = transmission.heard_at
+        if tower is None:
+            return self._uplink_draws
+        if tower.number not in self._draws_at:
+            field = self._streams.field("reception", "at", tower.name)
+            self._draws_at[tower.number] = _CountedDraws(field, self._link_budget.users)
+        return self._draws_at[tower.number]
+
+
+class _CountedDraws:
+    """Uniform draws that are keyed by the user and the number of its draws so far."""
+
+    def __init__(self, field: RandomField, users: int) -> None:
+        self._field = field
+        self._drawn = np.zeros(users, np.int64)
+
+    def next_of(self, ids: Ints) -> Floats:
+        """Return the next draw of each user, ``[n]``."""
+        draws = self._field.uniform(ids, self._drawn[ids])
+        self._drawn[ids] += 1
         return draws
+
+    def next_of_one(self, user: int) -> float:
+        """Return the next draw of *user*."""
+        draw = self._field.uniform_of(user, self._drawn.item(user))
+        self._drawn[user] += 1
+        return draw
 
 
 def _over_db(snr_db: Floats, disturbance: float | Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import NodeId
+from netfl.network.message import Message
 from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.connection import ALWAYS_CONNECTED, Connection
 from netfl.network.radio.transmission import SharedChannel, Signal, Transmission
@@ -111,6 +112,10 @@ class Medium:
         causes = ["collided" if transmission.is_disturbed else ""] * n
         return mark_interrupted(transmission, causes), unknown_snr(n)
 
+    def lost_for_all(self, ids: Ints) -> Bools | None:
+        """Return whether a frame of each user is lost for every tower alike, ``[n]``; ``None`` if none ever is."""
+        return None
+
     def gain_db(self, transmission: Transmission, snr_db: Floats) -> Floats:
         """Return the gain of each link, received over radiated power, from the SNRs of `outcomes`, ``[n]``.
 
@@ -161,8 +166,8 @@ class Medium:
         """Return the present SNR of each user at *tower*, ``[n]``."""
         return np.full(len(ids), np.inf)
 
-    def best_snr_db(self, ids: Ints) -> Floats:
-        """Return an SNR that each user practically never exceeds, ``[n]``."""
+    def best_snr_db(self, ids: Ints, tower: str = "") -> Floats:
+        """Return an SNR that each user practically never exceeds at *tower*, ``[n]``; by default at its own."""
         return np.full(len(ids), np.inf)
 
     def delay_s(self, ids: Ints, tower: NodeId, time_s: float) -> Floats | None:
@@ -189,15 +194,32 @@ class Medium:
 
 
 @dataclass(frozen=True, slots=True)
+class Receiver:
+    """A tower that hears the users of a cell.
+
+    Args:
+        tower: the tower.
+        uplink: takes the messages that it has received.
+        delay_s: returns the present delay from it to the server.
+    """
+
+    tower: NodeId
+    uplink: Callable[[Message], None]
+    delay_s: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
 class AirInterface:
     """Air interface of a tower.
 
     Args:
         channel: air in which transmissions interfere; cells that share their channels share it.
         band: band of the cell, which users divide if the MAC gives them shares.
+        hearers: towers that hear the users, the cell's own first; empty if only this one does.
     """
 
     tower: NodeId
     medium: Medium
     channel: SharedChannel
     band: CellBand = RADIO_BAND
+    hearers: Sequence[Receiver] = ()

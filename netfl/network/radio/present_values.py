@@ -55,10 +55,10 @@ class PresentValues:
         return airtimes_s
 
     def connected(self, users: Users) -> Bools:
-        """Return whether each of *users* and the tower are up, ``[n]``."""
+        """Return whether each of *users* and the tower, or another that hears it, are up, ``[n]``."""
         if self.connection.steady:
             return np.ones(len(users), np.bool_)
-        return self.connection.connected(self._ids[users], self._tower.number, self._env.now)
+        return self.connection.can_send(self._ids[users], self._tower.number, self._env.now)
 
     def backlog_lengths(self) -> Ints:
         """Return the number of frames that each user can send, or is sending, ``[size]``."""

@@ -73,6 +73,8 @@ class Transmission:
         link_uses: record of each sender's link; empty where nothing asks for it.
         spectrum: places of the shares in the band, where cells share the air; ``None`` if nobody interferes with them.
         interferers: other transmissions that overlap with it.
+        interrupted_at: *interrupted* at each tower that hears it; empty if only that of the cell does.
+        heard_at: tower at which it is judged; ``None`` for that of the cell.
     """
 
     frames: Frames
@@ -93,6 +95,13 @@ class Transmission:
     link_uses: Sequence[LinkUse | None] = ()
     spectrum: Spectrum | None = None
     interferers: list[Transmission] = field(default_factory=list)
+    interrupted_at: Sequence[Sequence[bool] | None] = ()
+    heard_at: NodeId | None = None
+
+    @property
+    def receiver(self) -> NodeId:
+        """The tower at which it is judged."""
+        return self.heard_at or self.tower
 
     @property
     def is_disturbed(self) -> bool:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,8 @@ from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.collision_repeats import CollisionRepeats
-from netfl.network.radio.medium import AirInterface, Medium, unknown_snr
+from netfl.network.radio.medium import AirInterface, ReceptionResult
+from netfl.network.radio.receivers import FirstCopies, Receivers
 from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import Spectrum
 from netfl.network.radio.transmission import Frames, Transmission
@@ -125,22 +126,24 @@ class _FrameParts:
     Args:
         whole: the transmission from the start of the first part to the end of the last.
         parts: its parts on the air, in the order of their times.
-        causes: cause of failure of each frame; an empty string as long as all parts were received.
-        snr_db: SNR of each frame in the first part.
+        results: outcomes so far at each tower that hears them: a frame is received if all of its parts are, and its SNR
+            is that of the first part.
     """
 
     whole: Transmission
     parts: list[Transmission]
-    causes: list[str]
-    snr_db: Floats
+    results: list[ReceptionResult] = field(default_factory=list)
 
-    def judge(self, part: Transmission, medium: Medium) -> None:
-        """Take the end of a part: a frame is received if all of its parts are."""
-        causes, snr_db = medium.outcomes(part)
+    def judge(self, part: Transmission, results: list[ReceptionResult]) -> None:
+        """Take the outcomes of a part at each tower."""
         self.whole.interferers += part.interferers
-        self.causes = [earlier or cause for earlier, cause in zip(self.causes, causes, strict=True)]
         if part is self.parts[0]:
-            self.snr_db = snr_db
+            self.results = results
+            return
+        for at, (causes, _) in enumerate(results):
+            earlier_causes, snr_db = self.results[at]
+            together = [earlier or cause for earlier, cause in zip(earlier_causes, causes, strict=True)]
+            self.results[at] = together, snr_db
 
 
 def _split(whole: Transmission, parts_s: Sequence[tuple[float, float]]) -> _FrameParts:
@@ -160,8 +163,7 @@ def _split(whole: Transmission, parts_s: Sequence[tuple[float, float]]) -> _Fram
             interferers=[],
         )
         parts.append(part)
-    size = len(whole.ids)
-    return _FrameParts(whole, parts, [""] * size, unknown_snr(size))
+    return _FrameParts(whole, parts)
 
 
 class TransmitPath:
@@ -176,6 +178,7 @@ class TransmitPath:
         attempts: number of frames that were on the air and have ended.
         counts: numbers of them by outcome, ``""`` for received or a cause of failure, of each user, ``[size]``.
         repeats: collisions of the same users, one after another.
+        receivers: the towers that hear the users, if there are several; else ``None``.
         clear_s: time at which the last frame that was put on the air ends.
     """
 
@@ -193,6 +196,7 @@ class TransmitPath:
         self._medium = air.medium
         self._connection = air.medium.connection
         self._channel = air.channel
+        self.receivers = Receivers(air.hearers, air.medium) if air.hearers else None
         self._queue = queue
         self._attempt_log = queue.log.attempts
         self._link_log = queue.log.links
@@ -241,10 +245,16 @@ class TransmitPath:
 
         # batteries pay for them, and outages to come interrupt some of them
         interrupted = shares = None
+        interrupted_at: Sequence[Sequence[bool] | None] = ()
+        if self.receivers is not None:
+            interrupted_at = [None] * len(self.receivers.towers)
         if not connection.steady:
             shares = connection.spend(group.ids, start_s, group.airtime_s)
             cut_off = connection.interrupted(group.ids, self._tower.number, start_s, sent_s, end_s)
             interrupted = _mark_unpaid(cut_off, shares)
+            if self.receivers is not None:
+                cuts_off = self.receivers.interrupted(group.ids, start_s, sent_s, end_s, cut_off)
+                interrupted_at = [_mark_unpaid(each, shares) for each in cuts_off]
             if shares is not None:  # batteries have paid
                 self._queue.check_power(group.users, start_s)
         paid_s: float | Floats = group.airtime_s
@@ -273,6 +283,8 @@ class TransmitPath:
             medium.outside_of(group.ids),
             link_uses,
             group.spectrum,
+            [],
+            interrupted_at,
         )
         self.transmissions[transmission] = group.users
         self._is_sending[group.users] = True
@@ -308,7 +320,7 @@ class TransmitPath:
 
         def leave(part: Transmission, _: simpy.Event) -> None:
             self._leave(part)
-            frame_parts.judge(part, self._medium)
+            frame_parts.judge(part, self._outcomes(part))
 
         first, *others = frame_parts.parts
         self._enter(first)
@@ -324,20 +336,27 @@ class TransmitPath:
         """Pass on frames whose last part has arrived."""
         last = frame_parts.parts[-1]
         self._leave(last)
-        frame_parts.judge(last, self._medium)
-        self._settle(frame_parts.whole, frame_parts.causes, frame_parts.snr_db, event)
+        frame_parts.judge(last, self._outcomes(last))
+        self._settle(frame_parts.whole, frame_parts.results, event)
 
     def _end_transmission(self, transmission: Transmission, event: simpy.Event) -> None:
         """Pass on frames that have arrived."""
         self._leave(transmission)
-        causes, snr_db = self._medium.outcomes(transmission)
-        self._settle(transmission, causes, snr_db, event)
+        self._settle(transmission, self._outcomes(transmission), event)
 
-    def _settle(self, transmission: Transmission, causes: Sequence[str], snr_db: Floats, event: simpy.Event) -> None:
+    def _outcomes(self, signal: Transmission) -> list[ReceptionResult]:
+        """Return which frames each tower that hears a transmission, or a part of one, has received, at its end."""
+        if self.receivers is None:
+            return [self._medium.outcomes(signal)]
+        return self.receivers.outcomes(signal)
+
+    def _settle(self, transmission: Transmission, results: Sequence[ReceptionResult], event: simpy.Event) -> None:
         """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
         users = self.transmissions.pop(transmission)
         self._is_sending[users] = False
         now_s = self._env.now
+        copies = self._first_copies(transmission, results)
+        causes, snr_db = copies.causes, copies.snr_db
         # the counters take the outcomes
         self._note_repeats(transmission, causes, now_s)
         received: Bools = event.value  # type: ignore[assignment]
@@ -353,15 +372,27 @@ class TransmitPath:
         # received messages go on to the server, the queue keeps or ends the others
         messages = self._queue.end(transmission.frames, causes, transmission.limit, now_s)
         if transmission.link_uses:
-            self._note_links(transmission, messages, causes, snr_db)
+            self._note_links(transmission, messages, copies)
         if len(messages) > 1:  # received at one instant: no user comes first by its number
             order = self._streams.field("received together").order([each.user for each in messages], self.attempts)
             messages = [messages[place] for place in order]
-        for message in messages:
-            self._uplink(message)
+        if self.receivers is None:
+            for message in messages:
+                self._uplink(message)
+        else:
+            self.receivers.pass_on(messages, transmission, copies)
 
         # the MAC learns which users can send again; one whose update was replaced on the air could not before
         self._notify(users)
+
+    def _first_copies(self, transmission: Transmission, results: Sequence[ReceptionResult]) -> FirstCopies:
+        """Return the copies of frames that go on to the server, from the outcomes at each tower that hears them."""
+        is_lost = self._medium.lost_for_all(transmission.ids)
+        if is_lost is not None:
+            results = [(_mark_faded(causes, is_lost), snr_db) for causes, snr_db in results]
+        if self.receivers is None:
+            return FirstCopies(*results[0])
+        return self.receivers.first_copies(transmission, results)
 
     def _count_link_uses(self, group: SenderGroup, frames: Frames, paid_s: float | Floats) -> Sequence[LinkUse | None]:
         """Count an attempt of each sender, of which *paid_s* costs energy, if anything asks for it."""
@@ -372,16 +403,17 @@ class TransmitPath:
             energy_j = self._medium.energy.sending_j(group.ids, paid_s)
         return self._link_log.send(group.ids, frames.base, group.airtime_s, energy_j)
 
-    def _note_links(
-        self, transmission: Transmission, messages: Sequence[Message], causes: Sequence[str], snr_db: Floats
-    ) -> None:
+    def _note_links(self, transmission: Transmission, messages: Sequence[Message], copies: FirstCopies) -> None:
         """Note the links of frames that were received, and let the messages that they carry know them."""
-        gain_db = self._medium.gain_db(transmission, snr_db)
+        if self.receivers is None:
+            gain_db = self._medium.gain_db(transmission, copies.snr_db)
+        else:
+            gain_db = self.receivers.gain_db(transmission, copies)
         use_of = {}
         for place, (user, use) in enumerate(zip(transmission.ids.tolist(), transmission.link_uses, strict=True)):
-            if use is None or causes[place]:
+            if use is None or copies.causes[place]:
                 continue
-            use.snr_db = float(snr_db[place])
+            use.snr_db = float(copies.snr_db[place])
             use.gain_db = float(gain_db[place])
             use.mode = transmission.mode
             use_of[user] = use
@@ -435,6 +467,11 @@ class TransmitPath:
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)
+
+
+def _mark_faded(causes: Sequence[str], is_lost: Bools) -> Sequence[str]:
+    """Return *causes* with ``faded`` for frames that are lost for every tower, and have no other cause."""
+    return [cause or ("faded" if lost else "") for cause, lost in zip(causes, is_lost.tolist(), strict=True)]
 
 
 def _mark_unpaid(interrupted: Sequence[bool] | None, shares: Floats | None) -> Sequence[bool] | None:
