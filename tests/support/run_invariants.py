@@ -259,12 +259,16 @@ def check_outages(events, access):
 def check_batteries(energy, access, end_s):
     """No user has spent more energy than its battery held and its source supplied.
 
-    The supply is an upper bound: a solar panel has its peak power at all times.
+    The supply is an upper bound: a solar panel has its peak power at all times, and a period brings a portion.
     """
     exempt = (access["exempt"] or {}).get("outage", ())
     for battery in (outage for outage in access["outages"] if outage["kind"] == "battery"):
         source = battery["charger"] or battery["solar"] or {}
         supply_w = source.get("power", source.get("peak", 0.0))
+        if source.get("kind") == "poisson":
+            continue  # the energy of Poisson arrivals has no bound
+        if source.get("kind") == "bernoulli":
+            supply_w = source["energy"] / source["period"]
         held_j = battery["initial"][1] * battery["capacity"]
         owners = energy[~energy["user"].isin([*exempt])]
         if isinstance(battery["nodes"], list):  # each battery is that of its own users
