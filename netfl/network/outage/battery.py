@@ -240,6 +240,10 @@ class Battery(NodeOutage):
             )
 
     @property
+    def has_charging_times(self) -> bool:
+        return self.solar is not None or (self.charger is not None and self.charger.kind == "constant")
+
+    @property
     def _source(self) -> Charger | Solar | None:
         return self.charger or self.solar
 
@@ -474,6 +478,20 @@ class BatteryState(NodeAvailability):
         charge_j = np.full(len(nodes), np.inf)
         charge_j[has_battery] = self._at(rows, chain.at(knot), at_s).charge_j
         return charge_j
+
+    def charge_share(self, users: Ints, time_s: ArrayLike) -> Floats:
+        return self.charge_j(users, time_s) / self._model.capacity
+
+    def is_charging(self, users: Ints, time_s: ArrayLike) -> Bools:
+        rows = self._row[users]
+        has_battery = rows >= 0
+        rows = rows[has_battery]
+        at_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
+        no_drain_w = np.zeros(len(rows))
+        until_s = np.minimum(self._supply.until_s(rows, at_s, no_drain_w), at_s + 1.0)
+        is_charging = np.ones(len(users), np.bool_)
+        is_charging[has_battery] = self._supply.gain(rows, at_s, no_drain_w)(until_s) > 0.0
+        return is_charging
 
     def ledger(self, nodes: Ints, time_s: ArrayLike) -> BatteryLedger:
         """Return the energy of each battery until *time_s*, not before its last use; all nodes must have one."""
