@@ -26,7 +26,7 @@ from functools import cache, cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from types import ModuleType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 import pydantic
@@ -81,6 +81,7 @@ FAMILIES = (
     "network/queue",
     "network/routing",
     "network/outage",
+    "network/trains_when",
     "network/traffic",
     "network/round",
     "network/theory",
@@ -392,6 +393,9 @@ class Spec(Overridable, BaseModel, ABC, metaclass=_SpecClass):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    short_key: ClassVar[str] = ""
+    """Key of a model of a family whose value may stand for all of them, as in ``{KIND: VALUE}``; empty for none."""
+
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield the errors of this model in the scenario that *facts* describes; keys are relative to this model."""
         yield from ()
@@ -539,7 +543,7 @@ class FamilyMember:
             if isinstance(value, Spec) and isinstance(value, source):
                 _check_members(value)
                 return value
-            fields: Any = {"kind": value} if isinstance(value, str) else value
+            fields: Any = {"kind": value} if isinstance(value, str) else _long_form(source, value)
             if not isinstance(fields, Mapping) or "kind" not in fields:
                 fields = source.from_object(value)
             kind = fields.get("kind") if isinstance(fields, Mapping) else None
@@ -571,6 +575,17 @@ class FamilyMember:
             metadata={"family": family_of(source)},
             serialization=core_schema.plain_serializer_function_ser_schema(dump),
         )
+
+
+def _long_form(base: type[Spec], value: object) -> object:
+    """Return a mapping in the form ``{KIND: VALUE}`` with all its keys, and anything else as it is."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return value
+    ((kind, setting),) = value.items()
+    if kind not in list_kinds(base):
+        return value
+    short_key = find_model(base, kind).short_key
+    return {"kind": kind, short_key: setting} if short_key else value
 
 
 def _check_defaults(spec: Spec) -> None:

@@ -16,6 +16,7 @@ from netfl.network.motion import Motion
 from netfl.network.placement import Placement
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
+from netfl.network.trains_when import TrainingOccasion, TrainingRule
 from netfl.streams import Streams
 from netfl.types import AccessContext, Delivery, Event, Law, NullRecorder, Round
 from netfl.units import Joules, Metres, Seconds, Speed
@@ -25,7 +26,7 @@ NAMES = {
     name.__name__: name
     for name in (
         *(Access, AccessContext, Delivery, Disk, Event, Field, Law, Layout, Motion, Placement, Round),
-        *(Selection, Selector, Topology, Trajectories),
+        *(Selection, Selector, Topology, TrainingRule, Trajectories),
     )
 } | {"np": np, "nx": nx, "Annotated": Annotated, "ClassVar": ClassVar}
 UNITS = {"Joules": Joules, "Metres": Metres, "Seconds": Seconds, "Speed": Speed}
@@ -74,3 +75,11 @@ def test_placement_example():
     places = example("network.placement", "Line")(length=20.0).open(100, np.zeros((1, 2)), STREAMS)
     assert (places[:, 1] == 0.0).all()
     assert 0.0 <= places.min() < places.max() <= 20.0
+
+
+def test_training_rule_example():
+    rule = example("network.trains_when", "Eager")()
+    users = np.arange(1000)
+    full = np.ones(1000)
+    occasion = TrainingOccasion(users, users % 7, np.zeros(1000), 0.3 * full, full > 0.0, STREAMS.field("rule"))
+    assert abs(rule.trains(occasion).mean() - 0.3) < 0.06

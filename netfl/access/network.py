@@ -108,6 +108,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             can_stop=self.round is not None,
             has_positions=True,
             has_energy=self.energy is not None,
+            can_skip_training=not self.trains_always,
             can_erase=self.transport is not None and self.transport.loss == "erase",
             link_values=self._link_values,
         )

@@ -27,7 +27,7 @@ RATE_RANGE_DB = 60.0
 """The same where the rate follows the SNR: 20 bit/s/Hz, more than any link has."""
 LARGE_BITS = 1e6
 """Size of an update that is observed as 1/2."""
-FAILURES = tuple(name for name in OUTCOMES if name not in {"delivered", "superseded", "unfinished"})
+FAILURES = tuple(name for name in OUTCOMES if name not in {"delivered", "superseded", "not_trained", "unfinished"})
 """Outcomes of updates that failed on the way, or came too late."""
 
 _DELIVERED = OUTCOMES.index("delivered")

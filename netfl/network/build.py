@@ -31,6 +31,7 @@ from netfl.network.sampler import Sampler
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
 from netfl.network.theory import TheoryCase
+from netfl.network.training_gate import TrainingGate
 from netfl.registry import no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats
@@ -132,6 +133,10 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         outages.draw_from(energy)
         energy.count_idle_by(lambda now_s: outages.idle_j(users, now_s))
 
+    training_gate = None
+    if not spec.trains_always:
+        training_gate = TrainingGate(spec.trains_when, outages, context.streams.field("trains_when"))
+
     # the air
     node_state = NodeState(outages, layout.nodes)
     medium = _medium(spec, context, layout, budget, node_state)
@@ -166,6 +171,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         reception=spec.reception,
         held=context.held if spec.allocation is not None and spec.allocation.needs_sample_counts else None,
         allocation_streams=context.streams.at("allocation"),
+        training_gate=training_gate,
         energy=energy,
         receivers=receivers_of(spec, layout),
         sampler=_sampler(spec, context, layout, outages),

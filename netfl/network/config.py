@@ -24,6 +24,7 @@ from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.sampler import Sampler
 from netfl.network.traffic import Traffic
+from netfl.network.training_gate import TrainingGate
 from netfl.network.transport.spec import Segmentation, Transport
 from netfl.network.versions import Downlink, OnNewVersion
 from netfl.streams import Streams
@@ -49,6 +50,7 @@ class NetworkConfig:
         reception: reception of the updates; ``None`` without a radio.
         held: training examples of each user, ``[users]``; ``None`` if the allocation does not need them.
         allocation_streams: random streams of the allocation.
+        training_gate: decision of users whether to train; ``None`` where all do.
         visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
         receivers: names of the towers that hear the users of every tower, beside their own.
     """
@@ -73,6 +75,7 @@ class NetworkConfig:
     reception: Reception | None = None
     held: Floats | None = None
     allocation_streams: Streams = field(default_factory=lambda: Streams(0))
+    training_gate: TrainingGate | None = None
     visitors: Mapping[int, Users] = field(default_factory=dict)
     receivers: tuple[str, ...] = ()
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from netfl.network.allocation import Allocation
-from netfl.network.compute import Compute
+from netfl.network.compute import Compute, as_tuple
 from netfl.network.counterfactual import Exemptions
 from netfl.network.energy import Energy
 from netfl.network.parts import NetworkParts
 from netfl.network.round import RoundPolicy
 from netfl.network.theory import Theory
+from netfl.network.trains_when import TrainingRule
 from netfl.network.transport.spec import Transport
 from netfl.network.versions import Downlink, OnNewVersion
 from netfl.registry import FamilyMember, NotWith
@@ -31,6 +32,9 @@ class NetworkSpec(NetworkParts):
     """Training times of users."""
     energy: Energy | None = None
     """Energy of users; ``null``: not counted."""
+    trains_when: Annotated[tuple[Annotated[TrainingRule, FamilyMember()], ...], BeforeValidator(as_tuple)] = ()
+    """Rule by which a user that has a version decides whether to train from it, or a list of rules that must all agree;
+    by default all users train always."""
     allocation: Annotated[Allocation, FamilyMember()] | None = None
     """Share of the band, power and processor frequency of each selected user, as a round opens; ``null``: full power
     and frequency, and the shares of the MAC."""
@@ -58,6 +62,11 @@ class NetworkSpec(NetworkParts):
     users restart at the broadcast of an ideal downlink, and unlimited otherwise."""
     exempt: Exemptions | None = None
     """A counterfactual: users that are exempt from causes of failed deliveries; all draws stay unchanged."""
+
+    @property
+    def trains_always(self) -> bool:
+        """True if no rule of `trains_when` can refuse a training."""
+        return not any(rule.can_refuse for rule in self.trains_when)
 
     @property
     def is_punctual(self) -> bool:

@@ -379,6 +379,7 @@ def _build_population(
         power=power,
         jitter=service.jitter,
         energy=config.energy,
+        gate=config.training_gate,
         trains_again=service.downlink is not None and service.downlink.on_missed_version == "train_again",
     )
     if service.transport.grain == "packet":

@@ -15,10 +15,12 @@ from netfl.network.event_log import Ending
 from netfl.network.periods import SAME_INSTANT_S, after_rounding, before_rounding
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.training_gate import TrainingGate
 from netfl.network.versions import OnNewVersion
 from netfl.types import Bools, Floats, Ints, Users
 
 _OUT_OF_POWER = Ending("lost", detail="battery")
+_NOT_TRAINED = Ending("not_trained")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class UserBehaviour:
         power: energy of trainings; ``None`` where nothing can end them.
         jitter: factors of the training times of single updates.
         energy: energy meter of trainings and receptions.
+        gate: decision whether to train from a version; ``None`` for always.
         trains_again: whether a user without an update that misses a version trains again from the one that it has.
     """
 
@@ -81,6 +84,7 @@ class UserBehaviour:
     power: TrainingPower | None = None
     jitter: TrainingJitter | None = None
     energy: EnergyMeter | None = None
+    gate: TrainingGate | None = None
     trains_again: bool = False
 
 
@@ -110,6 +114,7 @@ class UserPopulation:
         self._trains_again = behaviour.trains_again
         self._energy = behaviour.energy
         self._power = behaviour.power
+        self._gate = behaviour.gate
 
         self.queue = queue
         queue.source = self
@@ -349,7 +354,7 @@ class UserPopulation:
 
         needs_event = self._trains_at_once(users)  # it may send at once
         needs_event |= self._goes_on(users)  # the round may wait for it no longer
-        if self._power is not None:  # a training that cannot be paid ends when it begins
+        if self._power is not None or self._gate is not None:  # an update may end when it begins
             needs_event[:] = True
         if needs_event.any():
             self.plan_returns(due_s[needs_event])
@@ -398,11 +403,34 @@ class UserPopulation:
         trained_s = at_s + self._compute_s[users]
         self._trained_s[users] = trained_s
         self.queue.put(users, base, trained_s)
+        if self._gate is not None:
+            trains = self._gate.trains(ids, base, at_s)
+            self._skip(users[~trains], at_s[~trains])
+            users = users[trains]
+            at_s = at_s[trains]
+        if users.size:
+            self._train(users, at_s)
+
+    def _train(self, users: Users, at_s: Floats) -> None:
+        """Let *users* train for the updates that they have begun."""
         if self._energy is not None:
-            self._energy.train(ids, at_s, trained_s)
+            self._energy.train(self._ids[users], at_s, self._trained_s[users])
         self._draw_compute_time(users)
         if self._power is not None:
             self._pay(self._power, users, at_s)
+
+    def _skip(self, users: Users, at_s: Floats) -> None:
+        """End the updates of *users*, which decide not to train."""
+        if users.size:
+            self._trained_s[users] = np.inf
+            self._off_s[users] = np.inf
+            self._abort(users, _NOT_TRAINED, at_s)
+            self.on_change(users)
+
+    def _abort(self, users: Users, ending: Ending, at_s: Floats) -> None:
+        """End the updates of *users*, each at its *at_s*, as nothing of them is trained."""
+        for time_s in np.unique(at_s).tolist():
+            self.queue.abort(users[at_s == time_s], ending, time_s)
 
     def _pay(self, power: TrainingPower, users: Users, at_s: Floats) -> None:
         """Pay for trainings that begin; those that cannot be paid are lost at once."""
@@ -446,8 +474,7 @@ class UserPopulation:
         self._trained_s[users] = np.inf
         self._off_s[users] = np.inf
         self._unpaid_s[users] = at_s
-        for time_s in np.unique(at_s).tolist():
-            self.queue.abort(users[at_s == time_s], _OUT_OF_POWER, time_s)
+        self._abort(users, _OUT_OF_POWER, at_s)
         now_s = float(at_s.max())
         self._log.count_lost_trainings(len(users), now_s)
         self.on_change(users)

@@ -23,7 +23,7 @@ NO_ROUNDS = "without round: no rounds are served"
 _LINK = ("channel", "interference", "receivers", "common_loss", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
-    "on_new_version", "allocation",
+    "on_new_version", "allocation", "trains_when",
 )  # fmt: skip
 
 
@@ -212,8 +212,26 @@ def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool)
     if spec.round is not None and spec.round.is_continuous:
         reason = "with this rule of a round: no version is sent to a user with an outstanding update"
         yield from no_effect(spec, ["on_new_version"], reason)
+    yield from _training_rule_faults(spec)
     if spec.update_size is None and not facts.sized:
         yield Fault("update_size", "missing: no model determines the size of an update", None, "give it")
+
+
+def _training_rule_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Rules of trainings that read batteries which nobody has, and users that would decide again without end."""
+    if spec.trains_always:
+        return
+    needs_batteries = any(rule.needs_batteries for rule in spec.trains_when)
+    needs_charging_times = any(rule.needs_charging_times for rule in spec.trains_when)
+    if needs_batteries and not any(outage.has_batteries for outage in spec.outages):
+        problem = "depends on batteries, but no user has one"
+        yield Fault("trains_when", problem, None, "give outages a battery, or leave it out")
+    elif needs_charging_times and not any(outage.has_charging_times for outage in spec.outages):
+        problem = "depends on the times at which batteries are charged, but no battery has a source of power"
+        yield Fault("trains_when", problem, None, "give a battery a charger of constant power, or a solar panel")
+    if spec.round is not None and spec.round.is_continuous:
+        problem = "with this rule of a round, a user that does not train would get the same version again, without end"
+        yield Fault("trains_when", problem, None, "leave it out, or take another rule of round")
 
 
 def _downlink_faults(spec: NetworkSpec) -> Iterator[Fault]:

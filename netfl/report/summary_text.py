@@ -32,6 +32,7 @@ MEANINGS = {
     "discarded": "arrived in rounds that were abandoned",
     "given_up": "were given up after their last attempt",
     "superseded": "were replaced by a newer version",
+    "not_trained": "were not trained, as their users decided",
     "unfinished": "were not finished at the end of the run",
 }
 """Outcomes as the end of a sentence about updates."""

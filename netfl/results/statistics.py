@@ -281,13 +281,13 @@ class RoundStatistics:
         costs = dict(zip(names, totals, strict=True))
         return costs if has_energy else {name: cost for name, cost in costs.items() if name != "energy_J"}
 
-    def final_metrics(self, outcomes: Mapping[str, int]) -> dict[str, float]:
-        """Return the metrics of the replica, with the number of updates for each outcome in *outcomes*.
+    def final_metrics(self, outcomes: Mapping[str, int], possible: Sequence[str] = OUTCOMES) -> dict[str, float]:
+        """Return the metrics of the replica, with the number of updates in *outcomes* for each of the *possible* ones.
 
         A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
         """
         delivered = len(self._delays)
-        updates = sum(outcomes[outcome] for outcome in OUTCOMES)
+        updates = sum(outcomes[outcome] for outcome in possible)
         delay_metrics = {}
         if self._has_delays:
             delay_metrics = delays(np.frombuffer(self._delays))
@@ -300,8 +300,8 @@ class RoundStatistics:
             "jain": jain(self._delivered),
             "uplink_bits": self._uplink_bits,
             "downlink_bits": self._downlink_bits,
-            **{f"outcome.{outcome}": float(outcomes[outcome]) for outcome in OUTCOMES},
-            **{f"share.{outcome}": _ratio(outcomes[outcome], updates) for outcome in OUTCOMES},
+            **{f"outcome.{outcome}": float(outcomes[outcome]) for outcome in possible},
+            **{f"share.{outcome}": _ratio(outcomes[outcome], updates) for outcome in possible},
         }
 
 

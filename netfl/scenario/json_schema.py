@@ -107,10 +107,17 @@ def _choice(family: str, models: dict[str, type[Spec]], places: dict[str, JsonSc
         "description": _OUTSIDE["description"],
     }
     words = [{"enum": bare, "description": f"A kind of {family} that needs no other keys."}] if bare else []
+    short = [_short_form(kind, model.short_key, places[kind]) for kind, model in models.items() if model.short_key]
     return {
         "description": _summary(inspect.getmodule(base_of(family))),
-        "anyOf": [*words, *places.values(), outside, _OUTSIDE],
+        "anyOf": [*words, *places.values(), *short, outside, _OUTSIDE],
     }
+
+
+def _short_form(kind: str, key: str, place: JsonSchemaValue) -> JsonSchemaValue:
+    """Return the schema of ``{KIND: VALUE}``, with the value of *key*."""
+    value = {"$ref": f"{place['$ref']}/properties/{key}"}
+    return {"type": "object", "properties": {kind: value}, "required": [kind], "additionalProperties": False}
 
 
 def _summary(thing: Any) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Outcome = Literal[
-    "delivered", "late", "discarded", "collided", "faded", "lost", "dropped", "given_up", "superseded", "unfinished",
+    "delivered", "late", "discarded", "collided", "faded", "lost", "dropped", "given_up", "superseded", "not_trained",
+    "unfinished",
 ]  # fmt: skip
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 """Outcomes of an update; every update ends in exactly one.
@@ -20,7 +21,8 @@ its round had closed, or from a version that is too old.  ``discarded``: its rou
 way).  ``lost`` with the ``detail`` battery: its user had too little energy to train it.  ``given_up``: its last
 permitted attempt failed (``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.
 ``superseded``: a newer version reached its user first, its user was not selected for the next round, or a newer message
-took its place in a relay.  ``unfinished``: the run ended before.
+took its place in a relay.  ``not_trained``: its user decided not to train from the version.  ``unfinished``: the run
+ended before.
 """
 
 EventKind = Literal[

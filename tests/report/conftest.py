@@ -157,7 +157,7 @@ def nodes_table(replicas):
 
 def events_table(delivered, closed, users, rng, attempts):
     parts = []
-    shares = np.array([0.05, 0.05, 0.0, 0.0, 0.0, 0.0, 0.06, 0.24, 0.6, 0.0])
+    shares = np.array([0.05, 0.05, 0.0, 0.0, 0.0, 0.0, 0.06, 0.24, 0.6, 0.0, 0.0])
     for replica, times in enumerate(closed):
         rounds = len(times)
         number = 8 * rounds

@@ -150,10 +150,13 @@ def slowed(levels: dict[str, dict[str, Any]], family: str) -> dict[str, dict[str
     return {name: shrink(base_of(family), spec, CYCLE_S) for name, spec in levels.items()}
 
 
+_BATTERY = {"kind": "battery", "capacity": "10 J"}
 _BATTERY_COSTS = {
     "battery": {"per_training": "2 J", "idle": "1 W"},
     "battery for frames": {"transmit": "20 W"},
     "battery too small": {"per_training": "25 J"},
+    "battery of Poisson portions": {"per_training": "2 J", "transmit": "2 W"},
+    "battery of Bernoulli portions": {"per_training": "2 J", "idle": "1 W"},
 }
 """Costs that each battery pays in rounds, unless the energy has a level of its own."""
 
@@ -168,8 +171,13 @@ def axes() -> dict[str, dict[str, Any]]:
     del outages["availability"], outages["calendar"]  # files of days
     daily = {kind: outages.pop(kind) for kind in ("inactivity", "diurnal_rate")}  # they begin days before time 0
     outages |= {
-        "battery for frames": {"kind": "battery", "capacity": "10 J", "charger": {"power": "3 W"}},
-        "battery too small": {"kind": "battery", "capacity": "10 J", "restart": 0.5, "charger": {"power": "20 W"}},
+        "battery for frames": _BATTERY | {"charger": {"power": "3 W"}},
+        "battery too small": _BATTERY | {"restart": 0.5, "charger": {"power": "20 W"}},
+        "battery of Poisson portions": _BATTERY | {"charger": {"kind": "poisson", "energy": "2 J", "period": "1 s"}},
+        "battery of Bernoulli portions": _BATTERY | {
+            "initial": 0.3,
+            "charger": {"kind": "bernoulli", "energy": "8 J", "period": "1 s", "probability": 0.4},
+        },
         **{f"renewal of {nodes}": outages["renewal"] | {"nodes": nodes} for nodes in ("towers", "routers", "links")},
         "spared": outages["renewal"] | {"in_progress": "finish"},
     }  # fmt: skip
@@ -199,6 +207,8 @@ def axes() -> dict[str, dict[str, Any]]:
         "queue": {"drop_tail": None, **members("network/queue")},
         "routing": {"default": None, **members("network/routing")},
         "outage": {"none": None, **daily, **slowed(outages, "network/outage")},
+        "trains_when": {"default": None, **members("network/trains_when"),
+                        "charge in turns": [{"every": 2}, {"battery_above": 0.4}]},
         "traffic": {"none": None, **traffic},
         "size": {"fixed": "fixed", "exponential": "exponential"},
         "source": {source: source for source in ("users", "towers", "routers")},
@@ -264,6 +274,8 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         access["outages"] = [value["outage"]]
     if levels.get("outage") in _BATTERY_COSTS and not has["energy"]:
         access["energy"] = {"idle": "1 W"} if value["round"] is None else _BATTERY_COSTS[levels["outage"]]
+    if value["trains_when"] is not None:
+        _set_training_rule(access, value)
     if value["downlink"] is not None:
         access["downlink"] = value["downlink"]
         access.pop("broadcast_rate", None)
@@ -289,6 +301,14 @@ def _set_service(data, value, has):
     if has_deadline:
         policy["deadline"] = value["deadline"] or "5 s"
     data["access"]["round"] = policy
+
+
+def _set_training_rule(access, value):
+    """Set the rule by which users train, with batteries where it reads them."""
+    access["trains_when"] = value["trains_when"]
+    if "battery" in str(value["trains_when"]) or value["trains_when"]["kind"] == "charging":
+        access.setdefault("outages", [axes()["outage"]["battery for frames"]])
+        access.setdefault("energy", _BATTERY_COSTS["battery"])
 
 
 def _update_bits(value):

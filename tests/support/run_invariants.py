@@ -185,7 +185,7 @@ def check_delivered_events(events, deliveries):
 
 
 def check_outcomes(events, energy):
-    """Each update has one outcome and starts from a version that its user has received."""
+    """Each update has one outcome, starts from a version that its user has received, and is trained or not."""
     ordered = events[events["kind"].isin(ORDERED_KINDS)]
     opened_s = ordered["round"].map(ordered[ordered["kind"] == "broadcast"].groupby("round")["time_s"].min())
     came_during_call = ordered["kind"].isin(["delivered", "late"]) & (ordered["time_s"] < opened_s)  # judged later
@@ -200,7 +200,8 @@ def check_outcomes(events, energy):
     assert set(outcomes.index) <= set(received.index)
     assert (trained <= outcomes.reindex(trained.index, fill_value=0)).all()
     if not energy.empty:
-        counts = outcomes.groupby("user").sum().reindex(energy["user"], fill_value=0)
+        trainings = based[based["kind"].isin(OUTCOMES) & (based["kind"] != "not_trained")]
+        counts = trainings.groupby("user").size().reindex(energy["user"], fill_value=0)
         assert energy["begun"].tolist() == counts.tolist()
 
 
@@ -259,12 +260,16 @@ def check_outages(events, access):
 def check_batteries(energy, access, end_s):
     """No user has spent more energy than its battery held and its source supplied.
 
-    The supply is an upper bound: a solar panel has its peak power at all times.
+    The supply is an upper bound: a solar panel has its peak power at all times, and a period brings a portion.
     """
     exempt = (access["exempt"] or {}).get("outage", ())
     for battery in (outage for outage in access["outages"] if outage["kind"] == "battery"):
         source = battery["charger"] or battery["solar"] or {}
         supply_w = source.get("power", source.get("peak", 0.0))
+        if source.get("kind") == "poisson":
+            continue  # the energy of Poisson arrivals has no bound
+        if source.get("kind") == "bernoulli":
+            supply_w = source["energy"] / source["period"]
         held_j = battery["initial"][1] * battery["capacity"]
         owners = energy[~energy["user"].isin([*exempt])]
         if isinstance(battery["nodes"], list):  # each battery is that of its own users

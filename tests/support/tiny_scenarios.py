@@ -59,11 +59,18 @@ _OF_ROUNDS = {"halving": {"every": 2}, "step": {"milestones": [1, 3]}}
 """Schedules for four rounds in place of thousands."""
 _ROUND_BESIDE = {"traffic": {"deadline": "10 s"}}
 """Short rounds for networks with background traffic, which never ends."""
+_CHARGED = {
+    "outages": [{"kind": "battery", "capacity": "10 J", "charger": {"power": "1 W"}}],
+    "energy": {"per_training": "1 J"},
+}
+"""Batteries with a source of power."""
 _BESIDE_MODELS = {
     ("network/motion", "sumo_fcd"): {
         "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "town.fcd.xml")}}
     },
     ("network/outage", "battery"): {"energy": {"per_sample": "20 mJ", "transmit": "300 mW", "idle": "30 mW"}},
+    ("network/trains_when", "battery_above"): _CHARGED,
+    ("network/trains_when", "charging"): _CHARGED,
     ("network/allocation", "block_assignment"): {
         "mac": {"kind": "fdma", "division": "blocks", "interference": ["-60 dBm", "-50 dBm"]}
     },

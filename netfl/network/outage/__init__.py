@@ -113,6 +113,17 @@ class NodeAvailability(Overridable, ABC):
         """
         return None
 
+    def charge_share(self, users: Ints, time_s: ArrayLike) -> Floats | None:
+        """Return `charge_j` as a share of the capacity of each battery, ``[n]``."""
+        return None
+
+    def is_charging(self, users: Ints, time_s: ArrayLike) -> Bools | None:
+        """Return whether each user's battery gets power at *time_s*, ``[n]``; true for users without one.
+
+        ``None`` if this outage has no batteries.
+        """
+        return None
+
     def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         """Return the energy that each user has taken from its battery by *time_s* for being on, ``[n]``.
 
@@ -130,6 +141,11 @@ class Outage(Spec):
 
     has_batteries: ClassVar[bool] = False
     """`NodeAvailability.charge_j` states the charge of batteries."""
+
+    @property
+    def has_charging_times(self) -> bool:
+        """True if it has batteries that get power from a source."""
+        return False
 
     @abstractmethod
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:

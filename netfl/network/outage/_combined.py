@@ -104,6 +104,16 @@ class CombinedOutages(NodeAvailability):
     def charge_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         return _smallest([timeline.charge_j(users, time_s) for timeline in self._timelines])
 
+    def charge_share(self, users: Ints, time_s: ArrayLike) -> Floats | None:
+        return _smallest([timeline.charge_share(users, time_s) for timeline in self._timelines])
+
+    def is_charging(self, users: Ints, time_s: ArrayLike) -> Bools | None:
+        answers = [timeline.is_charging(users, time_s) for timeline in self._timelines]
+        stated = [answer for answer in answers if answer is not None]
+        if not stated:
+            return None
+        return np.asarray(np.logical_and.reduce(stated))
+
     def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         return _smallest([timeline.idle_j(users, time_s) for timeline in self._timelines])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from netfl.errors import Fault
 from netfl.network.energy import Energy, EnergyMeter
 from netfl.network.layout import Layout
 from netfl.network.outage import LargestUses, NodeAvailability
+from netfl.network.outage._arrivals import BernoulliArrivals, PoissonArrivals
 from netfl.network.outage._daily import draw_shifts_s, recurring_window
 from netfl.network.outage._targets import NodeOutage, Nodes, node_rows
 from netfl.network.periods import after_rounding, surrounding_instants
@@ -30,6 +31,8 @@ _DARK_W = 1e-300
 """Least power by which a drain is divided."""
 _MAX_EVALUATIONS = 128
 """Limit of the search for a crossing; fifteen are typical, and a hundred if every step is a bisection."""
+_LAW_PERIODS = 5
+"""Periods over which the law of arrivals counts them."""
 _ROUNDING = 1e-12
 """Share of the capacity by which a cost may exceed the charge and still counts as equal: sums of costs are rounded."""
 
@@ -44,20 +47,49 @@ class EnergySource(Protocol):
         """Return the end of the segment of *from_s*, ``[n]``; later than *from_s*."""
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
-        """Return the energy supplied minus the energy drained, from *from_s* to a later time of the same segment."""
+        """Return the energy supplied minus the energy drained, from *from_s* to a later time of the same segment.
+
+        What arrives at the instant at which the segment ends does not count.
+        """
+
+    def arriving_j(self, users: Ints, from_s: Floats) -> Floats:
+        """Return the energy that arrives at the instant at which the segment of *from_s* ends, ``[n]``."""
 
 
 class Charger(Spec):
-    """A charger of constant power, plugged in always or in one window of each day."""
+    """A charger of constant power, plugged in always or in one window of each day, or energy that arrives in portions.
 
-    power: Annotated[Watts, Field(gt=0)]
+    - ``constant``: ``power``, within the window from ``opens`` to ``closes``.
+    - ``poisson``: portions of ``energy`` at the instants of a Poisson process of rate 1/period, of each user by itself:
+      in a time t, a mean of energy · t/period, with the variance energy² · t/period.
+    - ``bernoulli``: at the end of each period, a portion of ``energy`` with ``probability``, of each user by itself: in
+      n periods, a mean of energy · n p, with the variance energy² · n p (1 - p).
+
+    A full battery refuses what exceeds its capacity.
+    """
+
+    kind: Literal["constant", "poisson", "bernoulli"] = "constant"
+    """Power, or portions of energy."""
+    power: Annotated[Annotated[Watts, Field(gt=0)] | None, OnlyWith("kind", "constant", needed=True)] = None
     """Its power."""
-    opens: Annotated[Seconds, Field(ge=0, le=DAY_S)] | None = None
+    opens: Annotated[Annotated[Seconds, Field(ge=0, le=DAY_S)] | None, OnlyWith("kind", "constant")] = None
     """Time at which it is plugged in, from the start of the day, as at time 0; by default it always is."""
-    closes: Annotated[Seconds, Field(ge=0, le=DAY_S)] | None = None
+    closes: Annotated[Annotated[Seconds, Field(ge=0, le=DAY_S)] | None, OnlyWith("kind", "constant")] = None
     """Time at which it is unplugged, possibly after midnight."""
     spread: Annotated[Seconds, Field(ge=0, le=DAY_S), OnlyWith("opens")] = 0.0
     """Width of the interval, around 0, from which the shift of each user's window is drawn."""
+    energy: Annotated[Annotated[Joules, Field(gt=0)] | None, OnlyWith("kind", "poisson", "bernoulli", needed=True)] = (
+        None
+    )
+    """Energy of a portion."""
+    period: Annotated[Annotated[Seconds, Field(gt=0)] | None, OnlyWith("kind", "poisson", "bernoulli", needed=True)] = (
+        None
+    )
+    """Mean time between two portions of ``poisson``; of ``bernoulli`` the time between two chances of one."""
+    probability: Annotated[Annotated[float, Field(gt=0, le=1)] | None, OnlyWith("kind", "bernoulli", needed=True)] = (
+        None
+    )
+    """Probability p of a portion at the end of a period."""
 
     @model_validator(mode="after")
     def _check_window(self) -> Charger:
@@ -67,8 +99,26 @@ class Charger(Spec):
             raise ValueError("opens and closes are the same time of day; change one of them")
         return self
 
-    def open(self, users: int, streams: Streams) -> EnergySource:
-        """Return the chargers of *users* users."""
+    def most_j(self, duration_s: float) -> float:
+        """Return the largest energy that it can supply within *duration_s*."""
+        if self.power is not None:
+            return self.power * duration_s
+        assert self.energy is not None
+        assert self.period is not None
+        if self.kind == "bernoulli":
+            return self.energy * (duration_s // self.period + 1.0)
+        return np.inf  # any number of portions can arrive
+
+    def open(self, ids: Ints, streams: Streams) -> EnergySource:
+        """Return the chargers of users with the numbers *ids*."""
+        if self.energy is not None and self.period is not None:
+            draws = streams.field("arrivals")
+            if self.probability is None:
+                return PoissonArrivals(self.energy, self.period, ids, draws)
+            return BernoulliArrivals(self.energy, self.period, ids, draws, self.probability)
+
+        assert self.power is not None
+        users = len(ids)
         if self.opens is None or self.closes is None:
             return _PluggedIn(self.power, np.zeros(users), np.inf)
         opens_s = self.opens + draw_shifts_s(self.spread, users, streams)
@@ -97,8 +147,12 @@ class Solar(Spec):
             raise ValueError("the sun sets before it rises; exchange the two times")
         return self
 
-    def open(self, users: int, streams: Streams) -> EnergySource:
-        """Return the solar power of the users."""
+    def most_j(self, duration_s: float) -> float:
+        """Return an upper bound of the energy within *duration_s*: that of noon."""
+        return self.peak * duration_s
+
+    def open(self, ids: Ints, streams: Streams) -> EnergySource:
+        """Return the solar power of users with the numbers *ids*."""
         return _Sun(self, streams.field("clouds"))
 
 
@@ -150,7 +204,7 @@ class Battery(NodeOutage):
     restart: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Share of the capacity at which a user that ran empty is up again."""
     charger: Charger | None = None
-    """A charger: its ``power``, and when it is plugged in."""
+    """A charger: its ``power``, and when it is plugged in; or a ``kind`` whose energy arrives in portions."""
     solar: Solar | None = None
     """In its place, a solar panel: its ``peak``, ``sunrise``, ``sunset`` and ``clouds``."""
 
@@ -176,7 +230,7 @@ class Battery(NodeOutage):
         if uses.frame_j is not None and uses.frame_j > most_j:
             dear.append(("a frame", uses.frame_j, "transmit"))
         if uses.training_j is not None:
-            supplied_j = self._peak_w * uses.training_s
+            supplied_j = 0.0 if self._source is None else self._source.most_j(uses.training_s)
             if uses.start_j > most_j or uses.training_j > most_j + supplied_j:
                 dear.append(("a training", uses.training_j, "its costs"))
         for use, cost_j, keys in dear:
@@ -186,11 +240,12 @@ class Battery(NodeOutage):
             )
 
     @property
-    def _peak_w(self) -> float:
-        """The largest power of the source."""
-        if self.charger is not None:
-            return self.charger.power
-        return 0.0 if self.solar is None else self.solar.peak
+    def has_charging_times(self) -> bool:
+        return self.solar is not None or (self.charger is not None and self.charger.kind == "constant")
+
+    @property
+    def _source(self) -> Charger | Solar | None:
+        return self.charger or self.solar
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats
@@ -208,18 +263,41 @@ class Battery(NodeOutage):
             laws.append(Law(quantity, statement, draw=initial, distribution=stats.uniform(low, high - low)))
         if self.solar is not None and self.solar.clouds:
             laws.append(_sunlight_law(self.solar))
+        if self.charger is not None and self.charger.kind != "constant":
+            laws.append(_arrivals_law(self.charger))
         return tuple(laws) or (Law.none("nothing is drawn: the activity of users drains the battery"),)
 
     def _open_rows(self, row: Ints, streams: Streams) -> BatteryState:
         count = int(row.max(initial=-1)) + 1
         low, high = self.initial
         share = low + (high - low) * streams.field("initial").uniform(np.arange(count))
-        source = self.charger or self.solar
-        if source is None:
+        if self._source is None:
             supply: EnergySource = _PluggedIn(0.0, np.zeros(count), np.inf)
         else:
-            supply = source.open(count, streams)
+            users = np.flatnonzero(row >= 0)
+            ids = users[np.argsort(row[users])]
+            supply = self._source.open(ids, streams)
         return BatteryState(row, self.capacity * share, self, supply)
+
+
+def _arrivals_law(charger: Charger) -> Law:
+    from scipy import stats
+
+    assert charger.energy is not None
+    assert charger.period is not None
+    energy_j = charger.energy
+    period_s = charger.period
+
+    def draw(streams: Streams, size: int) -> Floats:
+        supply = charger.open(np.arange(size), streams)
+        until_s = np.full(size, after_rounding(_LAW_PERIODS * period_s))
+        return np.rint(supplied_energy_j(supply, np.arange(size), until_s) / energy_j)
+
+    distribution = stats.poisson(_LAW_PERIODS)
+    if charger.probability is not None:
+        distribution = stats.binom(_LAW_PERIODS, charger.probability)
+    quantity = f"portions of energy in {_LAW_PERIODS} periods"
+    return Law(quantity, "independent of other users", draw=draw, distribution=distribution)
 
 
 def _sunlight_law(solar: Solar) -> Law:
@@ -229,7 +307,7 @@ def _sunlight_law(solar: Solar) -> Law:
 
     def draw(streams: Streams, size: int) -> Floats:
         rise_s = DAY_S * np.arange(size, dtype=np.float64) + solar.sunrise
-        gain = solar.open(1, streams).gain(np.zeros(size, np.int64), rise_s, np.zeros(size))
+        gain = solar.open(np.zeros(1, np.int64), streams).gain(np.zeros(size, np.int64), rise_s, np.zeros(size))
         return gain(rise_s + (solar.sunset - solar.sunrise))
 
     statement = "2/π · peak · (sunset - sunrise) times f, uniform on [1 - clouds, 1]"
@@ -400,6 +478,20 @@ class BatteryState(NodeAvailability):
         charge_j = np.full(len(nodes), np.inf)
         charge_j[has_battery] = self._at(rows, chain.at(knot), at_s).charge_j
         return charge_j
+
+    def charge_share(self, users: Ints, time_s: ArrayLike) -> Floats:
+        return self.charge_j(users, time_s) / self._model.capacity
+
+    def is_charging(self, users: Ints, time_s: ArrayLike) -> Bools:
+        rows = self._row[users]
+        has_battery = rows >= 0
+        rows = rows[has_battery]
+        at_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
+        no_drain_w = np.zeros(len(rows))
+        until_s = np.minimum(self._supply.until_s(rows, at_s, no_drain_w), at_s + 1.0)
+        is_charging = np.ones(len(users), np.bool_)
+        is_charging[has_battery] = self._supply.gain(rows, at_s, no_drain_w)(until_s) > 0.0
+        return is_charging
 
     def ledger(self, nodes: Ints, time_s: ArrayLike) -> BatteryLedger:
         """Return the energy of each battery until *time_s*, not before its last use; all nodes must have one."""
@@ -575,7 +667,8 @@ class BatteryState(NodeAvailability):
         """Return the knots that follow *state*: the end of its segment, or a change within it."""
         # the end of the segment, of the supply or of a training
         drain_w = self._drain_w(rows, state)
-        end_s = self._supply.until_s(rows, state.time_s, drain_w)
+        supply_end_s = self._supply.until_s(rows, state.time_s, drain_w)
+        end_s = supply_end_s
         ends_training = state.is_computing & (state.computed_s <= end_s)
         end_s = np.where(ends_training, state.computed_s, end_s)
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
@@ -595,6 +688,12 @@ class BatteryState(NodeAvailability):
             charge_j[changed] = goal_j
             refused_j[changed] = state.refused_j[changed]
         charge_j = np.clip(charge_j, 0.0, self._model.capacity)
+        # what arrives at the end of the segment comes in time for a battery that is empty at this instant
+        arriving_j = np.where(end_s == supply_end_s, self._supply.arriving_j(rows, state.time_s), 0.0)
+        charge_j += arriving_j
+        up |= (arriving_j > 0.0) & (charge_j >= self._restart_j)
+        refused_j += np.maximum(charge_j - self._model.capacity, 0.0)
+        charge_j = np.minimum(charge_j, self._model.capacity)
         following = self._spend_until(rows, state, end_s, charge_j, refused_j)
         following.up = up
         following.computing_w = np.where(up & (end_s < state.computed_s), state.computing_w, 0.0)
@@ -632,18 +731,25 @@ class BatteryState(NodeAvailability):
 
     def _supplied_j(self, rows: Ints, until_s: Floats) -> Floats:
         """Return the energy of the source from time 0 on."""
-        supplied_j, from_s, no_drain_w = np.zeros((3, len(rows)))
-        remaining = np.flatnonzero(from_s < until_s)
-        while remaining.size:
-            segment = rows[remaining], from_s[remaining], no_drain_w[remaining]
-            end_s = np.minimum(self._supply.until_s(*segment), until_s[remaining])
-            supplied_j[remaining] += self._supply.gain(*segment)(end_s)
-            from_s[remaining] = end_s
-            remaining = remaining[end_s < until_s[remaining]]
-        return np.asarray(supplied_j)
+        return supplied_energy_j(self._supply, rows, until_s)
 
     def _drain_w(self, rows: Ints, state: _Knots) -> Floats:
         return np.where(state.up, self._idle_w[rows] + state.computing_w, 0.0)
+
+
+def supplied_energy_j(supply: EnergySource, users: Ints, until_s: Floats) -> Floats:
+    """Return the energy that *supply* brings from time 0 to *until_s*, ``[n]``."""
+    supplied_j, from_s, no_drain_w = np.zeros((3, len(users)))
+    remaining = np.flatnonzero(from_s < until_s)
+    while remaining.size:
+        segment = users[remaining], from_s[remaining], no_drain_w[remaining]
+        supply_end_s = supply.until_s(*segment)
+        end_s = np.minimum(supply_end_s, until_s[remaining])
+        supplied_j[remaining] += supply.gain(*segment)(end_s)
+        supplied_j[remaining] += np.where(end_s == supply_end_s, supply.arriving_j(*segment[:2]), 0.0)
+        from_s[remaining] = end_s
+        remaining = remaining[end_s < until_s[remaining]]
+    return np.asarray(supplied_j)
 
 
 def _energy_j(power_w: Floats, from_s: Floats, to_s: Floats) -> Floats:
@@ -681,6 +787,9 @@ class _PluggedIn:
 
         return gain_j
 
+    def arriving_j(self, users: Ints, from_s: Floats) -> Floats:
+        return np.zeros(len(users))
+
     def _window_at(self, users: Ints, time_s: Floats) -> tuple[Bools, Floats]:
         """Return whether each user's charger is plugged in, and until when this holds."""
         if np.isinf(self.length_s):
@@ -715,6 +824,9 @@ class _Sun:
 
         begin = cosine(from_s)  # of the integral of a sine
         return lambda to_s: scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
+
+    def arriving_j(self, users: Ints, from_s: Floats) -> Floats:
+        return np.zeros(len(users))
 
     def _peak_w(self, rise_s: Floats) -> Floats:
         """Return the power at noon of the day with this sunrise; the day before time 0 is clear."""

@@ -23,6 +23,7 @@ _OMITTED_FIRST = (
     "received",
     "queued",
     "superseded",
+    "not_trained",
     "unfinished",
     "dropped",
     "failed",
