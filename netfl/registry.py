@@ -90,6 +90,7 @@ FAMILIES = (
     "learning/objective",
     "learning/schedule",
     "learning/aggregation",
+    "learning/device",
     "learning/codec",
     "tracker",
 )

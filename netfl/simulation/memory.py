@@ -6,13 +6,14 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.device_store import rows_in_memory
+from netfl.learning.payload import personal_numbers
 from netfl.results.formatting import format_disk
 from netfl.results.tables import CHUNK, STREAM_BYTES
 
@@ -118,7 +119,8 @@ class MemoryEstimate:
       merges below the server, and one for each user of each replica, or each round if these are fewer, if a learner's
       users start from the version of their last participation;
     - states: what the aggregations keep of users, in all lanes, at the server and at each of these nodes;
-    - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users;
+    - memory of the devices: b · L · N · θ for N users with a codec that has an error feedback, and for each lane what
+      its rule of devices keeps, or a model of each user with ``base: own``;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
     - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
     - examples, where they are copied, and worker processes.
@@ -142,6 +144,7 @@ class MemoryEstimate:
         codecs: of updates and of broadcasts.
         nodes: number of nodes that merge below the server.
         rounds: number of rounds; ``None`` if it is unknown.
+        personal: numbers of the layers that stay on a device, by the name of the learner.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -157,6 +160,7 @@ class MemoryEstimate:
     codecs: Codecs = WHOLE
     nodes: int = 0
     rounds: float | None = None
+    personal: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -177,6 +181,11 @@ class MemoryEstimate:
             codecs=scenario.codecs,
             nodes=scenario.access.merging_nodes(scenario.users),
             rounds=scenario.planned_rounds,
+            personal={
+                name: personal_numbers(learner, scenario.model, scenario.data).all
+                for name, learner in scenario.learners.items()
+                if learner.device is not None
+            },
         )
 
     @property
@@ -214,9 +223,15 @@ class MemoryEstimate:
     @property
     def device_bytes(self) -> int:
         """Bytes of what the devices remember of their last updates."""
-        if self.codecs.up is None or not self.codecs.up.has_error_feedback:
-            return 0
-        return self.number_bytes * self._lanes * self._kept_rows * self.parameters
+        numbers = 0  # of a user in all learners
+        if self.codecs.up is not None and self.codecs.up.has_error_feedback:
+            numbers += len(self.learners) * self.parameters
+        for name, spec in self.learners.items():
+            if spec.base == "own":
+                numbers += self.parameters + 1
+            if spec.device is not None:
+                numbers += spec.device.kept_numbers(self.parameters, self.personal.get(name, 0))
+        return self.number_bytes * self.replicas * self._kept_rows * numbers
 
     @property
     def update_bytes(self) -> int:
@@ -406,7 +421,7 @@ def check_learners(
             f"one round take {format_memory(needed.update_bytes)}"
         )
         if needed.device_bytes:
-            problem += f"; the error feedback of the codec keeps {format_memory(needed.device_bytes)} for users"
+            problem += f"; devices keep {format_memory(needed.device_bytes)} for their next updates"
         remedy = "use fewer workers, replicas, learners or users, a smaller model, or fewer deliveries in a round"
         raise ScenarioError(scenario.located([Fault("learners", problem, None, remedy)]))
 
