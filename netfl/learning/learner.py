@@ -34,6 +34,7 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.model_versions import ModelVersions
 from netfl.learning.node_versions import NodeVersions, waves_of_replicas
+from netfl.learning.own_evaluation import OwnEvaluation
 from netfl.learning.own_training import OwnTrainings
 from netfl.learning.server_state import LaneServers
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
@@ -214,17 +215,33 @@ class BatchedLearner:
         if "weight_divergence" in task.evaluate.metrics:
             specs = self._specs[:: self._replica_count]
             self._baseline = CentralizedBaseline(specs, self._architecture, self._data.pooled(), origins)
-        evaluated = task.replicas
-        if task.evaluate.on == "validation":
-            evaluated = on_validation_examples(task.replicas)
-        evaluation = Evaluation(self._architecture, self._data, evaluated, len(task.learners), task.rare_classes)
-        self._metrics = LearningMetrics(task.evaluate, evaluation, self._servers, self._baseline, task.cvar_levels)
+        self._metrics = self._open_metrics()
 
     def _origins(self, streams: Sequence[Streams]) -> Tensor:
         """Return version 0 of each lane, ``[lanes, size + 1]``."""
         starts = np.stack([self._architecture.start(stream.at("start")) for stream in streams])
         origins = np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(self._task.learners), 1))
         return tensor(origins).to(self._data.x)
+
+    def _open_metrics(self) -> LearningMetrics:
+        """Return the metrics of all lanes, on the test examples or those in their place."""
+        task = self._task
+        evaluated = task.replicas
+        if task.evaluate.on == "validation":
+            evaluated = on_validation_examples(task.replicas)
+        evaluation = Evaluation(self._architecture, self._data, evaluated, len(task.learners), task.rare_classes)
+        own_models: OwnEvaluation | None = None
+        if "own_models" in task.evaluate.metrics:
+            own_models = OwnEvaluation(
+                evaluation,
+                self._devices,
+                [*task.learners.values()],
+                self._architecture,
+                self._data,
+                self._sampler,
+                task.evaluate.fine_tune,
+            )
+        return LearningMetrics(task.evaluate, evaluation, self._servers, self._baseline, task.cvar_levels, own_models)
 
     def _open_base_rule(self, task: LearningTask) -> BaseRule:
         """Return the rule of bases of a task, or that of its learners."""

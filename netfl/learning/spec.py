@@ -249,10 +249,15 @@ class EvaluateSpec(Spec):
     rare_classes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Labels whose accuracy is reported as ``rare_accuracy``; by default those that the partition gives to few users
     (``rare_classes``, ``blocks``)."""
-    metrics: tuple[Literal["validation", "staleness", "weight", "gradient_norm", "weight_divergence"], ...] = ()
+    metrics: tuple[
+        Literal["validation", "staleness", "weight", "gradient_norm", "weight_divergence", "own_models"], ...
+    ] = ()
     """Optional metrics: ``validation``, accuracy and loss on the validation examples; ``staleness`` of the delivered
     updates; ``weight`` of each user in the aggregation; ``gradient_norm``, which needs a pass over all training
-    examples; ``weight_divergence``, which trains a centralized baseline beside every learner."""
+    examples; ``weight_divergence``, which trains a centralized baseline beside every learner; ``own_models``, the model
+    of each device on the test data of its user, which needs an evaluation for each user."""
+    fine_tune: Annotated[int, Field(ge=1)] | None = None
+    """Steps of local SGD from each device's own model, after which ``own_models`` are evaluated again."""
     targets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Test accuracies for which a run reports the first round that reaches them, and its cost."""
     sets: Mapping[Annotated[str, Field(pattern=rf"^[^\s/@.{CONTROLS}]+$", max_length=100)], Mapping[str, Any]] = Field(
@@ -284,6 +289,9 @@ class EvaluateSpec(Spec):
             entries = getattr(self, name) or ()
             if len(set(entries)) < len(entries):
                 yield Fault(name, "lists an entry twice", [*entries], "name each once")
+        if "own_models" not in self.metrics:
+            reason = "without the metric 'own_models'"
+            yield from no_effect(self, ["fine_tune"], reason, "add it: metrics: [own_models]")
         if "weight" in self.metrics and not facts.weighed:
             problem = "no learner has an aggregation that weighs users"
             yield Fault("metrics", problem, "weight", "leave it out, or use one that does, such as 'fedau'")

@@ -61,6 +61,8 @@ _TRAINING_COPIES = 6
 """Copies of the models that train at once: at the start, during training, before a step, and so on."""
 _CODING_COPIES = 6
 """Further copies of the models that train at once with a codec: change, draws and their words, result."""
+_OWN_MODELS = 3
+"""Models of each user while own models of a lane are evaluated: kept, before and after fine-tuning."""
 _WORKER_BYTES = 300 << 20
 """Memory of an idle worker; a run in one process needs no further process."""
 
@@ -123,6 +125,7 @@ class MemoryEstimate:
       its rule of devices keeps, or a model of each user with ``base: own``;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
     - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
+    - the evaluation of own models, one lane at a time in each worker: b · n · W · N · 3;
     - examples, where they are copied, and worker processes.
 
     Of the rows that devices keep, there are no more than the deliveries of all planned rounds fill.
@@ -145,6 +148,7 @@ class MemoryEstimate:
         nodes: number of nodes that merge below the server.
         rounds: number of rounds; ``None`` if it is unknown.
         personal: numbers of the layers that stay on a device, by the name of the learner.
+        evaluates_own_models: whether the devices' own models are evaluated.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -161,6 +165,7 @@ class MemoryEstimate:
     nodes: int = 0
     rounds: float | None = None
     personal: Mapping[str, int] = field(default_factory=dict)
+    evaluates_own_models: bool = False
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -186,13 +191,14 @@ class MemoryEstimate:
                 for name, learner in scenario.learners.items()
                 if learner.device is not None
             },
+            evaluates_own_models="own_models" in scenario.evaluation.metrics,
         )
 
     @property
     def total_bytes(self) -> int:
         """Sum of the bytes of all holders."""
         learning_bytes = self.version_bytes + self.state_bytes + self.update_bytes + self.training_bytes
-        learning_bytes += self.device_bytes
+        learning_bytes += self.device_bytes + self.own_evaluation_bytes
         return learning_bytes + self.example_bytes + self.process_bytes
 
     @property
@@ -254,6 +260,13 @@ class MemoryEstimate:
         if self.codecs.up is not None:
             copies += _CODING_COPIES
         return self._model_bytes * self.workers * copies * jobs
+
+    @property
+    def own_evaluation_bytes(self) -> int:
+        """Bytes of the models of all users of a lane that are evaluated, in all processes."""
+        if not self.evaluates_own_models:
+            return 0
+        return self._model_bytes * self.workers * _OWN_MODELS * self.users
 
     @property
     def process_bytes(self) -> int:
