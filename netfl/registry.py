@@ -91,6 +91,7 @@ FAMILIES = (
     "learning/objective",
     "learning/schedule",
     "learning/aggregation",
+    "learning/device",
     "learning/codec",
     "tracker",
 )

@@ -37,7 +37,7 @@ _LEARNING = {
 }
 """Small learning keys; a new model replaces the part of its family."""
 _LEARNER = {"objective": "erm", "aggregation": "average", "lr": "0.1", "batch_size": "8", "local_steps": "2"}
-"""A learner; a new objective, schedule or aggregation replaces its part."""
+"""A learner; a new objective, schedule, aggregation or rule of devices replaces its part."""
 
 
 def write_starter(family: str, name: str, folder: Path) -> str:
@@ -115,7 +115,7 @@ def _scenario(family: str, kind: str) -> str:
         }
         keys = _NETWORK | special.get(part, {part: kind})
         return "\n".join([*lines, "access:", "  kind: network", *(f"  {key}: {value}" for key, value in keys.items())])
-    is_of_learner = part in {"objective", "schedule", "aggregation"}
+    is_of_learner = part in {"objective", "schedule", "aggregation", "device"}
     keys = _LEARNING if is_of_learner else _LEARNING | {"track" if part == "tracker" else part: kind}
     learner = _LEARNER | {part: kind} if is_of_learner else _LEARNER
     lines += ["access: {kind: stationary, rho: {zipf: 1}}", *(f"{key}: {value}" for key, value in keys.items())]

@@ -1,4 +1,4 @@
-"""Checks of models, objectives, aggregations and codecs from outside netfl against the contracts of their families.
+"""Checks of parts of learners from outside netfl, models and codecs against the contracts of their families.
 
 When a scenario is read, `model_faults` and `payload_faults` check what decides the size of an update.  Before learning
 starts, in ``netfl check`` as in a run, `check_plugins` tries all parts on made-up values (`plugin_trials`).  Only the
@@ -72,6 +72,24 @@ def payload_faults(
     if failure:
         remedy = "correct its method 'open', or override 'buffers'"
         yield Fault("model", f"its buffers cannot be counted: {failure}", kind_of(type(model)), remedy)
+
+
+def device_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
+    """Yield the errors of rules of devices whose personal layers *model* does not have."""
+    with_layers = {
+        name: learner.device
+        for name, learner in learners.items()
+        if learner.device is not None and learner.device.has_personal_layers
+    }
+    if not with_layers:
+        return
+    architecture, failure = try_call(model, lambda: model.open(data.shape, data.classes, data.tokens))
+    if architecture is None:
+        remedy = "correct its method 'open', which rules of devices ask for layers"
+        yield Fault("model", f"its layers cannot be listed: {failure}", kind_of(type(model)), remedy)
+        return
+    for name, rule in with_layers.items():
+        yield from (fault.under(f"learners.{name}.device") for fault in rule.layer_faults(architecture.layout))
 
 
 def check_plugins(

@@ -1,7 +1,7 @@
 """The store of what devices keep between their updates: rows of numbers, by name, lane and user.
 
 Three holders stand on it: rules of aggregation with a row for each user, such as `netfl.learning.aggregation.mifa`; the
-error feedback of codecs (`netfl.learning.update_coding`); and rules of devices (`netfl.learning.device_rule`).
+error feedback of codecs (`netfl.learning.update_coding`); and rules of devices (`netfl.learning.device_rules`).
 
 The rows of one name in one lane are a `UserRows`, which the store lends to its holder.  The holder reads and writes
 them in place: nothing is copied out and back.  The store knows their size, and has them in the checkpoint.
@@ -186,7 +186,7 @@ class DeviceStore:
     """
 
     def __init__(self, users: int, replicas: int) -> None:
-        self._users = users
+        self.users = users
         self._places = [UserPlaces(users) for _ in range(replicas)]
         self._rows: defaultdict[int, dict[str, UserRows]] = defaultdict(dict)  # by lane and name
         self._has_aggregations = False
@@ -195,7 +195,7 @@ class DeviceStore:
         """Return the rows of *name* in *lane*; if there are none yet, new ones in the form of *like*."""
         rows = self._rows[lane].get(name)
         if rows is None:
-            rows = UserRows(like, UserPlaces(self._users))
+            rows = UserRows(like, UserPlaces(self.users))
             self._rows[lane][name] = rows
         return rows
 

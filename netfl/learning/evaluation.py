@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.data import Dataset
     from netfl.learning.objective import Objective
+    from netfl.learning.own_evaluation import OwnEvaluation
     from netfl.learning.server_state import LaneServers
     from netfl.learning.spec import EvaluateSpec
     from netfl.learning.user_data import ReplicaData, UserDatasets
 
+_MODELS_AT_ONCE = 32
+"""Models of users that are evaluated at once on all test examples."""
 Key = tuple[str | int, ...]
 """Place of a value of an evaluation; a value is on the device until all are read together."""
 
@@ -95,7 +98,9 @@ class LearningMetrics:
         servers: LaneServers,
         baseline: CentralizedBaseline | None,
         levels: Sequence[float],
+        own_models: OwnEvaluation | None = None,
     ) -> None:
+        self._own_models = own_models
         self._names, self._evaluation, self._servers = frozenset(options.metrics), evaluation, servers
         self._baseline, self._levels = baseline, levels
         self._objectives = [spec.objective for spec in servers.specs]
@@ -120,7 +125,7 @@ class LearningMetrics:
         A lane whose loss is not finite has diverged; the metrics of diverged lanes are NaN.
         """
         versions = self._servers.reported(newest)
-        measured = read_together({**self._evaluation.measure(versions), **dict(self._measure_options(versions))})
+        measured = read_together({**self._evaluation.measure(versions), **dict(self._measure_options(versions, index))})
         metrics = dict(self._evaluation.metrics(measured, self._objectives, self._deliveries, self._levels))
         metrics |= dict(self._optional_metrics(measured))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
@@ -140,7 +145,7 @@ class LearningMetrics:
         if self._baseline is not None:
             self._baseline.restore(state["twins"])
 
-    def _measure_options(self, versions: Tensor) -> Iterator[tuple[Key, Tensor]]:
+    def _measure_options(self, versions: Tensor, index: int) -> Iterator[tuple[Key, Tensor]]:
         """Yield the values on the device from which `_optional_metrics` follow."""
         if "weight" in self._names:
             yield from ((("weight", lane), values) for lane, values in self._servers.user_weights().items())
@@ -148,6 +153,8 @@ class LearningMetrics:
             yield ("gradient_norm",), self._evaluation.gradient_norms(versions)
         if self._baseline is not None:
             yield from ((("baseline", metric), pair) for metric, pair in self._baseline.distances(versions))
+        if self._own_models is not None:
+            yield from self._own_models.measure(versions, index)
 
     def _optional_metrics(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         if "staleness" in self._names:
@@ -165,6 +172,8 @@ class LearningMetrics:
             yield "gradient_norm", measured["gradient_norm",]
         for (metric,), pair in select_values(measured, "baseline").items():
             yield str(metric), relative_distance(*pair)
+        if self._own_models is not None:
+            yield from self._own_models.metrics(measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +209,7 @@ class EvaluationSet:
         self._labels = list(uploaded.values())
         self._label_numbers = [list(uploaded).index(id(grouping.y)) for grouping in groupings]
         self._groups = [tensor(grouping.groups).to(like.device) for grouping in groupings]
-        self._names = ("accuracy", "loss") if self._labels[0].ndim == 1 else ("loss", "mse", "mae")
+        self.names = ("accuracy", "loss") if self._labels[0].ndim == 1 else ("loss", "mse", "mae")
         self._counts = [np.bincount(each.groups, minlength=each.size).astype(float) for each in groupings]
 
     def sums(self, architecture: Architecture, theta: Tensor) -> list[Tensor]:
@@ -210,7 +219,7 @@ class EvaluationSet:
             For each way of grouping the sums over the examples of each group, ``[metrics, models, groups]``.
         """
         model, models = architecture.open(theta, trained=False), len(theta)
-        shapes = [(len(self._names), models, len(counts)) for counts in self._counts]
+        shapes = [(len(self.names), models, len(counts)) for counts in self._counts]
         sums = [theta.new_zeros(shape, dtype=torch.float64) for shape in shapes]
         layer_bytes = architecture.largest_layer * theta.element_size()
         for rows in evaluation_slices(len(self._x[0]), models if runs_on_gpu(theta.device) else None, layer_bytes):
@@ -224,9 +233,31 @@ class EvaluationSet:
                     label_number = self._label_numbers[number]
                     if label_number not in values:
                         values[label_number] = self._values(model, scores, self._labels[label_number][rows])
-                    groups = self._groups[number][rows].expand(len(self._names), models, -1)
+                    groups = self._groups[number][rows].expand(len(self.names), models, -1)
                     total.scatter_add_(2, groups, values[label_number])
         return sums
+
+    def means(self, architecture: Architecture, theta: Tensor) -> list[Tensor]:
+        """Return the means over the examples of each group, ``[metrics, models, groups]``, for each way of grouping."""
+        counts = [upload(np.maximum(each, 1.0), theta.device) for each in self._counts]
+        return [total / of_groups for total, of_groups in zip(self.sums(architecture, theta), counts, strict=True)]
+
+    def means_of_owners(self, architecture: Architecture, theta: Tensor) -> Tensor:
+        """Return the means over the examples of each group of the last way, ``[metrics, groups]``.
+
+        Each group has a model of its own in *theta*, ``[groups, size]``.
+        """
+        x = self._x[self._example_numbers[-1]]
+        y = self._labels[self._label_numbers[-1]]
+        means = theta.new_zeros(len(self.names), len(theta), dtype=torch.float64)
+        layer_bytes = architecture.largest_layer * theta.element_size()
+        for group in np.flatnonzero(self._counts[-1]).tolist():
+            rows = (self._groups[-1] == group).nonzero()[:, 0]
+            model = architecture.open(theta[group : group + 1], trained=False)
+            for part in evaluation_slices(len(rows), 1 if runs_on_gpu(theta.device) else None, layer_bytes):
+                scores = model.scores(x[rows[part]][None])
+                means[:, group] += self._values(model, scores, y[rows[part]])[:, 0].sum(1) / len(rows)
+        return means
 
     def _values(self, model: BatchedModel, scores: Tensor, y: Tensor) -> Tensor:
         """Return the metrics of all examples of a slice with the labels *y*, ``[metrics, models, examples]``."""
@@ -243,7 +274,7 @@ class EvaluationSet:
         """Return the performance that follows from `sums`, one for each way of grouping."""
         results = []
         for total, counts in zip(sums, self._counts, strict=True):
-            means = dict(zip(self._names, total / np.maximum(counts, 1.0), strict=True))
+            means = dict(zip(self.names, total / np.maximum(counts, 1.0), strict=True))
             results.append(UserPerformance(means, np.broadcast_to(counts, total.shape[1:])))
         return results
 
@@ -334,6 +365,35 @@ class Evaluation:
             **dict(self._validate(measured)),
             **dict(self._metrics_of_sets(measured)),
         }
+
+    def of_users(self, models: Tensor, replica: int) -> Tensor:
+        """Return the performance of a model of each user on the test data of this user, ``[metrics, users]``.
+
+        Args:
+            models: of all users of a replica, ``[users, size]``.
+            replica: the replica.
+        """
+        lane = int(np.flatnonzero(self.lane_replicas == replica)[0])
+        examples = next(each for lanes, each in self._tests if lane in lanes)
+        if self._has_own[replica]:
+            return examples.means_of_owners(self._architecture, models)
+        concepts = upload(self._concepts[replica], models.device)
+        mixes = upload(self._mixes[replica], models.device)
+        parts = []
+        for start in range(0, len(models), _MODELS_AT_ONCE):
+            rows = slice(start, start + _MODELS_AT_ONCE)
+            by_concept = torch.stack(
+                examples.means(self._architecture, models[rows])
+            )  # [concepts, metrics, users, labels]
+            expected = (by_concept * mixes[rows]).sum(3)
+            of_users = concepts[rows].expand(1, expected.shape[1], -1)
+            parts.append(expected.gather(0, of_users)[0])
+        return torch.cat(parts, dim=1)
+
+    def user_performance(self, values: Floats) -> UserPerformance:
+        """Return the performance that `of_users` has found, ``[metrics, lanes, users]``, in all lanes."""
+        names = self._tests[0][1].names
+        return UserPerformance(dict(zip(names, values, strict=True)), self._weights[self.lane_replicas])
 
     def gradient_norms(self, versions: Tensor) -> Tensor:
         """Return the `gradient_norms` of all lanes, ``[lanes]``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.codec.none import Whole
 from netfl.learning.cohort import Cohort, RepeatCounter
-from netfl.learning.device_rule import DeviceRule, DeviceRules
+from netfl.learning.device_rules import DeviceRules
 from netfl.learning.device_store import DeviceStore
 from netfl.learning.evaluation import Evaluation, LearningMetrics, on_validation_examples, user_losses
 from netfl.learning.local_training import LearnerGroup, LocalResult, group_learners
@@ -34,6 +34,8 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.model_versions import ModelVersions
 from netfl.learning.node_versions import NodeVersions, waves_of_replicas
+from netfl.learning.own_evaluation import OwnEvaluation
+from netfl.learning.own_training import OwnTrainings
 from netfl.learning.server_state import LaneServers
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.step_graphs import open_graphs
@@ -41,6 +43,7 @@ from netfl.learning.tensors import device_of, gpu_arithmetic, gpu_name, read_tog
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.update_coding import UpdateCoder, VersionCoder
 from netfl.learning.user_data import ReplicaData, UserDatasets
+from netfl.streams import Streams
 from netfl.types import QUERIES, SERVER, Divergence, Floats, Ints, LearnerReport, Merge, Round
 
 _NodeLanes = Mapping[int, dict[int, Tensor]]
@@ -71,7 +74,6 @@ class LearningTask:
         codecs: of updates and of broadcasts.
         loses_parts: whether deliveries may lack parts.
         has_nodes: whether other nodes than the server merge.
-        device_rules: what devices keep, by the name of the learner; a learner without a rule keeps nothing.
         base_rule: from which versions users start; by default as the learners state it.
     """
 
@@ -90,7 +92,6 @@ class LearningTask:
     codecs: Codecs = WHOLE
     loses_parts: bool = False
     has_nodes: bool = False
-    device_rules: Mapping[str, DeviceRule] = field(default_factory=dict)
     base_rule: type[BaseRule] | None = None
 
     @property
@@ -177,12 +178,14 @@ class BatchedLearner:
         self._base_rule = self._open_base_rule(task)
         if task.has_nodes and type(self._base_rule) is not BaseRule:
             raise ValueError("a rule of bases chooses versions of the server, but other nodes have versions, too")
-        rules = {lane: task.device_rules.get(name) for lane, (name, _) in enumerate(self.lanes)}
-        self._devices = DeviceRules({lane: rule for lane, rule in rules.items() if rule is not None}, self._store)
+        origins = self._origins(streams)
+        names = [name for name, _ in self.lanes]
+        self._devices = DeviceRules([*zip(names, self._specs, strict=True)], self._store, self._architecture, origins)
+        self._own_trainings = OwnTrainings(
+            [*task.learners.values()], self._architecture, self._data, self._sampler, self._devices
+        )
 
-        # version 0, the servers, and codecs between them and the devices
-        starts = np.stack([self._architecture.start(stream.at("start")) for stream in streams])
-        origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
+        # the servers, and codecs between them and the devices
         self._servers = LaneServers(
             dict(zip(self.lanes, self._specs, strict=True)),
             users,
@@ -212,11 +215,33 @@ class BatchedLearner:
         if "weight_divergence" in task.evaluate.metrics:
             specs = self._specs[:: self._replica_count]
             self._baseline = CentralizedBaseline(specs, self._architecture, self._data.pooled(), origins)
+        self._metrics = self._open_metrics()
+
+    def _origins(self, streams: Sequence[Streams]) -> Tensor:
+        """Return version 0 of each lane, ``[lanes, size + 1]``."""
+        starts = np.stack([self._architecture.start(stream.at("start")) for stream in streams])
+        origins = np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(self._task.learners), 1))
+        return tensor(origins).to(self._data.x)
+
+    def _open_metrics(self) -> LearningMetrics:
+        """Return the metrics of all lanes, on the test examples or those in their place."""
+        task = self._task
         evaluated = task.replicas
         if task.evaluate.on == "validation":
             evaluated = on_validation_examples(task.replicas)
         evaluation = Evaluation(self._architecture, self._data, evaluated, len(task.learners), task.rare_classes)
-        self._metrics = LearningMetrics(task.evaluate, evaluation, self._servers, self._baseline, task.cvar_levels)
+        own_models: OwnEvaluation | None = None
+        if "own_models" in task.evaluate.metrics:
+            own_models = OwnEvaluation(
+                evaluation,
+                self._devices,
+                [*task.learners.values()],
+                self._architecture,
+                self._data,
+                self._sampler,
+                task.evaluate.fine_tune,
+            )
+        return LearningMetrics(task.evaluate, evaluation, self._servers, self._baseline, task.cvar_levels, own_models)
 
     def _open_base_rule(self, task: LearningTask) -> BaseRule:
         """Return the rule of bases of a task, or that of its learners."""
@@ -296,6 +321,7 @@ class BatchedLearner:
         self._repeats.restore(state["turns"])
         self._store.restore(state.get("devices", {}), self._data.x.device)
         self._servers.restore(state["servers"], self._data.x.device)
+        self._devices.check_restored(state["metrics"]["deliveries"].numpy())
         if self._is_working and state.get("threads"):  # of this machine or another; sums depend on it in the last bits
             self._threads = ThreadChoice(state["threads"])
             torch.set_num_threads(self._threads.threads)
@@ -456,12 +482,19 @@ class BatchedLearner:
         """Train *cohort* for the learners of *group*, and code what the server reads of it."""
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         numbers = self._base_rule.numbers(cohort, lanes)
-        bases = self._base_models(cohort, numbers, lanes)
+        versions = self._base_models(cohort, numbers, lanes)
+        bases = self._devices.bases(versions, cohort, lanes)
         starts = self._devices.starts(bases, cohort, lanes)
         result = group.train_cohort(
-            starts, self._sampler, cohort, lambda rows: self._drift(cohort, numbers, lanes, rows)
+            starts,
+            self._sampler,
+            cohort,
+            lambda rows: self._drift(cohort, numbers, lanes, rows),
+            self._devices.momentum(bases, cohort, lanes),
         )
-        self._devices.keep(starts, result.models, cohort, lanes)
+        self._own_trainings.train(group.members, versions, cohort, lanes)
+        self._devices.keep(starts, result.models, result.momentum, cohort, lanes)
+        result = replace(result, models=self._devices.sent(bases, result.models, cohort, lanes))
         self._store.add(cohort)  # before the aggregations of these users write their rows
 
         received = None
@@ -670,16 +703,19 @@ class BatchedLearner:
             return version.new_empty(0)
         if query == "loss":
             return user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
-        cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
+        cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), (slice(0, len(users)),))
         max_jobs = group.max_jobs(cohort)
         parameters = self._architecture.trained
         norms: list[Tensor] = []
         for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
             rows = slice(start, min(start + max_jobs, len(users)))
-            bases = version.expand(rows.stop - start, 1, -1)
             asked = cohort.select(rows)
-            starts = self._devices.starts(bases, asked, np.full((len(asked.users), 1), lane))
-            models = group.train_cohort(starts, self._sampler, asked).models
-            change = (models[:, 0, :parameters] - version[:parameters]).double()
+            lanes = np.full((len(asked.users), 1), lane)
+            bases = self._devices.bases(version.expand(rows.stop - start, 1, -1), asked, lanes)
+            starts = self._devices.starts(bases, asked, lanes)
+            momentum = self._devices.momentum(bases, asked, lanes)
+            models = group.train_cohort(starts, self._sampler, asked, momentum=momentum).models
+            sent = self._devices.sent(bases, models, asked, lanes)
+            change = (sent - bases)[:, 0, :parameters].double()
             norms.append(change.square().sum(1).sqrt())
         return torch.cat(norms)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from netfl.learning.batch_limits import max_jobs_at_once
 from netfl.learning.batch_loader import BatchInputs, BatchLoader
 from netfl.learning.cohort import Cohort
+from netfl.learning.device_rules import personal_mask
 from netfl.learning.minibatches import Batches, BatchSampler
 from netfl.learning.module_training import TrainingStep
 from netfl.learning.step_graphs import StepGraphs
@@ -27,6 +28,7 @@ from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
+    from netfl.learning.device import DeviceRule
     from netfl.learning.spec import LearnerSpec, LocalWork
     from netfl.learning.user_data import UserDatasets
 
@@ -41,6 +43,7 @@ class LocalResult:
         samples: examples that each user holds, ``[users]``.
         step_counts: the local steps on the host.
         rates: step sizes on θ and on t, ``[users, members, 2]``.
+        momentum: the momentum buffer of θ at the end, in the shape of *models*, if one was given.
     """
 
     models: Tensor
@@ -48,6 +51,27 @@ class LocalResult:
     samples: Tensor
     step_counts: Ints
     rates: Tensor
+    momentum: Tensor | None = None
+
+
+class JobInputs(NamedTuple):
+    """Tensors with which jobs train side by side, on the device.
+
+    Args:
+        theta: θ, its buffers and t of each job, ``[jobs, size + 1]``.
+        rates: step sizes on θ and t, ``[jobs, 2]``.
+        drift: terms that are added to all gradients, ``[jobs, size + 1]``.
+        keys: of each step and user, ``[steps, users]``, for a model with a training mode.
+        momentum: the momentum buffer of θ at the start, ``[jobs, size + 1]``; ``None`` for 0.
+        head_steps: number of first steps that train the personal layers alone, ``[jobs]``, if a learner has such steps.
+    """
+
+    theta: Tensor
+    rates: Tensor
+    drift: Tensor | None
+    keys: Tensor | None
+    momentum: Tensor | None
+    head_steps: Tensor | None
 
 
 class LearnerGroup:
@@ -68,6 +92,7 @@ class LearnerGroup:
         self._objectives = batch_objectives(self._specs, data.x)
         terms = np.array([(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs])
         self._has_terms, self._terms = np.any(terms, axis=0).tolist(), upload(terms, data.x.device, data.x.dtype)
+        self._phases = TrainingPhases.of(self._specs, architecture, data.x)
         self._step_sizes = StepSizes(self._specs, data.x)
         self._largest_job = self._job_size(data.sizes)
         self._has_t = any(objective.t_rate for objective in objectives)
@@ -109,6 +134,7 @@ class LearnerGroup:
         sampler: BatchSampler,
         cohort: Cohort,
         drift: Callable[[slice], Tensor | None] = lambda _: None,
+        momentum: Tensor | None = None,
     ) -> LocalResult:
         """Train *cohort* from *bases*, in batches of at most `max_jobs` jobs.
 
@@ -118,28 +144,35 @@ class LearnerGroup:
             cohort: the users.
             drift: returns the term added to all gradients of a slice of users, in the shape of their *bases*, or
                 ``None``.
+            momentum: the momentum buffer of θ at the start, in the shape of *bases*; ``None`` for 0.
         """
         max_users, count = max(1, self.max_jobs(cohort) // len(self.members)), len(cohort.users)
         if count <= max_users:
-            return self._train_batch(bases, sampler, cohort, drift(slice(0, count)))
+            return self._train_batch(bases, sampler, cohort, drift(slice(0, count)), momentum)
         models, steps = bases.new_empty(bases.shape), np.empty(count, np.int64)
+        after = None if momentum is None else torch.empty_like(momentum)
         for start in range(0, count, max_users):
             rows = slice(start, min(start + max_users, count))
-            result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows))
+            before = None if momentum is None else momentum[rows]
+            result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows), before)
             models[rows], steps[rows] = result.models, result.step_counts
+            if after is not None and result.momentum is not None:
+                after[rows] = result.momentum
         samples = self._data.sizes[cohort.replicas, cohort.users]
         of_steps, of_samples = (upload(column, bases.device, bases.dtype) for column in (steps, samples))
-        return LocalResult(models, of_steps, of_samples, steps, self._step_sizes.of(cohort.clocks))
+        return LocalResult(models, of_steps, of_samples, steps, self._step_sizes.of(cohort.clocks), after)
 
-    def _train_batch(self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
+    def _train_batch(
+        self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None, momentum: Tensor | None
+    ) -> LocalResult:
         """Train all users of *cohort* side by side."""
         batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
         rates, keys = self._step_sizes.of(cohort.clocks), None
         if self._architecture.has_training_mode:
             keys = upload(sampler.draw_keys(cohort, batches), bases.device)
-        models = self._run_sgd(bases, cohort, batches, rates, drift, keys)
+        models, momentum = self._run_sgd(bases, cohort, batches, rates, drift, keys, momentum)
         layout = batches.layout.on(bases)
-        return LocalResult(models, layout.steps, layout.samples, batches.layout.steps, rates)
+        return LocalResult(models, layout.steps, layout.samples, batches.layout.steps, rates, momentum)
 
     def _run_sgd(
         self,
@@ -149,55 +182,58 @@ class LearnerGroup:
         rates: Tensor,
         drift: Tensor | None,
         keys: Tensor | None,
-    ) -> Tensor:
-        """Run all steps of all jobs; return θ and t after training, in the shape of *bases*.
+        momentum: Tensor | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Run all steps of all jobs; return θ and t after training, and the *momentum*, in the shape of *bases*.
 
         The objectives weigh the examples of a mini-batch.  ``descend`` makes the step ``θ -= lr Σ_b w_b ∇ℓ_b``, and t
         makes the step ``t -= t_rate ∂t``.  *keys*, ``[steps, users]``, are given for models with a training mode.
         """
         order = None if batches.layout.is_ordered else batches.order
-        theta, steps = _flatten_users(bases, order), _flatten_users(rates, order)
-        pushed = None if drift is None else _flatten_users(drift, order)
+        jobs = JobInputs(
+            theta=_flatten_users(bases, order),
+            rates=_flatten_users(rates, order),
+            drift=None if drift is None else _flatten_users(drift, order),
+            keys=keys,
+            momentum=None if momentum is None else _flatten_users(momentum, order),
+            head_steps=None if self._phases is None else self._phases.head_steps(batches.layout.per_pass),
+        )
         loader = BatchLoader(self._data, cohort, batches, len(self.members))
+        count = len(jobs)
 
         def descend(*tensors: Any) -> Tensor:
-            return self._descend(loader.with_inputs(BatchInputs(*tensors[4:])), batches.counts, *tensors[:4])
+            inputs = BatchInputs(*tensors[count:])
+            return self._descend(loader.with_inputs(inputs), batches.counts, JobInputs(*tensors[:count]))
 
-        inputs = (theta, steps, pushed, keys, *loader.inputs)
         has_equal_counts = keys is None or bool((batches.counts == batches.counts[:1]).all())
         if self._graphs is not None and has_equal_counts and self._architecture.is_recordable:
-            after = self._graphs.run((self.members, loader.extents), descend, inputs)
+            after = self._graphs.run((self.members, loader.extents), descend, (*jobs, *loader.inputs))
         else:
-            after = self._descend(loader, batches.counts, theta, steps, pushed, keys)
-        after = after.view(bases.shape)
-        return after if order is None else _select_users(after, np.argsort(order))
+            after = self._descend(loader, batches.counts, jobs)
+        parts = [part.reshape(bases.shape) for part in torch.split(after, bases.shape[-1], dim=1)]
+        if order is not None:
+            parts = [_select_users(part, np.argsort(order)) for part in parts]
+        return parts[0], None if momentum is None else parts[1]
 
-    def _descend(
-        self,
-        loader: BatchLoader,
-        counts: Ints,
-        theta: Tensor,
-        steps: Tensor,
-        pushed: Tensor | None,
-        keys: Tensor | None,
-    ) -> Tensor:
-        """Run all steps of jobs; return θ and t after training, in the shape of *theta*.
+    def _descend(self, loader: BatchLoader, counts: Ints, inputs: JobInputs) -> Tensor:
+        """Run all steps of jobs; return θ and t after training, followed by the momentum if one is given.
 
         Args:
             loader: the mini-batches.
             counts: examples in each mini-batch, ``[users, steps]``.
-            theta: θ and t of each job, ``[jobs, size + 1]``.
-            steps: step sizes on θ and t, ``[jobs, 2]``.
-            pushed: terms that are added to all gradients, ``[jobs, size + 1]``.
-            keys: of each step and user, ``[steps, users]``, for a model with a training mode.
+            inputs: of the jobs.
+
+        Returns:
+            ``[jobs, size + 1]``, or ``[jobs, 2 (size + 1)]`` with the momentum.
         """
+        theta, steps, pushed, keys, *_ = inputs
         members = len(self.members)
         model, t = self._architecture.open(theta[:, :-1]), theta[:, -1].clone()
         objectives, users = self._objectives, len(theta) // members
         if users > 1:
             objectives = tuple(batch.map(lambda value: value.repeat(users)) for batch in objectives)
         jobs = all_jobs = JobHyperparameters(len(steps), steps[:, :1], steps[:, 1], objectives)
-        corrections = self._corrections(model, theta, steps[:, 0], pushed)
+        corrections = self._corrections(model, inputs)
         job_t = t
         if self._has_equal_weights:
             loader.scale_shares(jobs.lr)
@@ -219,8 +255,11 @@ class LearnerGroup:
             if not self._can_skip_backward or weights.any():
                 model.descend(weights)
             if corrections is not None:
-                corrections.after(count)
-        return model.finish(t, self._architecture.size)
+                corrections.after(count, step)
+        after = model.finish(t, self._architecture.size)
+        if inputs.momentum is None or corrections is None:
+            return after
+        return torch.cat([after, corrections.momentum_of(inputs)], dim=1)
 
     def _weigh(
         self, jobs: JobHyperparameters, losses: Tensor, share: Tensor, t: Tensor, pushed: Tensor | None
@@ -233,21 +272,28 @@ class LearnerGroup:
             t.addcmul_(jobs.t_rate, t_gradient, value=-1)
         return weights.mul(jobs.lr)
 
-    def _corrections(
-        self, model: BatchedModel, theta: Tensor, lr: Tensor, drift: Tensor | None
-    ) -> StepCorrections | None:
+    def _corrections(self, model: BatchedModel, inputs: JobInputs) -> StepCorrections | None:
+        theta, drift = inputs.theta, inputs.drift
+        lr = inputs.rates[:, 0]
         has_momentum, has_decay, has_pull = self._has_terms
-        if drift is None and not any(self._has_terms):
+        if drift is None and self._phases is None and not any(self._has_terms):
             return None
-        momentum, decay, pull = self._terms.repeat(len(theta) // len(self._terms), 1).T
+        jobs = len(theta)
+        momentum, decay, pull = self._terms.repeat(jobs // len(self._terms), 1).T
         constant = pull[:, None] * theta[:, :-1] if has_pull else None
         if drift is not None:
             constant = -drift[:, :-1] if constant is None else constant.sub_(drift[:, :-1])
         values = None
         if constant is not None:
-            values = self._architecture.open(constant.mul_(lr[:, None])).values(len(theta))
+            values = self._architecture.open(constant.mul_(lr[:, None])).values(jobs)
         slope = -lr * (decay + pull) if has_decay or has_pull else None
-        return StepCorrections(model, len(theta), slope, values, momentum if has_momentum else None)
+        moved = None
+        if inputs.momentum is not None:
+            moved = self._architecture.open(inputs.momentum[:, :-1] * -lr[:, None])
+        phases = None
+        if self._phases is not None and inputs.head_steps is not None:
+            phases = self._phases.open(self._architecture, inputs.head_steps)
+        return StepCorrections(model, jobs, slope, values, momentum if has_momentum else None, moved, phases)
 
 
 def group_learners(
@@ -343,12 +389,83 @@ class JobHyperparameters:
         return weights, t_gradient
 
 
+@dataclass(frozen=True, slots=True)
+class FrozenValues:
+    """Parameters that do not move in some steps of jobs, each in the layout of `BatchedModel.values`.
+
+    Args:
+        head_steps: number of first steps of each job, ``[jobs]``.
+        first: whether a parameter stays in these steps.
+        later: whether it stays in all others.
+    """
+
+    head_steps: Tensor
+    first: Sequence[Tensor]
+    later: Sequence[Tensor]
+
+    def restore(self, value: Tensor, before: Tensor, index: int, step: int) -> None:
+        """Restore the parameters of ``values[index]`` that stay in *step*, for as many jobs as *value* has."""
+        count = len(value)
+        is_first = (step < self.head_steps[:count]).view(count, *[1] * (value.ndim - 1))
+        stays = self.first[index][:count].where(is_first, self.later[index][:count])
+        value.copy_(before.where(stays, value))
+
+
+class TrainingPhases:
+    """Steps of the personal layers alone, and steps of the others alone, in the learners of a group.
+
+    Args:
+        rules: of devices, by the place of the learner among the members.
+        members: number of learners.
+        architecture: of the models.
+        like: has the type and the device of the models.
+    """
+
+    def __init__(self, rules: Mapping[int, DeviceRule], members: int, architecture: Architecture, like: Tensor) -> None:
+        self._rules = rules
+        self._members = members
+        self._device = like.device
+        self._first = like.new_zeros(members, architecture.size)  # 1 for a parameter that stays in the first steps
+        self._later = like.new_zeros(members, architecture.size)
+        for member, rule in rules.items():
+            is_personal = personal_mask(rule, architecture)[:-1].to(like)
+            self._first[member] = 1 - is_personal
+            self._later[member] = is_personal
+
+    @classmethod
+    def of(cls, specs: Sequence[LearnerSpec], architecture: Architecture, like: Tensor) -> TrainingPhases | None:
+        """Return the phases of learners; ``None`` if every step of all of them trains everything."""
+        rules = {member: spec.device for member, spec in enumerate(specs) if spec.device is not None}
+        one = np.ones(1, np.int64)
+        split = {member: rule for member, rule in rules.items() if rule.steps_of_head(one) is not None}
+        return cls(split, len(specs), architecture, like) if split else None
+
+    def head_steps(self, per_pass: Ints) -> Tensor:
+        """Return the number of first steps of each job, ``[jobs]``; *per_pass* is of each user."""
+        steps = np.zeros((len(per_pass), self._members), np.int64)
+        for member, rule in self._rules.items():
+            of_head = rule.steps_of_head(per_pass)
+            assert of_head is not None
+            steps[:, member] = of_head
+        return upload(steps.ravel(), self._device)
+
+    def open(self, architecture: Architecture, head_steps: Tensor) -> FrozenValues:
+        """Return what stays in the steps of jobs."""
+        count = len(head_steps)
+
+        def values(of_members: Tensor) -> list[Tensor]:
+            model = architecture.open(of_members.repeat(count // self._members, 1))
+            return [value > 0 for value in model.values(count)]
+
+        return FrozenValues(head_steps, values(self._first), values(self._later))
+
+
 class StepCorrections:
     """Completes each step of a batched model: ``θ⁺ = θ - lr (g + λ θ + μ (θ - base) + d) + m (θ - θ⁻)``.
 
-    θ⁻ is θ one step earlier; the first step has none.  With a constant lr this is the momentum of PyTorch's SGD,
-    ``v⁺ = m v + gradient`` and ``θ⁺ = θ - lr v⁺``.  The model itself makes the step along g; `before` and `after`
-    surround it.
+    θ⁻ is θ one step earlier; in the first step ``θ - θ⁻`` is 0, or what is left of an earlier update.  With a constant
+    lr this is the momentum of PyTorch's SGD, ``v⁺ = m v + gradient`` and ``θ⁺ = θ - lr v⁺``.  The model itself makes
+    the step along g; `before` and `after` surround it.
 
     Args:
         model: at its start.
@@ -356,6 +473,8 @@ class StepCorrections:
         slope: factor of θ in a step, ``-lr (λ + μ)``, ``[jobs]``, or ``None`` for 0.
         constant: ``lr (μ base - d)``, in the layout of `BatchedModel.values`, or ``None``.
         momentum: m, ``[jobs]``, or ``None`` for 0.
+        moved: ``θ - θ⁻`` before the first step, as a model; ``None`` for 0.
+        frozen: parameters that stay in some steps.
     """
 
     def __init__(
@@ -365,11 +484,19 @@ class StepCorrections:
         slope: Tensor | None,
         constant: Sequence[Tensor] | None,
         momentum: Tensor | None,
+        moved: BatchedModel | None = None,
+        frozen: FrozenValues | None = None,
     ) -> None:
         self._model, self._slope, self._constant, self._momentum = model, slope, constant, momentum
-        has_terms = slope is not None or momentum is not None
-        self._before = [value.clone() for value in model.values(jobs)] if has_terms else None
-        self._moved = None if momentum is None else [torch.zeros_like(value) for value in model.values(jobs)]
+        self._frozen = frozen
+        needs_before = slope is not None or momentum is not None or frozen is not None
+        self._before = [value.clone() for value in model.values(jobs)] if needs_before else None
+        self._moved_model = moved
+        self._moved: Sequence[Tensor] | None = None
+        if moved is not None:
+            self._moved = moved.values(jobs)
+        elif momentum is not None:
+            self._moved = [torch.zeros_like(value) for value in model.values(jobs)]
 
     def before(self, jobs: int) -> None:
         """Remember θ of the first *jobs*, if a term needs it."""
@@ -377,8 +504,8 @@ class StepCorrections:
             for before, value in zip(self._before, self._model.values(jobs), strict=True):
                 before[:jobs].copy_(value)
 
-    def after(self, jobs: int) -> None:
-        """Add all terms but the gradient to the step of the first *jobs*."""
+    def after(self, jobs: int, step: int) -> None:
+        """Add all terms but the gradient to a *step* of the first *jobs*."""
         for index, value in enumerate(self._model.values(jobs)):
             each = (jobs, *[1] * (value.ndim - 1))
             before = None if self._before is None else self._before[index][:jobs]
@@ -386,10 +513,24 @@ class StepCorrections:
                 value.addcmul_(before, self._slope[:jobs].view(each))
             if self._constant is not None:
                 value.add_(self._constant[index][:jobs])
-            if before is not None and self._moved is not None and self._momentum is not None:
+            moved = None
+            if self._moved is not None and self._momentum is not None:
                 moved = self._moved[index][:jobs]
                 value.addcmul_(moved, self._momentum[:jobs].view(each))
+            if before is not None and self._frozen is not None:
+                self._frozen.restore(value, before, index, step)
+            if before is not None and moved is not None:
                 moved.copy_(value).sub_(before)
+
+    def momentum_of(self, inputs: JobInputs) -> Tensor:
+        """Return the momentum buffer v of θ after the last step of each job, ``[jobs, size + 1]``; ``θ - θ⁻ = -lr v``.
+
+        *inputs* are those with which the jobs began.
+        """
+        assert self._moved_model is not None
+        after = torch.zeros_like(inputs.theta)
+        self._moved_model.store(after[:, :-1])
+        return after / -inputs.rates[:, :1]
 
 
 def _flatten_users(values: Tensor, order: Ints | None) -> Tensor:

@@ -2,14 +2,15 @@
 
 An update holds θ, with its buffers, and what the aggregation sends beside it (`Aggregation.uplink_extra`).  A broadcast
 holds θ and `Aggregation.downlink_extra`.  Both hold t if any learner of the trace has it, so that t makes no payload
-unequal.  A codec gives the size of θ without its buffers; all else has 32 bits a number.  This module does not import
-torch.
+unequal, and neither holds the layers that stay on the devices (`DeviceRule.personal`).  A codec gives the size of θ
+without its buffers; all else has 32 bits a number.  This module does not import torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.codec import NUMBER_BITS, WHOLE, Codecs, coded_bits
@@ -39,10 +40,29 @@ def learner_payloads(
     payload = size.payload(codecs)
     payloads = {}
     for name, learner in learners.items():
-        uplink = NUMBER_BITS * learner.aggregation.uplink_extra(size.trained)
-        downlink = NUMBER_BITS * learner.aggregation.downlink_extra(size.trained)
+        personal = personal_numbers(learner, model, data)
+        shared = size.trained - personal.trained
+        uplink = NUMBER_BITS * (learner.aggregation.uplink_extra(shared) - personal.all)
+        downlink = NUMBER_BITS * (learner.aggregation.downlink_extra(shared) - personal.all)
         payloads[name] = Payload(payload.uplink_bits + uplink, payload.downlink_bits + downlink)
     return payloads
+
+
+def personal_numbers(learner: LearnerSpec, model: Model, data: Data) -> PersonalNumbers:
+    """Count what stays on the devices of *learner*; this imports torch if its rule of devices has personal layers."""
+    rule = learner.device
+    if rule is None or not rule.has_personal_layers:
+        return PersonalNumbers(0, 0)
+    architecture = model.open(data.shape, data.classes, data.tokens)
+    names = {*rule.personal(architecture.layout)}
+    total = trained = 0
+    place = 0  # in the flat vector, in which buffers come after the trained parameters
+    for name, shape in architecture.layout.items():
+        if name in names:
+            total += prod(shape)
+            trained += prod(shape) if place < architecture.trained else 0
+        place += prod(shape)
+    return PersonalNumbers(total, trained)
 
 
 def largest_payload(payloads: Mapping[str, Payload]) -> Payload:
@@ -74,6 +94,19 @@ def list_payloads(payloads: Mapping[str, Payload]) -> str:
         senders = f"{', '.join(first)} and {last} send" if first else f"{last} sends"
         parts.append(f"{senders} {payload}")
     return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalNumbers:
+    """Numbers of a model that stay on a device.
+
+    Args:
+        all: parameters and buffers.
+        trained: parameters alone.
+    """
+
+    all: int
+    trained: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,24 @@ def user_metrics(users: UserPerformance, prefix: str = "") -> Iterator[tuple[str
         yield from ((f"{prefix}{name}/user:{user}", column) for user, column in enumerate(values.T))
 
 
+def own_metrics(users: UserPerformance, prefix: str) -> Iterator[tuple[str, Floats]]:
+    """Yield the metrics of a model of each user's own: of each user, the mean over users, and that of the worst tenth.
+
+    Each user with examples has the same weight.
+    """
+    known = users.counts > 0
+    rank = np.arange(known.shape[1])
+    tenth = np.maximum(known.sum(1) // 10, 1)[:, None]
+    for name, values in users.by_group().items():
+        yield f"{prefix}{name}", _mean(values, known)
+        if name == "accuracy":
+            yield (
+                f"{prefix}{name}_worst10",
+                _mean(np.sort(values, 1), rank < np.where(known.any(1, keepdims=True), tenth, 0)),
+            )
+    yield from user_metrics(users, prefix)
+
+
 def block_metrics(users: UserPerformance, members: Mapping[str, Bools]) -> Iterator[tuple[str, Floats]]:
     """Yield the metrics of each block of users; NaN for a block without examples.
 

@@ -1,4 +1,4 @@
-"""Trials of user-written models, objectives, aggregations and codecs on made-up values before a run.
+"""Trials of user-written models, objectives, aggregations, rules of devices and codecs before a run.
 
 The results must have the shapes of the contract: broadcasting would stretch a wrong shape silently.  No method may
 write into its arguments, which other learners and later rounds read, too.
@@ -21,6 +21,7 @@ from netfl.learning.architecture import Architecture
 from netfl.learning.codec import Codec, Codecs, Encoded
 from netfl.learning.codec_draws import CodecDraws
 from netfl.learning.data import Data
+from netfl.learning.device import DeviceRule
 from netfl.learning.device_store import UserRows
 from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
@@ -87,6 +88,40 @@ def _faults(part: object, learner: LearnerSpec, users: int, max_deliveries: int)
         yield from _objective_faults(part)
     elif isinstance(part, Aggregation):
         yield from _aggregation_faults(part, learner, users, min(_MAX_DELIVERIES, users, max(1, max_deliveries)))
+    elif isinstance(part, DeviceRule):
+        yield from _device_faults(part)
+
+
+def _device_faults(part: DeviceRule) -> Iterator[Fault]:
+    """Try the first two updates of a device, and the steps of two users."""
+    base = torch.arange(float(_VERSION_SIZE)).cos()
+    kept: Mapping[str, Tensor] = {}
+    for number in ("first", "second"):
+        given = f"a version of {_VERSION_SIZE} numbers, and what a device has before its {number} update"
+        inputs = {"base": base, "kept": kept}
+        start = yield from _try(part, "start", inputs, _describe(base), f"{given}; it returns the model to train")
+        if start is None:
+            return
+        inputs = {"start": start, "trained": start.clone().mul_(0.5), "kept": kept}
+        given = f"two models of {_VERSION_SIZE} numbers, and what a device has before its {number} update"
+        found = yield from _try(part, "keep", inputs, "", f"{given}; it returns vectors by name")
+        if found is None:
+            return
+        if not _are_vectors(found) or any(len(found[name]) != len(row) for name, row in kept.items() if name in found):
+            problem = f"its method 'keep' gives {_describe(found)}, not vectors by name"
+            yield Fault(
+                "", problem, kind_of(type(part)), "return tensors of one dimension; a name has always one length"
+            )
+            return
+        kept = {**kept, **found}
+    given = "the mini-batches of a pass of 2 users; it returns numbers of steps, [users], or None"
+    yield from _try(part, "steps_of_head", {"per_pass": np.array([1, 2])}, "", given)
+
+
+def _are_vectors(found: object) -> bool:
+    if not isinstance(found, Mapping):
+        return False
+    return all(isinstance(row, Tensor) and row.ndim == 1 for row in found.values())
 
 
 def _codec_faults(part: Codec) -> Iterator[Fault]:

@@ -12,12 +12,16 @@ from pydantic import BeforeValidator, Field, ValidationError, field_serializer, 
 
 from netfl.errors import CONTROLS, Fault, suggest
 from netfl.learning.aggregation import Aggregation
+from netfl.learning.device import DeviceRule
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
 from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, invalid, kind_of, no_effect, to_line_error
 from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Seconds
+
+_LOSSES = "the aggregation '{}' needs the losses of the versions that users receive"
+"""Beginning of the errors of rules that let users start elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +100,13 @@ class LearnerSpec(Spec):
     """Passes over the user's data for one update.  The last mini-batch of a pass may be smaller."""
     local_steps: Annotated[int, Field(ge=1)] | None = None
     """Mini-batches for one update, in place of ``local_epochs``, over as many passes as necessary."""
-    base: Literal["newest_received", "last_participation"] = "newest_received"
-    """Version from which a user starts: the newest that it has received, or the one that its last delivered update
-    helped to make, version 0 before its first (``last_participation``).  Which update is delivered when, its
-    mini-batches and its step sizes do not depend on it."""
+    base: Literal["newest_received", "last_participation", "own"] = "newest_received"
+    """Model from which a user starts: the newest version that it has received; the version that its last delivered
+    update helped to make (``last_participation``); or its own model after the training of that update (``own``).  Both
+    are version 0 before its first.  The change of an update is that from this model.  Which update is delivered when,
+    its mini-batches and its step sizes do not depend on it."""
+    device: Annotated[DeviceRule, FamilyMember()] | None = None
+    """What devices keep between their updates, such as layers or models of their own; by default nothing."""
 
     @model_validator(mode="after")
     def _require_one_amount(self) -> LearnerSpec:
@@ -159,9 +166,14 @@ class LearnerSpec(Spec):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from (fault.under("aggregation") for fault in self.aggregation.learner_faults(self))
-        if self.has_single_step:
+        if self.base == "own" and self.aggregation.needs_losses:
+            problem = f"{_LOSSES.format(kind_of(type(self.aggregation)))}, but users start from models of their own"
+            yield Fault("base", problem, "own", "leave it out, or use another aggregation, such as 'average'")
+        if self.device is not None:
+            yield from (fault.under("device") for fault in self._device_faults(self.device))
+        if self.has_single_step and not (self.device is not None and self.device.keeps_momentum):
             reason = "because an update has one step, which starts without momentum"
-            remedy = "leave it out, or use it at the server: the aggregation 'fedavgm'"
+            remedy = "leave it out, or use it at the server: 'fedavgm', or keep it: device: local_momentum"
             yield from no_effect(self, ["momentum"], reason, remedy)
         if self.has_single_step and self.objective.pull:
             problem = "its proximal term has no effect: an update has one step, which starts at its base"
@@ -172,6 +184,20 @@ class LearnerSpec(Spec):
             yield from no_effect(
                 self, ["t_schedule"], reason, "leave it out, or use an objective with t, such as 'cvar'"
             )
+
+    def _device_faults(self, device: DeviceRule) -> Iterator[Fault]:
+        """Yield conflicts of a rule of devices with the other options; keys are relative to the rule."""
+        yield from device.learner_faults(self)
+        kind = kind_of(type(device))
+        rule = kind_of(type(self.aggregation))
+        if device.changes_start and self.aggregation.needs_losses:
+            problem = f"{_LOSSES.format(rule)}, but devices start from other models"
+            yield Fault("", problem, kind, "leave it out, or use another aggregation, such as 'average'")
+        if self.aggregation.needs_whole_models and type(device).steps_of_head is not DeviceRule.steps_of_head:
+            problem = (
+                f"the aggregation '{rule}' divides changes by the steps of an update, but not all train all layers"
+            )
+            yield Fault("", problem, kind, "leave it out, or use another aggregation, such as 'average'")
 
 
 class CheckpointSpec(Spec):
@@ -223,10 +249,15 @@ class EvaluateSpec(Spec):
     rare_classes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Labels whose accuracy is reported as ``rare_accuracy``; by default those that the partition gives to few users
     (``rare_classes``, ``blocks``)."""
-    metrics: tuple[Literal["validation", "staleness", "weight", "gradient_norm", "weight_divergence"], ...] = ()
+    metrics: tuple[
+        Literal["validation", "staleness", "weight", "gradient_norm", "weight_divergence", "own_models"], ...
+    ] = ()
     """Optional metrics: ``validation``, accuracy and loss on the validation examples; ``staleness`` of the delivered
     updates; ``weight`` of each user in the aggregation; ``gradient_norm``, which needs a pass over all training
-    examples; ``weight_divergence``, which trains a centralized baseline beside every learner."""
+    examples; ``weight_divergence``, which trains a centralized baseline beside every learner; ``own_models``, the model
+    of each device on the test data of its user, which needs an evaluation for each user."""
+    fine_tune: Annotated[int, Field(ge=1)] | None = None
+    """Steps of local SGD from each device's own model, after which ``own_models`` are evaluated again."""
     targets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Test accuracies for which a run reports the first round that reaches them, and its cost."""
     sets: Mapping[Annotated[str, Field(pattern=rf"^[^\s/@.{CONTROLS}]+$", max_length=100)], Mapping[str, Any]] = Field(
@@ -258,6 +289,9 @@ class EvaluateSpec(Spec):
             entries = getattr(self, name) or ()
             if len(set(entries)) < len(entries):
                 yield Fault(name, "lists an entry twice", [*entries], "name each once")
+        if "own_models" not in self.metrics:
+            reason = "without the metric 'own_models'"
+            yield from no_effect(self, ["fine_tune"], reason, "add it: metrics: [own_models]")
         if "weight" in self.metrics and not facts.weighed:
             problem = "no learner has an aggregation that weighs users"
             yield Fault("metrics", problem, "weight", "leave it out, or use one that does, such as 'fedau'")

@@ -207,6 +207,40 @@ _LEARNING: tuple[Metric, ...] = (
         views={"final": ""},
     ),
     Metric(name="accuracy_users_jain", label="Jain index of accuracies", limits=_SHARE, views={"final": ""}),
+    Metric(
+        name="own_accuracy",
+        label="own models",
+        unit="%",
+        views={"final": "", "headline": "", "sweep": "accuracy of the devices' own models", "others": ""},
+    ),
+    Metric(
+        name="own_accuracy_worst10",
+        label="own models, worst 10 % of users",
+        head="own models, worst 10 %",
+        unit="%",
+        views={"final": "", "sweep": "accuracy of the worst 10 % of own models"},
+    ),
+    Metric(name="own_loss", label="loss of own models", low_is_good=True, views={"report": ""}),
+    Metric(
+        name="fine_tuned_accuracy",
+        label="own models after fine-tuning",
+        head="fine-tuned",
+        unit="%",
+        views={"final": "", "headline": "", "sweep": "accuracy of own models after fine-tuning", "others": ""},
+    ),
+    Metric(
+        name="fine_tuned_accuracy_worst10",
+        label="own models after fine-tuning, worst 10 % of users",
+        head="fine-tuned, worst 10 %",
+        unit="%",
+        views={"final": ""},
+    ),
+    Metric(name="fine_tuned_loss", label="loss after fine-tuning", low_is_good=True, views={"report": ""}),
+    *(
+        Metric(name=f"{prefix}_{name}", limits=_POSITIVE, low_is_good=True, views={"report": ""})
+        for prefix in ("own", "fine_tuned")
+        for name in ("mse", "mae")
+    ),
     Metric(name="validation_accuracy", head="validation", unit="%", views={"final": "", "others": ""}),
     Metric(name="validation_loss", low_is_good=True, views={"others": ""}),
     Metric(name="weight_divergence", limits=_POSITIVE, low_is_good=None, views={"others": ""}),

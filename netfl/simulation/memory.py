@@ -6,13 +6,14 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.device_store import rows_in_memory
+from netfl.learning.payload import personal_numbers
 from netfl.results.formatting import format_disk
 from netfl.results.tables import CHUNK, STREAM_BYTES
 
@@ -60,6 +61,8 @@ _TRAINING_COPIES = 6
 """Copies of the models that train at once: at the start, during training, before a step, and so on."""
 _CODING_COPIES = 6
 """Further copies of the models that train at once with a codec: change, draws and their words, result."""
+_OWN_MODELS = 3
+"""Models of each user while own models of a lane are evaluated: kept, before and after fine-tuning."""
 _WORKER_BYTES = 300 << 20
 """Memory of an idle worker; a run in one process needs no further process."""
 
@@ -118,9 +121,11 @@ class MemoryEstimate:
       merges below the server, and one for each user of each replica, or each round if these are fewer, if a learner's
       users start from the version of their last participation;
     - states: what the aggregations keep of users, in all lanes, at the server and at each of these nodes;
-    - memory of the devices, with a codec that has an error feedback: b · L · N · θ for N users;
+    - memory of the devices: b · L · N · θ for N users with a codec that has an error feedback, and for each lane what
+      its rule of devices keeps, or a model of each user with ``base: own``;
     - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
     - training: b · n · W · 6 · J, or 12 with a codec, where J ≤ L · D models train at once;
+    - the evaluation of own models, one lane at a time in each worker: b · n · W · N · 3;
     - examples, where they are copied, and worker processes.
 
     Of the rows that devices keep, there are no more than the deliveries of all planned rounds fill.
@@ -142,6 +147,8 @@ class MemoryEstimate:
         codecs: of updates and of broadcasts.
         nodes: number of nodes that merge below the server.
         rounds: number of rounds; ``None`` if it is unknown.
+        personal: numbers of the layers that stay on a device, by the name of the learner.
+        evaluates_own_models: whether the devices' own models are evaluated.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -157,6 +164,8 @@ class MemoryEstimate:
     codecs: Codecs = WHOLE
     nodes: int = 0
     rounds: float | None = None
+    personal: Mapping[str, int] = field(default_factory=dict)
+    evaluates_own_models: bool = False
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -177,13 +186,19 @@ class MemoryEstimate:
             codecs=scenario.codecs,
             nodes=scenario.access.merging_nodes(scenario.users),
             rounds=scenario.planned_rounds,
+            personal={
+                name: personal_numbers(learner, scenario.model, scenario.data).all
+                for name, learner in scenario.learners.items()
+                if learner.device is not None
+            },
+            evaluates_own_models="own_models" in scenario.evaluation.metrics,
         )
 
     @property
     def total_bytes(self) -> int:
         """Sum of the bytes of all holders."""
         learning_bytes = self.version_bytes + self.state_bytes + self.update_bytes + self.training_bytes
-        learning_bytes += self.device_bytes
+        learning_bytes += self.device_bytes + self.own_evaluation_bytes
         return learning_bytes + self.example_bytes + self.process_bytes
 
     @property
@@ -214,9 +229,15 @@ class MemoryEstimate:
     @property
     def device_bytes(self) -> int:
         """Bytes of what the devices remember of their last updates."""
-        if self.codecs.up is None or not self.codecs.up.has_error_feedback:
-            return 0
-        return self.number_bytes * self._lanes * self._kept_rows * self.parameters
+        numbers = 0  # of a user in all learners
+        if self.codecs.up is not None and self.codecs.up.has_error_feedback:
+            numbers += len(self.learners) * self.parameters
+        for name, spec in self.learners.items():
+            if spec.base == "own":
+                numbers += self.parameters + 1
+            if spec.device is not None:
+                numbers += spec.device.kept_numbers(self.parameters, self.personal.get(name, 0))
+        return self.number_bytes * self.replicas * self._kept_rows * numbers
 
     @property
     def update_bytes(self) -> int:
@@ -239,6 +260,13 @@ class MemoryEstimate:
         if self.codecs.up is not None:
             copies += _CODING_COPIES
         return self._model_bytes * self.workers * copies * jobs
+
+    @property
+    def own_evaluation_bytes(self) -> int:
+        """Bytes of the models of all users of a lane that are evaluated, in all processes."""
+        if not self.evaluates_own_models:
+            return 0
+        return self._model_bytes * self.workers * _OWN_MODELS * self.users
 
     @property
     def process_bytes(self) -> int:
@@ -406,7 +434,7 @@ def check_learners(
             f"one round take {format_memory(needed.update_bytes)}"
         )
         if needed.device_bytes:
-            problem += f"; the error feedback of the codec keeps {format_memory(needed.device_bytes)} for users"
+            problem += f"; devices keep {format_memory(needed.device_bytes)} for their next updates"
         remedy = "use fewer workers, replicas, learners or users, a smaller model, or fewer deliveries in a round"
         raise ScenarioError(scenario.located([Fault("learners", problem, None, remedy)]))
 

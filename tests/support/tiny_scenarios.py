@@ -53,8 +53,9 @@ _NATURAL = {"kind": "table", "file": "own.csv", "features": ["a", "b"], "label":
 _OF_LEARNERS = {
     "qfedsgd": {"batch_size": "full", "local_steps": 1},
     "fedawe": {"base": "last_participation"},
+    "local_momentum": {"momentum": 0.9},
 }
-"""Keys of a learner that an aggregation requires."""
+"""Keys of a learner that an aggregation or a rule of devices requires."""
 _OF_ROUNDS = {"halving": {"every": 2}, "step": {"milestones": [1, 3]}}
 """Schedules for four rounds in place of thousands."""
 _ROUND_BESIDE = {"traffic": {"deadline": "10 s"}}
@@ -78,8 +79,11 @@ _BESIDE_MODELS = {
 """Keys of the network that a model needs: users that start where the file has them, costs, and blocks of the band."""
 _OF_NETWORKS = {"score", "fedcs"}
 """Selections that need airtimes."""
-_BESIDE_AGGREGATIONS = {"average_by_snr": {"access": SECTION}}
-"""Sections that an aggregation needs: a network, for one that reads how updates came over the air."""
+_BESIDE_LEARNERS = {
+    "average_by_snr": {"access": SECTION},
+    **{kind: {"model": {"kind": "mlp", "hidden": [4]}} for kind in ("fedper", "fedrep")},
+}
+"""Sections that parts of a learner need: a network with links of updates, and a model of several layers."""
 _BESIDE_FAMILIES = {
     "network/allocation": {
         "mac": {"kind": "fdma", "division": "allocated"},
@@ -129,8 +133,8 @@ def world(family: str, spec: dict, folder: Path) -> dict:
         if name == "placement":
             name, spec = "topology", {"kind": "star", "placement": spec}
         data["access"] |= {{"outage": "outages"}.get(name, name): as_list.get(name, spec)}
-    elif name in {"objective", "schedule", "aggregation"}:
-        data |= copy.deepcopy(_BESIDE_AGGREGATIONS.get(spec["kind"], {}))
+    elif name in {"objective", "schedule", "aggregation", "device"}:
+        data |= copy.deepcopy(_BESIDE_LEARNERS.get(spec["kind"], {}))
         data["learners"]["one"] |= {name: spec | _OF_ROUNDS.get(spec["kind"], {})} | _OF_LEARNERS.get(spec["kind"], {})
     else:
         spec = spec | OF_FILES.get((family, spec["kind"]), {})

@@ -79,7 +79,15 @@ class LearnerOptions(Protocol):
 
     @property
     def base(self) -> str:
-        """The version from which a user starts."""
+        """The model from which a user starts."""
+
+    @property
+    def local_epochs(self) -> int | None:
+        """Passes over a user's examples for one update."""
+
+    @property
+    def local_steps(self) -> int | None:
+        """Mini-batches for one update, in place of passes."""
 
     @property
     def has_single_step(self) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.codec import Codecs
 from netfl.learning.codec.sign import Sign
-from netfl.learning.device_rule import DeviceRule
+from netfl.learning.device import DeviceRule
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.sharding import merge_states, shard_lanes, split_state
 from netfl.learning.spec import EvaluateSpec, LocalWork
@@ -53,8 +53,12 @@ RULES = {"own": OwnModel(), "own mifa": OwnModel(), "own steps": OwnModel()}
 REPLICAS = (0, 1)
 
 
+def with_rules(rules, names=SPECS):
+    return {name: SPECS[name].model_copy(update={"device": rules.get(name)}) for name in names}
+
+
 def open_learner(rules=RULES, **options):
-    return learner(SPECS, REPLICAS, device_rules=rules, **options)
+    return learner(with_rules(rules), REPLICAS, **options)
 
 
 def run(batched, rounds):
@@ -83,7 +87,7 @@ def sgd(start, user, base):
 
 def test_a_device_starts_from_a_mixture_with_its_own_model():
     """User 0 trains, then user 1, then user 0 again; each version is the model of its only update."""
-    batched = learner({"own": SPECS["own"]}, device_rules=RULES)
+    batched = learner(with_rules(RULES, ["own"]))
     first = sgd(batched.version(0), 0, 0)
     batched.step([a_round(1, (0, 0))])
     second = sgd(first, 1, 1)
@@ -124,7 +128,7 @@ def test_what_devices_keep_is_in_a_checkpoint(workers):
 
 
 def test_a_rule_may_keep_other_names_in_each_update():
-    batched = learner({"own": SPECS["own"]}, device_rules={"own": CountedUpdates()})
+    batched = learner(with_rules({"own": CountedUpdates()}, ["own"]))
     for index in range(1, 4):
         batched.step([a_round(index, (0, index - 1), (1, index - 1))])
     batched.step([a_round(4, (1, 3), (2, 3))])
@@ -136,7 +140,7 @@ def test_a_rule_may_keep_other_names_in_each_update():
 
 def test_the_norm_that_an_access_asks_for_is_that_of_an_update():
     """User 0 has delivered, so its next update starts from the mixture; user 1 has not."""
-    batched = learner({"own": SPECS["own"]}, device_rules=RULES, evaluate=EvaluateSpec(every=99))
+    batched = learner(with_rules(RULES, ["own"]), evaluate=EvaluateSpec(every=99))
     batched.step([a_round(1, (0, 0))])
     own = batched.version(0)
     batched.step([a_round(2, (2, 1))])

@@ -1,0 +1,59 @@
+"""Rules with layers that stay on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from netfl.errors import Fault, suggest
+from netfl.learning.device import DeviceRule, Layout
+from netfl.registry import ByForm
+
+
+class PersonalLayers(DeviceRule):
+    """Base of the rules that name their personal layers.
+
+    A layer has all parameters and buffers whose names differ in their last part only, such as ``layers.1.weight`` and
+    ``layers.1.bias``.
+    """
+
+    personal_layers: Annotated[
+        Annotated[int, Field(ge=1)] | Annotated[tuple[str, ...], Field(min_length=1)], ByForm()
+    ] = 1
+    """Layers that stay on the device: so many of the last ones, or a list of names, such as ``[layers.1]``.  A name
+    also stands for all layers and parameters below it."""
+
+    def personal(self, layout: Layout) -> Sequence[str]:
+        if isinstance(self.personal_layers, int):
+            chosen = layers_of(layout)[-self.personal_layers :]
+        else:
+            chosen = [*self.personal_layers]
+        return [name for name in layout if any(_is_in(name, layer) for layer in chosen)]
+
+    def layer_faults(self, layout: Layout) -> Iterator[Fault]:
+        layers = layers_of(layout)
+        given = self.personal_layers
+        names = [] if isinstance(given, int) else given
+        unknown = [layer for layer in names if not any(_is_in(name, layer) for name in layout)]
+        for layer in unknown:
+            yield Fault("personal_layers", "the model has no such layer", layer, suggest(layer, layers))
+        if not unknown and len(self.personal(layout)) == len(layout):
+            shown = given if isinstance(given, int) else [*given]
+            problem = f"all layers of the model stay on the device, which leaves nothing to send ({', '.join(layers)})"
+            yield Fault("personal_layers", problem, shown, "name fewer layers, or use a model with more")
+
+
+def layers_of(layout: Layout) -> list[str]:
+    """Return the names of the layers of a *layout*, in order.
+
+    >>> layers_of({"layers.0.weight": (5, 2), "layers.0.bias": (5,), "scale": (1,)})
+    ['layers.0', 'scale']
+    """
+    return [*dict.fromkeys(name.rpartition(".")[0] or name for name in layout)]
+
+
+def _is_in(name: str, layer: str) -> bool:
+    """Return whether a parameter or buffer is, or belongs to, *layer*."""
+    return name == layer or name.startswith(f"{layer}.")
