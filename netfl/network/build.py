@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.network.association._conformance import open_choice
 from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counterfactual import NO_EXEMPTIONS
@@ -22,18 +23,21 @@ from netfl.network.outage._state import NodeState
 from netfl.network.parts import NetworkParts
 from netfl.network.radio.cell_band import CellBand
 from netfl.network.radio.connection import Connection
+from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.radios import one_if_equal
+from netfl.network.radio.tower_links import TowerLinks
 from netfl.network.radio.transmission import share_gain_db
+from netfl.network.roaming import RoamingRule
 from netfl.network.sampler import Sampler
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
 from netfl.network.theory import TheoryCase
 from netfl.registry import no_effect
 from netfl.streams import Streams
-from netfl.types import AccessContext, Floats
+from netfl.types import AccessContext, Floats, Users
 
 _ROUNDING = 1e-9
 """Amount by which a share may exceed the bandwidth of a radio, as rounding, relative to it."""
@@ -132,6 +136,14 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         outages.draw_from(energy)
         energy.count_idle_by(lambda now_s: outages.idle_j(users, now_s))
 
+    # the tower of each user
+    roaming = None
+    visitors: Mapping[int, Users] = {}
+    if not faults:
+        roaming = open_roaming(spec, layout, budget)
+    if roaming is not None:
+        visitors = roaming.visitors(layout)
+
     # the air
     node_state = NodeState(outages, layout.nodes)
     medium = _medium(spec, context, budget, node_state)
@@ -166,10 +178,26 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         reception=spec.reception,
         held=context.held if spec.allocation is not None and spec.allocation.needs_sample_counts else None,
         allocation_streams=context.streams.at("allocation"),
+        visitors=visitors,
+        roaming=roaming,
         energy=energy,
         sampler=_sampler(spec, context, layout, outages),
         expected=_theory_values(spec, layout, context.streams),
     )
+
+
+def open_roaming(spec: NetworkSpec, layout: Layout, budget: LinkBudget | None) -> RoamingRule | None:
+    """Return the rule by which users change their towers; ``None`` if they keep them.
+
+    Raises:
+        ScenarioError: the association is not valid here; the keys start with ``association``.
+    """
+    if not spec.association.can_move:
+        return None
+    links = TowerLinks(layout, budget)
+    with prefix_faults("association"):
+        choice = open_choice(spec.association, links)
+        return RoamingRule.begin(choice, layout.users)
 
 
 def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
@@ -180,6 +208,8 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
             yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
     if spec.shared_air and len(layout.towers) == 1:
         yield from no_effect(spec, ["shared_air"], "with one tower: there are no other cells")
+    if spec.association.can_move and len(layout.towers) == 1:
+        yield from no_effect(spec, ["association"], "with one tower: there is no other to move to")
 
 
 def _width_faults(mac: Mac, layout: Layout, band: CellBand) -> Iterator[Fault]:
@@ -209,12 +239,17 @@ def _data_faults(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
             misfit = channel.data_misfit(layout, context.duration_s)
             if misfit is not None:
                 yield misfit.under(prefix)
-        if not spec.shared_air:
+        if not (spec.shared_air or spec.association.can_move):
             continue
         towers = channel.missing_towers(layout)
         if towers:
-            problem = "with shared_air, users of other cells interfere, but it has no links of all users to some towers"
-            remedy = "add the column tower, and lines for all towers; or leave shared_air out"
+            reason = "with shared_air, users of other cells interfere"
+            key = "shared_air"
+            if not spec.shared_air:
+                reason = "with this association, users change their towers"
+                key = "association"
+            problem = f"{reason}, but it has no links of all users to some towers"
+            remedy = f"add the column tower, and lines for all towers; or leave {key} out"
             yield Fault(f"{prefix}.file", problem, [*towers], remedy)
 
 
@@ -230,7 +265,10 @@ def _reach_faults(
     if not isinstance(medium, FadingMedium) or spec.unreachable == "keep":
         return
     users = np.arange(layout.users)
-    best_snr_db = medium.best_snr_db(users)
+    towers = [""]  # that of the start
+    if spec.association.can_move:
+        towers = [*layout.towers]
+    best_snr_db = np.max([medium.best_snr_db(users, tower) for tower in towers], axis=0)
     needed_db = medium.threshold_db(users, frame_bits)
     shares = None
     if spec.mac is not None:
@@ -243,10 +281,19 @@ def _reach_faults(
     yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
         assert service.boost is not None
-        best_snr_db = best_snr_db + service.boost.at(users, layout.tower_at_start)
+        best_snr_db = np.max([_best_down_db(medium, service.boost, layout, tower) for tower in towers], axis=0)
         needed_db = medium.threshold_db(users, service.broadcast_bits)
         remedy = "raise it; or set unreachable: keep"
         yield from _weak_signal_faults("downlink.power", "never receive a version", best_snr_db, needed_db, remedy)
+
+
+def _best_down_db(medium: Medium, boost: DownlinkBoost, layout: Layout, tower: str) -> Floats:
+    """Return the best SNR of each user on the downlink of *tower*, or of its tower of the start, ``[users]``."""
+    users = np.arange(layout.users)
+    senders = layout.tower_at_start
+    if tower:
+        senders = np.full(layout.users, layout.towers.index(tower))
+    return medium.best_snr_db(users, tower) + boost.at(users, senders)
 
 
 def _reach_remedy(spec: NetworkSpec, needed_snr_db: float) -> str:

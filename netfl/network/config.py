@@ -20,6 +20,7 @@ from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.medium import Medium
 from netfl.network.reception import Reception
+from netfl.network.roaming import RoamingRule
 from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.sampler import Sampler
@@ -50,6 +51,7 @@ class NetworkConfig:
         held: training examples of each user, ``[users]``; ``None`` if the allocation does not need them.
         allocation_streams: random streams of the allocation.
         visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
+        roaming: rule by which users change their towers; ``None`` if they keep them.
     """
 
     layout: Layout
@@ -73,6 +75,7 @@ class NetworkConfig:
     held: Floats | None = None
     allocation_streams: Streams = field(default_factory=lambda: Streams(0))
     visitors: Mapping[int, Users] = field(default_factory=dict)
+    roaming: RoamingRule | None = None
 
     @property
     def max_failed_attempts(self) -> float:

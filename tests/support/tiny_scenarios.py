@@ -74,6 +74,10 @@ _OF_NETWORKS = {"score", "fedcs"}
 _BESIDE_AGGREGATIONS = {"average_by_snr": {"access": SECTION}}
 """Sections that an aggregation needs: a network, for one that reads how updates came over the air."""
 _BESIDE_FAMILIES = {
+    "network/association": {
+        "topology": {"kind": "tree", "fanout": [3], "ring": "200 m", "radius": "200 m", "rate": "1 Mbps", "delay": 0},
+        "motion": {"kind": "random_waypoint", "radius": "500 m", "speed": [10, 20]},
+    },
     "network/allocation": {
         "mac": {"kind": "fdma", "division": "allocated"},
         "reception": {"kind": "shannon"},

@@ -217,8 +217,8 @@ class FadingMedium(Medium):
         self._last_snr_db[link] = time_s, snr_db
         return snr_db.copy()
 
-    def best_snr_db(self, ids: Ints) -> Floats:
-        return self._link_budget.best_snr_db(ids)
+    def best_snr_db(self, ids: Ints, tower: str = "") -> Floats:
+        return self._link_budget.best_snr_db(ids, tower)
 
     def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
         probability = np.empty(len(ids))

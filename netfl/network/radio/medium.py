@@ -161,8 +161,8 @@ class Medium:
         """Return the present SNR of each user at *tower*, ``[n]``."""
         return np.full(len(ids), np.inf)
 
-    def best_snr_db(self, ids: Ints) -> Floats:
-        """Return an SNR that each user practically never exceeds, ``[n]``."""
+    def best_snr_db(self, ids: Ints, tower: str = "") -> Floats:
+        """Return an SNR that each user practically never exceeds at *tower*, or at its tower of the start, ``[n]``."""
         return np.full(len(ids), np.inf)
 
     def delay_s(self, ids: Ints, tower: NodeId, time_s: float) -> Floats | None:
