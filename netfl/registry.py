@@ -73,6 +73,7 @@ FAMILIES = (
     "network/topology",
     "network/placement",
     "network/motion",
+    "network/association",
     "network/channel",
     "network/reception",
     "network/interference",

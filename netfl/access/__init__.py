@@ -103,6 +103,7 @@ class AccessInfo:
         has_delays: the times of arrivals are those of the updates; otherwise they only have an order within a round.
         can_erase: deliveries may lack parts (``Delivery.received``).
         can_skip_training: users may decide not to train, so updates can end as ``not_trained``.
+        has_roaming: users can change their towers, so that deliveries have one (``Delivery.tower``).
         link_values: fields of ``Delivery.link`` that deliveries have if ``AccessContext.reports_links`` asks for them;
             none if updates are not sent over the air.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
@@ -130,6 +131,7 @@ class AccessInfo:
     has_delays: bool = True
     can_erase: bool = False
     can_skip_training: bool = False
+    has_roaming: bool = False
     link_values: frozenset[str] = frozenset()
     process: str | None = None
     metrics: tuple[str, ...] = ()

@@ -110,6 +110,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             has_energy=self.energy is not None,
             can_skip_training=not self.trains_always,
             can_erase=self.transport is not None and self.transport.loss == "erase",
+            has_roaming=self.association.can_move,
             link_values=self._link_values,
         )
 
@@ -194,12 +195,19 @@ class NetworkAccess(NetworkSpec, WithSelection):
         return build_layout(self, context)
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
-        from netfl.network.build import compute_streams, open_budget
+        from netfl.network.build import compute_streams, open_budget, open_roaming
 
         layout = self.layout(context)
+        towers = layout.tower_at_start
+        if self.association.can_move:
+            budget = None if self.radio is None else open_budget(self, context, layout)
+            roaming = open_roaming(self, layout, budget)
+            assert roaming is not None
+            towers = roaming.start
         x_m, y_m = layout.user_xy_m.T
-        columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.tower_at_start}
-        columns["node"] = np.array(layout.towers, object)[layout.tower_at_start]
+        distance_m = layout.distances_to_m(towers, np.arange(context.users), 0.0)
+        columns = {"x_m": x_m, "y_m": y_m, "distance_m": distance_m, "tower": towers}
+        columns["node"] = np.array(layout.towers, object)[towers]
         if self.compute is not None:
             columns |= self.compute.columns(context.users, compute_streams(context))
         if self.radio is not None and self.radio.differing:

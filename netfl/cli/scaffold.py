@@ -107,6 +107,11 @@ def _scenario(family: str, kind: str) -> str:
             "channel": {"channel": f"{_NETWORK['channel'][:-1]}, {kind}]"},
             "outage": {"outages": f"[{kind}]"},
             "placement": {"topology": f"{{kind: star, placement: {kind}}}"},
+            "association": {
+                "topology": "{kind: tree, fanout: [3], ring: 200 m, radius: 200 m, rate: 1 Mbps, delay: 1 ms}",
+                "motion": "{kind: random_waypoint, radius: 500 m, speed: [10, 20]}",
+                "association": kind,
+            },
             "allocation": {
                 "mac": "{kind: fdma, division: allocated}",
                 "reception": "{kind: shannon}",

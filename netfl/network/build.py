@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
+from netfl.network.association._conformance import open_choice
 from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counterfactual import NO_EXEMPTIONS
@@ -22,11 +23,14 @@ from netfl.network.outage._state import NodeState
 from netfl.network.parts import NetworkParts
 from netfl.network.radio.cell_band import CellBand
 from netfl.network.radio.connection import Connection
+from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.radios import one_if_equal
+from netfl.network.radio.tower_links import TowerLinks
 from netfl.network.radio.transmission import share_gain_db
+from netfl.network.roaming import RoamingRule
 from netfl.network.sampler import Sampler
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
@@ -34,7 +38,7 @@ from netfl.network.theory import TheoryCase
 from netfl.network.training_gate import TrainingGate
 from netfl.registry import no_effect
 from netfl.streams import Streams
-from netfl.types import AccessContext, Floats
+from netfl.types import AccessContext, Floats, Users
 
 _ROUNDING = 1e-9
 """Amount by which a share may exceed the bandwidth of a radio, as rounding, relative to it."""
@@ -137,6 +141,14 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
     if not spec.trains_always:
         training_gate = TrainingGate(spec.trains_when, outages, context.streams.field("trains_when"))
 
+    # the tower of each user
+    roaming = None
+    visitors: Mapping[int, Users] = {}
+    if not faults:
+        roaming = open_roaming(spec, layout, budget)
+    if roaming is not None:
+        visitors = roaming.visitors(layout)
+
     # the air
     node_state = NodeState(outages, layout.nodes)
     medium = _medium(spec, context, layout, budget, node_state)
@@ -172,11 +184,27 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         held=context.held if spec.allocation is not None and spec.allocation.needs_sample_counts else None,
         allocation_streams=context.streams.at("allocation"),
         training_gate=training_gate,
+        visitors=visitors,
+        roaming=roaming,
         energy=energy,
         receivers=receivers_of(spec, layout),
         sampler=_sampler(spec, context, layout, outages),
         expected=_theory_values(spec, layout, context.streams),
     )
+
+
+def open_roaming(spec: NetworkSpec, layout: Layout, budget: LinkBudget | None) -> RoamingRule | None:
+    """Return the rule by which users change their towers; ``None`` if they keep them.
+
+    Raises:
+        ScenarioError: the association is not valid here; the keys start with ``association``.
+    """
+    if not spec.association.can_move:
+        return None
+    links = TowerLinks(layout, budget)
+    with prefix_faults("association"):
+        choice = open_choice(spec.association, links)
+        return RoamingRule.begin(choice, layout.users)
 
 
 def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
@@ -193,6 +221,8 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
         for index, name in enumerate(spec.receivers):
             if name not in layout.towers:
                 yield Fault(f"receivers.{index}", "no such tower", name, suggest(name, layout.towers))
+    if spec.association.can_move and len(layout.towers) == 1:
+        yield from no_effect(spec, ["association"], "with one tower: there is no other to move to")
 
 
 def _width_faults(mac: Mac, layout: Layout, band: CellBand) -> Iterator[Fault]:
@@ -223,15 +253,22 @@ def _data_faults(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
             if misfit is not None:
                 yield misfit.under(prefix)
         missing = channel.missing_towers(layout)
-        if spec.shared_air and missing:
-            problem = "with shared_air, users of other cells interfere, but it has no links of all users to some towers"
-            remedy = "add the column tower, and lines for all towers; or leave shared_air out"
-            yield Fault(f"{prefix}.file", problem, [*missing], remedy)
-        missing = [tower for tower in missing if tower in receivers_of(spec, layout)]
-        if missing:
-            problem = "with receivers, users of other cells are heard, but it has no links of all users to some towers"
-            remedy = "add the column tower, and lines for all towers; or leave receivers out"
-            yield Fault(f"{prefix}.file", problem, missing, remedy)
+        for key, reason, towers in _other_links(spec, layout):
+            unlinked = [tower for tower in missing if tower in towers]
+            if unlinked:
+                problem = f"{reason}, but it has no links of all users to some towers"
+                remedy = f"add the column tower, and lines for all towers; or leave {key} out"
+                yield Fault(f"{prefix}.file", problem, unlinked, remedy)
+                break
+
+
+def _other_links(spec: NetworkSpec, layout: Layout) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Yield keys by which users have links to other towers, with the reason and these towers."""
+    if spec.shared_air:
+        yield "shared_air", "with shared_air, users of other cells interfere", layout.towers
+    if spec.association.can_move:
+        yield "association", "with this association, users change their towers", layout.towers
+    yield "receivers", "with receivers, users of other cells are heard", receivers_of(spec, layout)
 
 
 def receivers_of(spec: NetworkSpec, layout: Layout) -> tuple[str, ...]:
@@ -255,7 +292,10 @@ def _reach_faults(
     if not isinstance(medium, FadingMedium) or spec.unreachable == "keep":
         return
     users = np.arange(layout.users)
-    best_snr_db = medium.best_snr_db(users)
+    towers = [""]  # that of the start
+    if spec.association.can_move:
+        towers = [*layout.towers]
+    best_snr_db = np.max([medium.best_snr_db(users, tower) for tower in towers], axis=0)
     heard_db = [best_snr_db, *(medium.best_snr_db(users, name) for name in receivers_of(spec, layout))]
     needed_db = medium.threshold_db(users, frame_bits)
     shares = None
@@ -269,10 +309,19 @@ def _reach_faults(
     yield from _weak_signal_faults("channel", "never be received", uplink_snr_db, needed_db, remedy)
     if service is not None and service.downlink is not None:
         assert service.boost is not None
-        best_snr_db = best_snr_db + service.boost.at(users, layout.tower_at_start)
+        best_snr_db = np.max([_best_down_db(medium, service.boost, layout, tower) for tower in towers], axis=0)
         needed_db = medium.threshold_db(users, service.broadcast_bits)
         remedy = "raise it; or set unreachable: keep"
         yield from _weak_signal_faults("downlink.power", "never receive a version", best_snr_db, needed_db, remedy)
+
+
+def _best_down_db(medium: Medium, boost: DownlinkBoost, layout: Layout, tower: str) -> Floats:
+    """Return the best SNR of each user on the downlink of *tower*, or of its tower of the start, ``[users]``."""
+    users = np.arange(layout.users)
+    senders = layout.tower_at_start
+    if tower:
+        senders = np.full(layout.users, layout.towers.index(tower))
+    return medium.best_snr_db(users, tower) + boost.at(users, senders)
 
 
 def _reach_remedy(spec: NetworkSpec, needed_snr_db: float) -> str:

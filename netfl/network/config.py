@@ -20,6 +20,7 @@ from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.medium import Medium
 from netfl.network.reception import Reception
+from netfl.network.roaming import RoamingRule
 from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.sampler import Sampler
@@ -53,6 +54,7 @@ class NetworkConfig:
         training_gate: decision of users whether to train; ``None`` where all do.
         visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
         receivers: names of the towers that hear the users of every tower, beside their own.
+        roaming: rule by which users change their towers; ``None`` if they keep them.
     """
 
     layout: Layout
@@ -78,6 +80,7 @@ class NetworkConfig:
     training_gate: TrainingGate | None = None
     visitors: Mapping[int, Users] = field(default_factory=dict)
     receivers: tuple[str, ...] = ()
+    roaming: RoamingRule | None = None
 
     @property
     def max_failed_attempts(self) -> float:

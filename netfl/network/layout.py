@@ -211,12 +211,15 @@ class Layout:
             return self.distance_m[users]
         return self.distances_to_m(self.tower_at_start[users], users, time_s)
 
+    def positions_m(self, users: Ints, time_s: ArrayLike) -> Floats:
+        """Return the position of each user at *time_s*, ``[n, 2]``."""
+        if self.paths is None:
+            return self.user_xy_m[users]
+        return self.paths.xy_m(users, time_s)
+
     def distances_to_m(self, towers: Ints, users: Ints, time_s: ArrayLike) -> Floats:
         """Return the distance of each user at *time_s* to its one of *towers*, ``[n]`` by index, ``[n]``."""
-        xy_m = self.user_xy_m[users]
-        if self.paths is not None:
-            xy_m = self.paths.xy_m(users, time_s)
-        east_m, north_m = (xy_m - self._tower_xy_m[towers]).T
+        east_m, north_m = (self.positions_m(users, time_s) - self.tower_xy_m[towers]).T
         return np.asarray(np.hypot(east_m, north_m))
 
     def towards(self, tower: str) -> Layout:
@@ -236,7 +239,8 @@ class Layout:
         return np.asarray(rows, float).reshape(-1, 2)
 
     @cached_property
-    def _tower_xy_m(self) -> Floats:
+    def tower_xy_m(self) -> Floats:
+        """Positions of the towers, ``[towers, 2]``."""
         return self._places(self.towers)
 
     @cached_property
@@ -247,7 +251,7 @@ class Layout:
         towers = [index for index, name in enumerate(self.towers) if self.seen_from in {None, name}]
         for start, tower in product(range(0, self.users, _BLOCK), towers):
             block = slice(start, start + _BLOCK)
-            distance_m = np.hypot(*(self.user_xy_m[block] - self._tower_xy_m[tower]).T)
+            distance_m = np.hypot(*(self.user_xy_m[block] - self.tower_xy_m[tower]).T)
             nearest_tower[block][distance_m < nearest_m[block]] = tower
             np.minimum(distance_m, nearest_m[block], out=nearest_m[block])
         return nearest_tower, nearest_m

@@ -1,13 +1,14 @@
 """Membership: which tower has a user at a time, and which slot the user has in that tower's cell.
 
-A user begins at its tower of the start, the nearest at time 0.  The cell of a tower has a slot for each of its
-*candidates*, the users that may ever be there: those of the start and visitors.  So arrays by slot keep their lengths,
-constants of users lie in the slots of each tower, and only the state of a user moves with it: its *row*.
+A user begins at its tower of the start: the nearest at time 0, or the one that its association chooses.  The cell of a
+tower has a slot for each of its *candidates*, the users that may ever be there: those of the start and visitors.  So
+arrays by slot keep their lengths, constants of users lie in the slots of each tower, and only the state of a user moves
+with it: its *row*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,13 +37,18 @@ class Row(Protocol):
         """Let the users of *slots*, who come, have the state that another tower has taken out."""
 
 
-class _Move(NamedTuple):
-    """A move of a user from one tower to another."""
+class _Moves(NamedTuple):
+    """Moves of users at one time, in rising order of the users, with the towers that they left."""
 
     time_s: float
-    user: int
-    source: int
-    target: int
+    users: Users
+    sources: Ints
+
+    def restore(self, towers: Ints, users: Users, times_s: Floats) -> None:
+        """Replace those of *towers*, which *users* had afterwards, that they had not yet at *times_s*, ``[n]``."""
+        places = np.minimum(np.searchsorted(self.users, users), len(self.users) - 1)
+        is_before = (self.users[places] == users) & (times_s < self.time_s)
+        towers[is_before] = self.sources[places[is_before]]
 
 
 class Membership:
@@ -52,17 +58,25 @@ class Membership:
         layout: the towers, and where users start.
         env: the clock.
         visitors: users of other towers that may come to a tower, by its index.
+        start: the tower of each user at the start, ``[users]``; ``None`` for the nearest.
 
     Attributes:
         users: number of users of the network.
+        moved: number of moves so far.
     """
 
-    def __init__(self, layout: Layout, env: Clock, visitors: Mapping[int, Users] | None = None) -> None:
+    def __init__(
+        self, layout: Layout, env: Clock, visitors: Mapping[int, Users] | None = None, start: Ints | None = None
+    ) -> None:
         self._layout = layout
         self._env = env
         self.users = layout.users
+        self.moved = 0
         self._tower_now = layout.tower_at_start
-        self._moves: list[_Move] = []  # in the order of time
+        if start is not None:
+            self._tower_now = start
+        self._is_of_layout = start is None
+        self._moves: list[_Moves] = []  # in the order of time
         self._rows: dict[int, Row] = {}
 
         # slots: those of the start in one array, and searched for where there are visitors
@@ -88,15 +102,15 @@ class Membership:
             return towers
         times_s = np.broadcast_to(np.asarray(time_s, float), towers.shape)
         earliest_s = times_s.min(initial=np.inf)
-        for move in reversed(self._moves):
-            if move.time_s <= earliest_s:
+        for moves in reversed(self._moves):
+            if moves.time_s <= earliest_s:
                 break
-            towers[(users == move.user) & (times_s < move.time_s)] = move.source
+            moves.restore(towers, users, times_s)
         return towers
 
     def distances_m(self, users: Users, time_s: ArrayLike) -> Floats:
         """Return the distance of each of *users* at *time_s* to the tower that it has then, ``[n]``."""
-        if not self._moves:
+        if self._is_of_layout:
             return self._layout.distances_m(users, time_s)
         return self._layout.distances_to_m(self.tower_at(users, time_s), users, time_s)
 
@@ -118,31 +132,76 @@ class Membership:
         """Return the slots whose candidates are at *tower* now, in rising order."""
         return np.flatnonzero(self.is_member(tower))
 
-    def move(self, user: int, to: int) -> None:
-        """Let *user*, who has nothing under way, be at tower *to* from now on, with its state.
+    def is_free(self, users: Users) -> Bools:
+        """Return whether each of *users* has nothing under way, so that it can `move`, ``[n]``."""
+        is_free = np.empty(len(users), np.bool_)
+        for tower, places in _groups(self._tower_now[users]):
+            is_free[places] = ~self._rows[tower].has_work(self.slots(users[places], tower))
+        return is_free
+
+    def move(self, users: ArrayLike, to: ArrayLike) -> None:
+        """Let *users*, who have nothing under way, be at towers *to* from now on, with their state.
+
+        Args:
+            users: a user, or several.
+            to: the tower of all of them, or of each.
 
         Raises:
-            ModelError: the user is no candidate of this tower, or has an update, or a version is on its way to it.
+            ModelError: a user is no candidate of its tower, or has an update, or a version is on its way to it.
         """
-        users = np.array([user])
-        source = int(self._tower_now[user])
-        if to == source:
+        given: Users = np.atleast_1d(np.asarray(users, np.int64))
+        chosen: Ints = np.broadcast_to(np.asarray(to, np.int64), given.shape)
+        differs = np.flatnonzero(self._tower_now[given] != chosen)
+        if not differs.size:
             return
-        name = self._layout.towers[to]
-        if user not in self._candidates[to]:
-            problem = f"it has no slot at {name}; name it among the visitors of this tower"
-            raise self._error(problem, user)
-        slots = self.slots(users, source)
-        if self._rows[source].has_work(slots).any():
-            problem = f"it cannot move to {name} with an update or a version under way; move it when both have ended"
-            raise self._error(problem, user)
+        places = differs[np.argsort(given[differs])]
+        movers = given[places]
+        targets = chosen[places]
+        sources = self._tower_now[movers]
+        self._check_slots(movers, targets)
+        self._check_free(movers, targets)
 
-        row = self._rows[source].take_row(slots)
-        self._rows[to].put_row(self.slots(users, to), row)
-        if not self._moves:  # the array is that of the layout
+        for source, leaving in _groups(sources):
+            row = self._rows[source].take_row(self.slots(movers[leaving], source))
+            for target, group in _groups(targets[leaving]):
+                slots = self.slots(movers[leaving[group]], target)
+                self._rows[target].put_row(slots, _select(row, group))
+        if self._is_of_layout:  # the array is that of the layout
             self._tower_now = self._tower_now.copy()
-        self._tower_now[user] = to
-        self._moves.append(_Move(float(self._env.now), user, source, to))
+            self._is_of_layout = False
+        self._tower_now[movers] = targets
+        self.moved += len(movers)
+        self._moves.append(_Moves(float(self._env.now), movers, sources))
+
+    def _check_slots(self, users: Users, targets: Ints) -> None:
+        """Check that *users* have slots at their *targets*."""
+        for target, places in _groups(targets):
+            strangers = np.setdiff1d(users[places], self._candidates[target])
+            if strangers.size:
+                problem = f"it has no slot at {self._layout.towers[target]}; name it among the visitors of this tower"
+                raise self._error(problem, int(strangers[0]))
+
+    def _check_free(self, users: Users, targets: Ints) -> None:
+        """Check that *users* have nothing under way."""
+        bound = np.flatnonzero(~self.is_free(users))
+        if bound.size:
+            name = self._layout.towers[targets[bound[0]]]
+            problem = f"it cannot move to {name} with an update or a version under way; move it when both have ended"
+            raise self._error(problem, int(users[bound[0]]))
 
     def _error(self, problem: str, user: int) -> ModelError:
         return ModelError("membership", problem, user, float(self._env.now))
+
+
+def _groups(towers: Ints) -> Iterator[tuple[int, Ints]]:
+    """Yield each of *towers* once, with its places among them."""
+    order = np.argsort(towers, kind="stable")
+    names, first = np.unique(towers[order], return_index=True)
+    yield from zip(names.tolist(), np.split(order, first[1:]), strict=False)
+
+
+def _select(row: Mapping[str, Any], places: Ints) -> dict[str, Any]:
+    """Return the part of a row at *places*."""
+    return {
+        name: _select(values, places) if isinstance(values, Mapping) else values[places] for name, values in row.items()
+    }

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from netfl.errors import Fault
+from netfl.network.association import Association
+from netfl.network.association.nearest_at_start import NearestAtStart
 from netfl.network.channel import Channel
 from netfl.network.compute import as_tuple
 from netfl.network.interference import Interference
@@ -37,7 +39,9 @@ class NetworkParts(Spec):
     topology: Annotated[Topology, FamilyMember()]
     """Positions of users, towers, routers and the server, and the links between them."""
     motion: Annotated[Motion, FamilyMember()] | None = None
-    """Motion of users; ``null``: none.  A user stays with the tower that was nearest at the start."""
+    """Motion of users; ``null``: none."""
+    association: Annotated[Association, FamilyMember()] = NearestAtStart()
+    """Tower of each user over time; by default the one that is nearest at the start."""
     radio: Radio | None = None
     """Radios of users and towers."""
     channel: tuple[Annotated[Channel, FamilyMember()], ...] = ()

@@ -18,6 +18,7 @@ from netfl.network.downlink import DownlinkPath
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
+from netfl.network.roaming import Roaming
 from netfl.network.tower import Tower
 from netfl.network.updates import OutstandingUpdates, Update
 from netfl.streams import RandomField
@@ -96,6 +97,7 @@ class Server:
 
     Attributes:
         admission: selection of the users.
+        roaming: moves of users; ``None`` if they keep their towers.
         on_selected: called with the users selected for each round; returns those that take part.
         left_out: number of rounds for which each user was selected without taking part, ``[users]``.
         took_part: number of rounds in which each user took part, ``[users]``.
@@ -103,6 +105,7 @@ class Server:
     """
 
     admission: Admission
+    roaming: Roaming | None = None
     on_selected: Callable[[Users], Users] | None = None
 
     def __init__(
@@ -170,7 +173,6 @@ class Server:
         receivers = self._selected
         if self._rule.is_continuous:  # the others get a version when their updates have ended
             receivers = self._without_update(receivers)
-        self._outstanding.expect(receivers, self._newest.number)
         self._send(receivers)
         self._is_settled = True
         if self._arrived:  # at the instant at which the last round closed, or during the call
@@ -309,7 +311,10 @@ class Server:
         return users[is_idle[users] & self._outstanding.absent(users)]
 
     def _send(self, users: Users) -> None:
-        """Send the newest version to *users*, tower by tower."""
+        """Send the newest version to *users*, tower by tower, and expect their updates."""
+        if self.roaming is not None:
+            self.roaming.move_idle(users)
+        self._outstanding.expect(users, self._newest.number)
         receivers = []
         if len(users) == len(self._is_selected):  # all
             for tower in self._towers:
@@ -328,7 +333,6 @@ class Server:
         """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""
         receivers = users[self._is_selected[users]]
         if not self._is_closed and receivers.size:
-            self._outstanding.expect(receivers, self._newest.number)
             self._send(receivers)
 
     # arrivals
@@ -379,6 +383,7 @@ class Server:
             attempts=update.attempts,
             received=update.received,
             link=link,
+            tower=update.tower if self.roaming is not None else "",
         )
         self._received.append((update, delivery))
         opened_s = self._opened_s[self._ref(update.base).round]  # of the round that sent its base

@@ -42,6 +42,7 @@ from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
+from netfl.network.roaming import Roaming
 from netfl.network.server import Admission, Server
 from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
@@ -176,7 +177,12 @@ class NetworkSimulator:
         with prefix_faults("queues"):
             sinks = self._routes.open_ports(server_sink)
         tower_sinks = {name: config.exemptions.divert("backhaul", sink, server_sink) for name, sink in sinks.items()}
-        self.membership = Membership(layout, env, config.visitors)
+        self.membership = Membership(
+            layout, env, config.visitors, start=None if config.roaming is None else config.roaming.start
+        )
+        self._roaming: Roaming | None = None
+        if config.roaming is not None:
+            self._roaming = Roaming(config.roaming, layout, env, log, self.membership)
         self._towers = build_towers(
             config, env, log, streams, self._outstanding, tower_sinks, self._routes, self.membership
         )
@@ -358,10 +364,6 @@ class NetworkSimulator:
         layout = config.layout
         now_s = float(self.env.now)
         users = np.arange(layout.users)
-        xy_m = layout.user_xy_m
-        if layout.paths is not None:  # users move
-            xy_m = layout.paths.xy_m(users, now_s)
-
         snr_db = np.full(layout.users, np.nan)
         backlog = np.zeros(layout.users, np.int64)
         for tower in self._towers.values():
@@ -388,7 +390,7 @@ class NetworkSimulator:
                 update_bits[tower.cell.ids[is_member]] = tower.update_bits[is_member]
         return NetworkState(
             time_s=now_s,
-            xy_m=xy_m,
+            xy_m=layout.positions_m(users, now_s),
             distance_m=self.membership.distances_m(users, now_s),
             snr_db=snr_db,
             backlog=backlog,
@@ -443,6 +445,7 @@ class NetworkSimulator:
             self._close,
         )
         server.admission = admission
+        server.roaming = self._roaming
         if self._config.allocation is not None:
             allocator = RoundAllocator(self._config.allocation, self._config, self.env, self._towers, self.membership)
             server.on_selected = allocator.apply
@@ -642,6 +645,8 @@ class NetworkSimulator:
         receivers = [cell.transmit_path.receivers for cell in self._cells]
         if any(receivers):
             metrics["duplicates"] = float(sum(each.duplicates for each in receivers if each is not None))
+        if self._roaming is not None:
+            metrics |= self._roaming.metrics()
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics

@@ -178,12 +178,20 @@ class Tower:
 
     def has_work(self, slots: Users) -> Bools:
         """Return whether anything is under way of or to the user of each of *slots*, ``[n]``."""
-        has_work = self._population.has_work(slots)
+        has_work = self._population.has_work(slots) | self._awaits_copy(slots)
         for cell in self.cells:
             own_slots = np.searchsorted(self.cell.ids, cell.ids)
             senders = own_slots[cell.transmit_path.is_sending()]  # of an update that a newer version has replaced, too
             has_work |= np.isin(slots, senders)
         return has_work
+
+    def _awaits_copy(self, slots: Users) -> Bools:
+        """Return whether a copy of a version that the user of each of *slots* does not have is on its way, ``[n]``.
+
+        The server may expect no update from it any more.
+        """
+        is_newer = self._newest[slots] > self._population.version[slots]
+        return is_newer & np.isin(self._newest[slots], [*self.copies])
 
     def take_row(self, slots: Users) -> dict[str, Any]:
         """Take the rows of users who leave out of their *slots*; see `netfl.network.membership.Row`."""

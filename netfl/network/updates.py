@@ -108,6 +108,7 @@ class Update(UpdateCarrier):
         outstanding: updates that the server expects, this one among them.
         received: whether the server has each of its parts; ``None`` for all.
         link: how it came over the air; ``None`` where nothing asks for it.
+        tower: name of the tower that received it; with packets, the last of them.
     """
 
     base: int
@@ -116,6 +117,7 @@ class Update(UpdateCarrier):
     outstanding: OutstandingUpdates
     received: tuple[bool, ...] | None = None
     link: LinkUse | None = None
+    tower: str = ""
 
     def note_link(self, use: LinkUse) -> None:
         self.link = use

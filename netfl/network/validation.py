@@ -23,7 +23,7 @@ NO_ROUNDS = "without round: no rounds are served"
 _LINK = ("channel", "interference", "receivers", "common_loss", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
-    "on_new_version", "allocation", "trains_when",
+    "on_new_version", "allocation", "association", "trains_when",
 )  # fmt: skip
 
 
@@ -47,6 +47,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     yield from _traffic_faults(spec)
     yield from _energy_faults(spec, users_send=users_send)
     yield from _allocation_faults(spec, facts)
+    yield from _association_faults(spec, is_timed=is_timed)
     yield from _radio_faults(spec)
     if is_timed and spec.traffic and all(traffic.destination == "tower" for traffic in spec.traffic):
         reason = "because all traffic leaves at the tower"
@@ -116,6 +117,20 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
             yield from no_effect(costs, ["transmit", "efficiency"], reason, prefix=prefix)
         elif spec.radio is None:
             yield from no_effect(costs, ["efficiency"], "without a radio", "give transmit", prefix)
+
+
+def _association_faults(spec: NetworkSpec, *, is_timed: bool) -> Iterator[Fault]:
+    """An association that nothing lets users move, or that lacks signals, and packets that stay behind."""
+    if is_timed or not spec.association.can_move:
+        return
+    if spec.association.follows_signal and spec.radio is None:
+        problem = "compares the signals of towers, but there is no radio"
+        yield Fault("association", problem, None, "give radio and channel, or use nearest_now")
+    if spec.association.follows_position and spec.motion is None:
+        yield from no_effect(spec, ["association"], "without a motion: users stay where they are")
+    if spec.user_traffic:
+        problem = "users change their towers, but their packets of traffic stay in the queues of a tower"
+        yield Fault("association", problem, None, "use nearest_at_start, or set source: towers for the traffic")
 
 
 def _unknown_values(allocation: Allocation) -> Iterator[Fault]:

@@ -21,6 +21,7 @@ from netfl.network.motion import Motion
 from netfl.network.outage import LargestUses, Outage
 from netfl.network.outage._availability_file import AvailabilityFile
 from netfl.network.placement import Placement
+from netfl.network.radio.tower_links import TowerLinks
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.registry import kind_of
@@ -30,6 +31,8 @@ _INSTANTS_S = tuple(977.0 * number for number in range(64))
 """Instants over which the gain of a link is averaged."""
 _MAX_LINKS, _MAX_LISTED = 1_000, 3
 """Links whose gain is checked, spread over all users, and those that a warning lists."""
+_NEAR_TOWERS, _CLEAR_DB = 7, 3.0
+"""Nearest towers whose signals are compared, and the difference in dB from which on another one is named."""
 _ROUNDING_DB = 1e-9
 _ROUNDING = 1e-9
 """Relative tolerance of a distance at a limit."""
@@ -60,6 +63,7 @@ def network_warnings(
     yield from _missing_allocation(spec)
     yield from _amplified_links(spec, context, layout)
     yield from _near_users(spec, layout)
+    yield from _other_towers(spec, context, layout)
     yield from _narrow_layout(spec, layout)
     yield from _marked_positions(spec, layout)
     yield from _beyond_capacity(spec, context, layout)
@@ -157,6 +161,35 @@ def _near_users(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
             f"access.channel.{index}, {kind_of(type(channel))}: {count} of {len(users)} users {be} within "
             f"{limit.distance_m:.4g} m of their tower, where {limit.reason}; {limit.remedy}"
         )
+
+
+def _other_towers(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Users that keep a tower although another one has a clearly stronger mean signal at the start."""
+    if spec.radio is None or spec.association.can_move or len(layout.towers) == 1:
+        return
+    if any(channel.missing_towers(layout) for channel in spec.channel):  # data of links to their own towers alone
+        return
+    links = TowerLinks(layout, open_budget(spec, context, layout))
+    users = np.unique(np.linspace(0, layout.users - 1, _MAX_LINKS).astype(np.int64))
+    towers = links.nearest_few(users, 0.0, _NEAR_TOWERS)
+    signals_dbm = links.signals_dbm(np.repeat(users, towers.shape[1]), towers.ravel(), 0.0).reshape(towers.shape)
+    best = signals_dbm.argmax(axis=1)
+    excess_db = signals_dbm.max(axis=1) - signals_dbm[:, 0]  # the nearest is the first
+    weaker = np.flatnonzero(excess_db > _CLEAR_DB)
+    if not weaker.size:
+        return
+    listed = [
+        f"user {users[row]}: {layout.towers[towers[row, best[row]]]} by {excess_db[row]:.1f} dB"
+        for row in weaker[:_MAX_LISTED].tolist()
+    ]
+    more = f" and {weaker.size - _MAX_LISTED} more" if weaker.size > _MAX_LISTED else ""
+    checked = "" if len(users) == layout.users else f" of {len(users)} that were checked"
+    have = "user has" if weaker.size == 1 else "users have"
+    yield (
+        f"access.association: {weaker.size} {have} a mean signal that is stronger at another tower than at their own, "
+        f"by more than {_CLEAR_DB:g} dB{checked} ({', '.join(listed)}{more}); take association: strongest, if users "
+        "choose towers by their signals"
+    )
 
 
 _CITY_SHARE = 0.05

@@ -340,6 +340,7 @@ _ACCESS: tuple[Metric, ...] = (
     ),
     Metric(name="parts_lost_share", label="parts lost of delivered updates", unit="%", rank=4, views={"points": ""}),
     Metric(name="attempts"),
+    Metric(name="handovers_per_user_hour", label="handovers per user and hour", limits=_POSITIVE),
     Metric(name="packets_sent"),
     Metric(name="packets_retransmitted"),
     Metric(name="loss_ratio", label="lost, total", unit="%", rank=4, views={"sweep": "", "points": ""}),

@@ -26,6 +26,7 @@ TIMES: Mapping[str, str] = {
     "merged_models": ROUND.name,
     "merged_updates": "arrived_s",
     "erasures": "arrived_s",
+    "delivery_towers": "arrived_s",
     "links": "arrived_s",
     "metrics": "time_s",
 }
@@ -37,6 +38,7 @@ _CAUSES = (
     "failed",
     "forwarded",
     *OUTCOMES,
+    "moved",
     "broadcast",
     "missed",
     "held",

@@ -227,10 +227,16 @@ class Run:
         """One row per update that was delivered.
 
         Where other nodes than the server merge, it has ``node``, which an update reached, 0 for the server, and
-        ``base_round``, the time of its base there (`netfl.types.VersionRef`).
+        ``base_round``, the time of its base there (`netfl.types.VersionRef`).  Where users can change their towers, it
+        has ``tower``, the name of the tower that received the update.
         """
         table = self.table("deliveries")
-        if table.empty or self.table("merges").empty:
+        if table.empty:
+            return table
+        towers = self.table("delivery_towers")
+        if not towers.empty:
+            table = table.merge(towers, on=["replica", "round", "user", "base", "arrived_s"], how="left")
+        if self.table("merges").empty:
             return table
         return with_nodes(table, self.table("merged_updates"), self.table("merges"))
 

@@ -32,6 +32,7 @@ from netfl.results.tables import (
     EventRecorder,
     MemoryTable,
     TableWriter,
+    delivery_tower_columns,
     erasure_columns,
     link_columns,
     merge_columns,
@@ -160,6 +161,7 @@ _TABLES_OF_ROUNDS = {
     "merged_models": merged_model_columns,
     "merged_updates": merged_update_columns,
     "erasures": erasure_columns,
+    "delivery_towers": delivery_tower_columns,
     "links": link_columns,
 }
 """Functions that make the columns of tables which only some runs have from the rounds of a replica."""
@@ -193,6 +195,7 @@ class RunWriter(RunObserver):
             "merged_models": merges,
             "merged_updates": merges,
             "erasures": scenario.access.info.can_erase,
+            "delivery_towers": scenario.access.info.has_roaming,
             "links": keeping.links,
         }
         names = [name for name in GROWING if optional.get(name, True)]

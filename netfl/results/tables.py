@@ -86,6 +86,10 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("part", "int64", "number of a part of it that did not arrive, from 0"),
         Column("parts", "int64", "number of its parts"),
     ),
+    "delivery_towers": (
+        *_DELIVERY_KEY,
+        Column("tower", "word", "name of the tower that received it, such as ``tower:0``"),
+    ),
     "links": (
         *_DELIVERY_KEY,
         *(
@@ -150,6 +154,7 @@ GROWING = (
     "merged_models",
     "merged_updates",
     "erasures",
+    "delivery_towers",
     "links",
     "events",
     "attempts",
@@ -157,7 +162,9 @@ GROWING = (
 )
 """Tables that grow during a run; the others are written at once."""
 
-OF_SOME_RUNS = frozenset({"attempts", "merges", "merged_models", "merged_updates", "erasures", "links"})
+OF_SOME_RUNS = frozenset(
+    {"attempts", "merges", "merged_models", "merged_updates", "erasures", "delivery_towers", "links"}
+)
 """Growing tables of runs whose scenario or access asks for them; they may be missing."""
 
 CHUNK = 1 << 16
@@ -440,6 +447,20 @@ def erasure_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     if not rows:
         return [[] for _ in TABLES["erasures"]]
     return [*zip(*rows, strict=True)]
+
+
+def delivery_tower_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``delivery_towers`` for *rounds*: a row for each delivery that has a tower."""
+    rows = [
+        (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s, delivery.tower)
+        for round_ in rounds
+        for delivery in round_.all_deliveries()
+        if delivery.tower
+    ]
+    if not rows:
+        return [[] for _ in TABLES["delivery_towers"]]
+    *key, towers = zip(*rows, strict=True)
+    return [*key, dictionary_column(towers)]
 
 
 def link_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:

@@ -14,7 +14,7 @@ from netfl.registry import ByForm, Spec, no_effect
 from netfl.types import KINDS, Bools, EventKind, Ints, Outcome, ScenarioFacts
 from netfl.units import UserNumbers
 
-RECORDED: tuple[EventKind, ...] = (*get_args(Outcome), "broadcast", "sent", "failed", "down", "up")
+RECORDED: tuple[EventKind, ...] = (*get_args(Outcome), "broadcast", "sent", "failed", "moved", "down", "up")
 """Kinds of events that are stored by default."""
 
 

@@ -48,6 +48,7 @@ class Delivery:
         attempts: number of attempts that it took; with packets, of all packets.
         received: whether the server has each part of it, all of the same size; ``None`` for all.
         link: how it came over the air; ``None`` unless ``AccessContext.reports_links`` asks for it.
+        tower: name of the tower that received it, where users can change their towers; else empty.
     """
 
     user: int
@@ -57,3 +58,4 @@ class Delivery:
     attempts: Int32 = 1
     received: tuple[bool, ...] | None = None
     link: LinkReport | None = None
+    tower: str = ""

@@ -26,8 +26,8 @@ ended before.
 """
 
 EventKind = Literal[
-    Outcome, "broadcast", "received", "held", "missed", "trained", "sent", "failed", "queued", "forwarded", "down",
-    "up", "sampled",
+    Outcome, "broadcast", "received", "held", "missed", "trained", "sent", "failed", "queued", "forwarded", "moved",
+    "down", "up", "sampled",
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(EventKind)
 """Kinds of events that a trace can record: the outcomes, and the steps on the way to them.

@@ -85,6 +85,10 @@ _BESIDE_LEARNERS = {
 }
 """Sections that parts of a learner need: a network with links of updates, and a model of several layers."""
 _BESIDE_FAMILIES = {
+    "network/association": {
+        "topology": {"kind": "tree", "fanout": [3], "ring": "200 m", "radius": "200 m", "rate": "1 Mbps", "delay": 0},
+        "motion": {"kind": "random_waypoint", "radius": "500 m", "speed": [10, 20]},
+    },
     "network/allocation": {
         "mac": {"kind": "fdma", "division": "allocated"},
         "reception": {"kind": "shannon"},

@@ -35,12 +35,12 @@ from the given streams, keyed by user and block, so that they do not depend on t
             variance = 100 * self.p * (1 - self.p)
             return (Law("gain, dB", "-10 with probability p, else 0", draw, mean=-10 * self.p, variance=variance),)
 
-Optional parts: the coherence time of a fading (`Channel.coherence_s`), the carrier of the model
-(`Channel.carrier_hz`), the distance within which a path loss no longer falls (`Channel.near_limit`), and what
-contradicts the motion of users (`Channel.motion_misfit`); for a medium other than air its noise
-(`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`); and for a
-model that reads measured data the radio (`Channel.fitted`), what its data lack (`Channel.data_misfit`,
-`Channel.missing_towers`) and whether they contain the path loss (`Channel.has_path_loss`).
+Optional parts: the coherence time of a fading (`Channel.coherence_s`), whether a mean signal is without it
+(`Channel.has_fast_fading`), the carrier of the model (`Channel.carrier_hz`), the distance within which a path loss no
+longer falls (`Channel.near_limit`), and what contradicts the motion of users (`Channel.motion_misfit`); for a medium
+other than air its noise (`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay
+(`Channel.delay_s`); and for a model that reads measured data the radio (`Channel.fitted`), what its data lack
+(`Channel.data_misfit`, `Channel.missing_towers`) and whether they contain the path loss (`Channel.has_path_loss`).
 '''
 
 from __future__ import annotations
@@ -121,6 +121,11 @@ class Channel(Spec):
     def coherence_in(self, layout: Layout) -> float:
         """Return `coherence_s` for users that move as in *layout*, by the fastest."""
         return self.coherence_s
+
+    @property
+    def has_fast_fading(self) -> bool:
+        """True if the gain is fast fading, which the mean signal of a tower is without."""
+        return False
 
     @property
     def carrier_hz(self) -> float | None:

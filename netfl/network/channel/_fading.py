@@ -95,6 +95,10 @@ class Fading(Channel):
         return BlockGain(lambda users, block: self._block_db(field, users, block), self.coherence, self._peak_db)
 
     @property
+    def has_fast_fading(self) -> bool:
+        return True
+
+    @property
     def coherence_s(self) -> float:
         """Length of a block, or 0.4 / f; infinity where the motion decides, see `coherence_in`."""
         if self.follows_motion:

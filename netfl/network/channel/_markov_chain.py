@@ -78,6 +78,10 @@ class MarkovChannel(Channel):
         return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
     @property
+    def has_fast_fading(self) -> bool:
+        return True
+
+    @property
     def coherence_s(self) -> float:
         """Mean stay in the state that is left soonest, block / (1 - P_ii)."""
         return self.block / float(1.0 - self.matrix.diagonal().min())

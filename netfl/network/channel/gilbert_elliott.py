@@ -67,6 +67,10 @@ class GilbertElliott(Channel):
         return _TwoStateGain(self, layout.users, streams)
 
     @property
+    def has_fast_fading(self) -> bool:
+        return True
+
+    @property
     def coherence_s(self) -> float:
         return min(self.good, self.bad)
 

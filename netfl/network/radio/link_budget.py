@@ -104,6 +104,24 @@ class LinkBudget:
         at_start_db = self._sum_db(base_db, self._gains, users, time_s)
         return np.where(is_at_start, at_start_db, other_db)
 
+    def mean_signal_dbm(self, users: Ints, time_s: ArrayLike, tower: str) -> Floats:
+        """Return the power of each user at *tower*, antennas included, without fast fading, ``[n]``."""
+        of_start = self._slow(self._gains)
+        is_at_start = self._is_at_start(users, tower)
+        if is_at_start is None:
+            return self._sum_db(self._at_start.signal_dbm, of_start, users, time_s)
+        signal_dbm = np.empty(len(users))
+        signal_dbm[is_at_start] = self._sum_db(self._at_start.signal_dbm, of_start, users[is_at_start], time_s)
+        to_other = self._slow(self._gains_to(tower))
+        signal_dbm[~is_at_start] = self._sum_db(
+            self._levels_to(tower).signal_dbm, to_other, users[~is_at_start], time_s
+        )
+        return signal_dbm
+
+    def _slow(self, gains: Sequence[LinkGain]) -> list[LinkGain]:
+        """Return those of the *gains* of all channels that are no fast fading."""
+        return [gain for channel, gain in zip(self._channels, gains, strict=True) if not channel.has_fast_fading]
+
     def parts_of(self, start_s: float, end_s: float) -> tuple[Floats, Floats] | None:
         """Divide a time into parts in which every gain is constant; at most 4096, evenly spread.
 

@@ -167,7 +167,7 @@ class Medium:
         return np.full(len(ids), np.inf)
 
     def best_snr_db(self, ids: Ints, tower: str = "") -> Floats:
-        """Return an SNR that each user practically never exceeds at *tower*, ``[n]``; by default at its own."""
+        """Return an SNR that each user practically never exceeds at *tower*, or at its tower of the start, ``[n]``."""
         return np.full(len(ids), np.inf)
 
     def delay_s(self, ids: Ints, tower: NodeId, time_s: float) -> Floats | None:

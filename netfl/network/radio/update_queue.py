@@ -255,6 +255,7 @@ class UpdateQueue(TxQueue):
             sent_s=float(sent.sent_s[place]),
             attempts=int(sent.attempts[place]),
             outstanding=self.outstanding,
+            tower=self.tower,
         )
 
     def _catch_up(self, frames: Frames, is_superseded: Bools) -> None:

@@ -203,6 +203,7 @@ class SegmentedUpdateQueue(UpdateQueue):
             sent_s=transfer.sent_s,
             attempts=1,
             outstanding=self.outstanding,
+            tower=self.tower,
             part=part,
             transfer=transfer,
         )

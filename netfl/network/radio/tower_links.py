@@ -1,0 +1,72 @@
+"""Links of users to all towers, as an association sees them: distances and mean signals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netfl.network.layout import Layout
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.types import Floats, Ints
+
+_SPARE = 3
+"""Towers that are looked at beside those that are asked for, as rounding may change the order of equal distances."""
+
+
+class TowerLinks:
+    """Distances and mean signals of pairs of a user and a tower, which is an index in `Layout.towers`.
+
+    Args:
+        layout: positions of users and towers.
+        budget: signals of all links; ``None`` without a radio.
+
+    Attributes:
+        users: number of users of the network.
+        towers: names of the towers, in the order of their indices.
+    """
+
+    def __init__(self, layout: Layout, budget: LinkBudget | None) -> None:
+        self.users = layout.users
+        self.towers = layout.towers
+        self._layout = layout
+        self._budget = budget
+        from scipy.spatial import cKDTree
+
+        self._tree = cKDTree(layout.tower_xy_m)
+
+    def positions_m(self, users: Ints, time_s: float) -> Floats:
+        """Return the positions of *users*, ``[n, 2]``."""
+        return self._layout.positions_m(users, time_s)
+
+    def distances_m(self, users: Ints, towers: Ints, time_s: float) -> Floats:
+        """Return the distance of each of *users* to its one of *towers*, ``[n]``."""
+        return self._layout.distances_to_m(towers, users, time_s)
+
+    def nearest(self, users: Ints, time_s: float) -> Ints:
+        """Return the nearest tower of each of *users*, the first of several at the same distance, ``[n]``."""
+        return self.nearest_few(users, time_s, 1)[:, 0]
+
+    def nearest_few(self, users: Ints, time_s: float, count: int) -> Ints:
+        """Return the *count* nearest towers of each of *users*, or all if there are fewer, by distance, ``[n, count]``.
+
+        Of towers at the same distance the first comes first.
+        """
+        positions_m = self.positions_m(users, time_s)
+        near = min(count + _SPARE, len(self.towers))
+        _, towers = self._tree.query(positions_m, k=[*range(1, near + 1)])
+        towers = np.sort(towers, axis=1)
+        ways_m = positions_m[:, None] - self._layout.tower_xy_m[towers]
+        order = np.argsort(np.hypot(ways_m[..., 0], ways_m[..., 1]), axis=1, kind="stable")
+        return np.take_along_axis(towers, order, axis=1)[:, :count]
+
+    def signals_dbm(self, users: Ints, towers: Ints, time_s: float) -> Floats:
+        """Return the mean power of each of *users* at its one of *towers*, without fast fading, ``[n]``.
+
+        It has the gains of antennas, the path loss and the shadowing.
+        """
+        if self._budget is None:
+            raise ValueError("signals need a radio; override `Association.follows_signal`")
+        signals_dbm = np.empty(len(users))
+        for tower in np.unique(towers).tolist():
+            there = towers == tower
+            signals_dbm[there] = self._budget.mean_signal_dbm(users[there], time_s, self.towers[tower])
+        return signals_dbm
