@@ -97,13 +97,6 @@ class Condition:
         return all(condition.is_met(case) for condition in self.given)
 
 
-_OWN_TOWER = Condition(
-    "receivers",
-    "frames that the user's own tower alone receives, without common_loss",
-    lambda case: case.network.receivers == "own" and not case.network.common_loss,
-)
-
-
 class Theory(Spec):
     """Base class of theories."""
 
@@ -112,7 +105,7 @@ class Theory(Spec):
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Yield an error for each condition that *case* violates; keys are those of ``access``."""
-        for condition in (*self.conditions, _OWN_TOWER):
+        for condition in self.conditions:
             misfit = condition.misfit(case)
             if misfit is not None:
                 yield misfit

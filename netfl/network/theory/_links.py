@@ -88,8 +88,14 @@ ONE_RADIO = Condition(
     "users of one radio, and towers of one radio",
     lambda case: case.network.radio is None or case.network.radio.is_one,
 )
+OWN_TOWER = Condition(
+    "receivers",
+    "frames that the user's own tower alone receives, without common_loss",
+    lambda case: case.network.receivers == "own" and not case.network.common_loss,
+)
 EQUAL_LINKS = (
     ONE_RADIO,
+    OWN_TOWER,
     Condition("motion", "users that do not move", lambda case: case.network.motion is None),
     Condition("topology", "users at one distance", _is_at_one_distance),
 )

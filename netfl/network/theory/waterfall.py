@@ -17,6 +17,7 @@ from netfl.network.theory._links import (
     NO_FADING,
     NO_OUTAGES,
     ONE_RADIO,
+    OWN_TOWER,
     SATURATED,
     budgets_db,
     find_random_channel,
@@ -95,6 +96,7 @@ class Waterfall(Theory):
         LEAVES_AT_TOWER,
         Condition("motion", "users that do not move", lambda case: case.network.motion is None),
         ONE_RADIO,
+        OWN_TOWER,
         Condition(
             "channel",
             "a fixed path loss, alone or with rayleigh fading with coherence",
