@@ -89,7 +89,11 @@ def device_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data)
         yield Fault("model", f"its layers cannot be listed: {failure}", kind_of(type(model)), remedy)
         return
     for name, rule in with_layers.items():
-        yield from (fault.under(f"learners.{name}.device") for fault in rule.layer_faults(architecture.layout))
+        faults, failure = try_call(rule, lambda: [*rule.layer_faults(architecture.layout)])  # noqa: B023 - called at once
+        if failure:
+            problem = f"its method 'personal' fails for {', '.join(architecture.layout)}: {failure}"
+            faults = [Fault("", problem, kind_of(type(rule)), "return the names of what stays on the device")]
+        yield from (fault.under(f"learners.{name}.device") for fault in faults or ())
 
 
 def check_plugins(

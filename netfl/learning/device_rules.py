@@ -6,7 +6,7 @@ The rules themselves are the family `netfl.learning.device`.  What they keep lie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -86,11 +86,12 @@ class DeviceRules:
         self._start_from_own = frozenset(lane for lane, (_, spec) in enumerate(learners) if spec.base == "own")
         self._store = store
         self._origins = origins
-        masks: dict[int, Tensor] = {}
-        for lane, rule in self._rules.items():
-            if rule.has_personal_layers:
-                masks[lane] = personal_mask(rule, architecture).to(origins.device)
-        self._personal = masks
+        self._changes_start = self._lanes_of(lambda rule: rule.changes_start)
+        self._keeps_momentum = self._lanes_of(lambda rule: rule.keeps_momentum)
+        self._personal: dict[int, Tensor] = {}  # indices of the numbers that stay, by lane
+        for lane in self._lanes_of(lambda rule: rule.has_personal_layers):
+            mask = personal_mask(self._rules[lane], architecture)
+            self._personal[lane] = mask.nonzero()[:, 0].to(origins.device)
 
     def bases(self, bases: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
         """Return the models from which the server reads changes: *bases*, or the devices' own last models.
@@ -100,11 +101,10 @@ class DeviceRules:
             cohort: the users.
             lanes: of each user and member, ``[users, members]``.
         """
-        devices = [each for each in _devices(cohort, lanes) if each.lane in self._start_from_own]
-        if not devices:
+        if not self._start_from_own:
             return bases
         models = bases.clone()
-        for each in devices:
+        for each in _devices(cohort, lanes, self._start_from_own):
             origins = self._origins[each.lane].expand(len(each.users), -1)
             models[each.rows, each.member] = self._read(TRAINED, each, origins)
         return models
@@ -114,40 +114,40 @@ class DeviceRules:
 
         The arguments are those of `bases`, whose result *bases* are.
         """
-        devices = [each for each in self._with_rules(cohort, lanes) if self._rules[each.lane].changes_start]
-        if not devices:
+        if not self._changes_start:
             return bases
         starts = bases.clone()
-        for each in devices:
+        for each in _devices(cohort, lanes, self._changes_start):
             starts[each.rows, each.member] = self._start(each, bases[each.rows, each.member])
         return starts
 
     def momentum(self, bases: Tensor, cohort: Cohort, lanes: Ints) -> Tensor | None:
-        """Return the momentum with which the users begin, in the shape of *bases*; ``None`` for 0 everywhere."""
-        devices = [each for each in self._with_rules(cohort, lanes) if self._rules[each.lane].keeps_momentum]
-        if not devices:
+        """Return the momentum with which the users begin, in the shape of *bases*; ``None`` if no device keeps it."""
+        if not self._keeps_momentum:
             return None
         momentum = torch.zeros_like(bases)
-        for each in devices:
+        for each in _devices(cohort, lanes, self._keeps_momentum):
             momentum[each.rows, each.member] = self._read(MOMENTUM, each, momentum[each.rows, each.member])
         return momentum
 
     def own_starts(self, cohort: Cohort, lanes: Ints) -> Tensor:
-        """Return the models from which the users train a second time, ``[users, members, size + 1]``."""
+        """Return the models from which the users train a second time, ``[users, members, size + 1]``.
+
+        All *lanes* have a rule that asks for it.
+        """
         starts = self._origins[upload(lanes, self._origins.device)]
-        for each in _devices(cohort, lanes):
+        for each in _devices(cohort, lanes, self._rules):
             starts[each.rows, each.member] = self._read(OWN_MODEL, each, starts[each.rows, each.member])
         return starts
 
     def sent(self, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
         """Return *models* as they are sent, ``[users, members, size + 1]``: personal layers are those of *bases*."""
-        devices = [each for each in _devices(cohort, lanes) if each.lane in self._personal]
-        if not devices:
+        if not self._personal:
             return models
         sent = models.clone()
-        for each in devices:
-            mask = self._personal[each.lane]
-            sent[each.rows, each.member] = bases[each.rows, each.member].where(mask, models[each.rows, each.member])
+        for each in _devices(cohort, lanes, self._personal):
+            stays = self._personal[each.lane]
+            sent[each.rows, each.member, stays] = bases[each.rows, each.member, stays]
         return sent
 
     def keep(self, starts: Tensor, models: Tensor, momentum: Tensor | None, cohort: Cohort, lanes: Ints) -> None:
@@ -160,9 +160,7 @@ class DeviceRules:
             cohort: the users.
             lanes: of each user and member, ``[users, members]``.
         """
-        if not (self._rules or self._start_from_own):
-            return
-        for each in _devices(cohort, lanes):
+        for each in _devices(cohort, lanes, self._start_from_own | self._rules.keys()):
             rule = self._rules.get(each.lane)
             trained = models[each.rows, each.member]
             if each.lane in self._start_from_own:
@@ -176,7 +174,7 @@ class DeviceRules:
 
     def keep_own(self, models: Tensor, cohort: Cohort, lanes: Ints) -> None:
         """Keep *models* of second trainings, ``[users, members, size + 1]``."""
-        for each in _devices(cohort, lanes):
+        for each in _devices(cohort, lanes, self._rules):
             self._write(OWN_MODEL, each, models[each.rows, each.member])
 
     def own_models(self, version: Tensor, lane: int) -> Tensor:
@@ -226,8 +224,9 @@ class DeviceRules:
             names += [MOMENTUM] * rule.keeps_momentum
         return expected
 
-    def _with_rules(self, cohort: Cohort, lanes: Ints) -> Iterator[_LaneDevices]:
-        return (each for each in _devices(cohort, lanes) if each.lane in self._rules)
+    def _lanes_of(self, has: Callable[[DeviceRule], bool]) -> frozenset[int]:
+        """Return the lanes whose rule *has* a property."""
+        return frozenset(lane for lane, rule in self._rules.items() if has(rule))
 
     def _start(self, devices: _LaneDevices, bases: Tensor) -> Tensor:
         """Return the models from which the devices of a lane train, given their *bases*, ``[users, size + 1]``."""
@@ -237,9 +236,9 @@ class DeviceRules:
             pairs = zip(devices.users, bases, strict=True)
             starts = torch.stack([rule.start(base, self._kept(devices.lane, user)) for user, base in pairs])
         if devices.lane in self._personal:
-            mask = self._personal[devices.lane]
+            stays = self._personal[devices.lane]
             starts = starts.clone()
-            starts[:, mask] = self._read(PERSONAL_LAYERS, devices, starts[:, mask])
+            starts[:, stays] = self._read(PERSONAL_LAYERS, devices, starts[:, stays])
         return starts
 
     def _keep_by_rule(self, rule: DeviceRule, devices: _LaneDevices, starts: Tensor, trained: Tensor) -> None:
@@ -268,15 +267,22 @@ class DeviceRules:
         rows = self._store.rows(name, devices.lane, values)
         last = {user: row for row, user in enumerate(devices.users)}
         places = np.array([rows.places.add(user) for user in last])
-        rows.table[upload(places, values.device)] = values[[*last.values()]]
+        rows_of_last = upload(np.array([*last.values()]), values.device)
+        rows.table[upload(places, values.device)] = values[rows_of_last]
 
 
-def _devices(cohort: Cohort, lanes: Ints) -> Iterator[_LaneDevices]:
-    """Yield the devices of a cohort, lane by lane; *lanes* are of each user and member, ``[users, members]``."""
+def _devices(cohort: Cohort, lanes: Ints, wanted: Collection[int]) -> Iterator[_LaneDevices]:
+    """Yield the devices of a cohort in the lanes that are *wanted*, lane by lane.
+
+    *lanes* are of each user and member, ``[users, members]``.
+    """
+    if not wanted:
+        return
     for part in cohort.parts:
         users = cohort.users[part].tolist()
         for member, lane in enumerate(lanes[part.start].tolist()):
-            yield _LaneDevices(lane, part, member, users)
+            if lane in wanted:
+                yield _LaneDevices(lane, part, member, users)
 
 
 def _places(rows: UserRows, users: Sequence[int]) -> Ints:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from torch import Tensor
 
 from netfl.learning.local_training import LearnerGroup
+from netfl.learning.tensors import upload
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
@@ -17,6 +20,21 @@ if TYPE_CHECKING:
     from netfl.learning.spec import LearnerSpec
     from netfl.learning.user_data import UserDatasets
     from netfl.types import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnTraining:
+    """The second training of learners that train together.
+
+    Args:
+        group: the learners that have one.
+        columns: their places among those that train together.
+        pulls: strengths of their pulls, on the device.
+    """
+
+    group: LearnerGroup
+    columns: Ints
+    pulls: Tensor
 
 
 class OwnTrainings:
@@ -50,9 +68,9 @@ class OwnTrainings:
                 self._pulls[number] = pull
                 # the pull λ (v - x) is the weight decay λ v and the drift -λ x
                 self._learners[number] = spec.model_copy(update={"weight_decay": spec.weight_decay + pull})
-        self._groups: dict[tuple[int, ...], LearnerGroup] = {}
+        self._trainings: dict[tuple[int, ...], _OwnTraining | None] = {}  # by the members that train together
 
-    def train(self, members: Sequence[int], versions: Tensor, cohort: Cohort, lanes: Ints) -> None:
+    def train(self, members: tuple[int, ...], versions: Tensor, cohort: Cohort, lanes: Ints) -> None:
         """Train the devices' own models for those of the learners *members* that have them.
 
         Args:
@@ -61,17 +79,26 @@ class OwnTrainings:
             cohort: the users.
             lanes: of each user and member, ``[users, members]``.
         """
-        with_own = tuple(member for member in members if member in self._learners)
-        if not with_own:
+        if not self._learners:
             return
-        if with_own not in self._groups:
-            learners = {member: self._learners[member] for member in with_own}
-            self._groups[with_own] = LearnerGroup(learners, self._architecture, self._data)
-        columns = [members.index(member) for member in with_own]
-        own_lanes = lanes[:, columns]
-        pulls = versions.new_tensor([self._pulls[member] for member in with_own])
-        drift = -pulls[:, None] * versions[:, columns]
+        if members not in self._trainings:
+            self._trainings[members] = self._open(members, versions)
+        training = self._trainings[members]
+        if training is None:
+            return
+        own_lanes = lanes[:, training.columns]
+        drift = -training.pulls[:, None] * versions.index_select(1, upload(training.columns, versions.device))
         drift[..., -1] = 0.0  # t is not pulled
         starts = self._devices.own_starts(cohort, own_lanes)
-        result = self._groups[with_own].train_cohort(starts, self._sampler, cohort, lambda rows: drift[rows])
+        result = training.group.train_cohort(starts, self._sampler, cohort, lambda rows: drift[rows])
         self._devices.keep_own(result.models, cohort, own_lanes)
+
+    def _open(self, members: tuple[int, ...], like: Tensor) -> _OwnTraining | None:
+        """Return the second training of *members*; ``None`` if none of them has one."""
+        learners = {member: self._learners[member] for member in members if member in self._learners}
+        if not learners:
+            return None
+        columns = np.array([members.index(member) for member in learners])
+        pulls = np.array([self._pulls[member] for member in learners])
+        group = LearnerGroup(learners, self._architecture, self._data)
+        return _OwnTraining(group, columns, upload(pulls, like.device, like.dtype))

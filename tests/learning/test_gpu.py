@@ -26,6 +26,11 @@ from netfl.learning.blocks import Block
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._augment import Augment
+from netfl.learning.device.ditto import Ditto
+from netfl.learning.device.fedper import Fedper
+from netfl.learning.device.fedrep import Fedrep
+from netfl.learning.device.local_momentum import LocalMomentum
+from netfl.learning.device.mixture import Mixture
 from netfl.learning.device_check import DeviceCheck
 from netfl.learning.device_draws import philox as device_philox
 from netfl.learning.device_store import UserPlaces, UserRows
@@ -55,6 +60,14 @@ LEARNERS = {
     "fair": {"a": spec(aggregation=Qfedavg(q=2)), "b": spec(aggregation=Afl(lr_lambda=0.1), lr=0.1)},
     "server momentum": {"a": spec(aggregation=Fedavgm())},
     "mixture": mixture(),
+    "devices": {
+        "fedper": spec(device=Fedper(), local_epochs=2),
+        "fedrep": spec(device=Fedrep(head_epochs=1), local_epochs=2),
+        "ditto": spec(device=Ditto(pull=0.5), local_epochs=2),
+        "momentum": spec(device=LocalMomentum(), momentum=0.5, local_epochs=2),
+        "mixture": spec(device=Mixture(share=0.5), local_epochs=2),
+        "own": spec(base="own", local_epochs=2),
+    },
 }
 NEVER = EvaluateSpec(every=10**9)
 
@@ -438,7 +451,7 @@ def test_modules_under_autograd_never_wait(name):
     assert found == pytest.approx(expected, rel=0, abs=1e-10)
 
 
-@pytest.mark.parametrize("name", ["fed-cvar-avg", "momentum", "scaffold", "mixture"])
+@pytest.mark.parametrize("name", ["fed-cvar-avg", "momentum", "scaffold", "mixture", "devices"])
 def test_recorded_steps_equal_direct_ones(name, monkeypatch):
     """Rounds with equal numbers of deliveries have graphs of one shape, which are recorded once."""
     recorded, inputs = [], []

@@ -201,6 +201,43 @@ def test_a_failing_hook_is_an_error(hook):
     assert f"its method '{hook}' fails on test values: LookupError: no rates" in error
 
 
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        ("writes", "its method 'start' writes into its argument base"),
+        ("short", "its method 'start' gives tensor [6], not tensor [7]"),
+        ("needs kept", "its method 'start' fails on test values: KeyError: 'model'"),
+        ("matrix", "its method 'keep' gives tensors by name (model: tensor [1, 7]), not vectors by name"),
+        ("grows", "its method 'keep' gives tensors by name (model: tensor [2]), not vectors by name"),
+        ("number", "its method 'keep' gives a mapping (count: a number), not vectors by name"),
+        ("steps", "its method 'steps_of_head' fails on test values"),
+    ],
+)
+def test_a_wrong_rule_of_devices_is_an_error(error, problem):
+    (found,) = errors_of(device={"kind": "support.plugin_devices:Faulty", "error": error})
+    assert f"learners.own.device: {problem}" in found
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        ("unknown", "the model has no 'head.weight' to keep"),
+        ("all", "all layers of the model stay on the device"),
+        ("fails", "its method 'personal' fails for layers.0.weight, layers.0.bias: KeyError: 'head.weight'"),
+    ],
+)
+def test_layers_that_a_rule_names_wrongly_are_an_error(error, problem):
+    (found,) = errors_of(device={"kind": "support.plugin_devices:Misnamed", "error": error})
+    assert f"learners.own.device: {problem}" in found
+
+
+def test_a_correct_rule_of_devices_runs(tmp_path):
+    settings = scenario(device="support.plugin_devices:HeadAlone") | {"model": {"kind": "mlp", "hidden": [3]}}
+    found = validate(ScenarioDocument(settings, "x"))
+    assert netfl.run(found, tmp_path / "run", device="cpu").status == "done"
+    assert found.payloads["own"].uplink_bits == found.payloads["plain"].uplink_bits - 32 * (3 * 2 + 2)
+
+
 def test_divergence_names_the_plugin(tmp_path):
     settings = scenario(aggregation="support.plugin_learning:Nan") | {"rounds": 6}
     run = netfl.run(validate(ScenarioDocument(settings, "x")), tmp_path / "run", device="cpu")

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import LearnerOptions
-from netfl.registry import Spec, exported_models
+from netfl.registry import Spec, exported_models, kind_of
 from netfl.types import Ints, Law
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 else:
     Tensor = object  # torch is imported by runs that learn, not by scenarios
 
+_FEWER = "name fewer layers, or use a model with more"
 Layout = Mapping[str, tuple[int, ...]]
 """Names and shapes of the parameters and buffers of a model, in the order of its flat vector."""
 
@@ -75,7 +76,13 @@ class DeviceRule(Spec):
 
     def layer_faults(self, layout: Layout) -> Iterator[Fault]:
         """Yield the errors of this rule for a model with this *layout*; keys are relative to the rule."""
-        yield from ()
+        kind = kind_of(type(self))
+        names = self.personal(layout)
+        unknown = [name for name in names if name not in layout]
+        if unknown:
+            yield Fault("", f"the model has no '{unknown[0]}' to keep", kind, f"it has {', '.join(layout)}")
+        elif len({*names}) == len(layout):
+            yield Fault("", "all layers of the model stay on the device, which leaves nothing to send", kind, _FEWER)
 
     def steps_of_head(self, per_pass: Ints) -> Ints | None:
         """Return how many steps of an update, the first ones, train the personal parameters alone, ``[users]``.

@@ -34,15 +34,12 @@ class PersonalLayers(DeviceRule):
 
     def layer_faults(self, layout: Layout) -> Iterator[Fault]:
         layers = layers_of(layout)
-        given = self.personal_layers
-        names = [] if isinstance(given, int) else given
+        names = () if isinstance(self.personal_layers, int) else self.personal_layers
         unknown = [layer for layer in names if not any(_is_in(name, layer) for name in layout)]
         for layer in unknown:
             yield Fault("personal_layers", "the model has no such layer", layer, suggest(layer, layers))
-        if not unknown and len(self.personal(layout)) == len(layout):
-            shown = given if isinstance(given, int) else [*given]
-            problem = f"all layers of the model stay on the device, which leaves nothing to send ({', '.join(layers)})"
-            yield Fault("personal_layers", problem, shown, "name fewer layers, or use a model with more")
+        if not unknown:
+            yield from (fault.under("personal_layers") for fault in super().layer_faults(layout))
 
 
 def layers_of(layout: Layout) -> list[str]:

@@ -1,0 +1,53 @@
+"""User-defined rules of devices, correct and faulty."""
+
+from netfl.learning.device import DeviceRule
+
+
+class HeadAlone(DeviceRule):
+    """A correct rule that keeps the last layer, and counts the updates of a device."""
+
+    def personal(self, layout):
+        return [*layout][-2:]
+
+    def keep(self, start, trained, kept):
+        return {"count": kept.get("count", 0 * trained[:1]) + 1}
+
+
+class Faulty(DeviceRule):
+    """A rule with one error."""
+
+    error: str
+
+    def start(self, base, kept):
+        if self.error == "writes":
+            base += 1
+        if self.error == "short":
+            return base[:-1]
+        if self.error == "needs kept":
+            return kept["model"]
+        return base
+
+    def keep(self, start, trained, kept):
+        if self.error == "matrix":
+            return {"model": trained[None]}
+        if self.error == "grows":
+            return {"model": trained[: 1 + len(kept)]}
+        if self.error == "number":
+            return {"count": 1}
+        return {}
+
+    def steps_of_head(self, per_pass):
+        if self.error == "steps":
+            return per_pass["all"]
+        return None
+
+
+class Misnamed(DeviceRule):
+    """A rule whose layers are not those of the model."""
+
+    error: str
+
+    def personal(self, layout):
+        if self.error == "fails":
+            return layout["head.weight"]
+        return [*layout] if self.error == "all" else ["head.weight"]
