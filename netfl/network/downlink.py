@@ -331,6 +331,8 @@ class LossyDownlink:
         is_sent = is_tower_up and connection.is_up_during(tower.number, now_s, now_s + airtime_s)
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up, rate_bps)
         sender.is_sending = True
+        if sender.tower.cell.receiver is not None and is_tower_up:
+            sender.tower.cell.receiver.begin_sending(now_s, now_s + airtime_s)
         copy.sendings += 1
         self._count_sending(copy)
 

@@ -26,6 +26,7 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import AirInterface, Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
+from netfl.network.radio.receiver import Receiver
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue
 from netfl.network.radio.update_queue import UpdateQueue
@@ -298,7 +299,11 @@ def build_towers(
 
         # where it goes: over the air, then to the tower's port
         channel = shared_channel if config.shared_air else SharedChannel()
-        air = AirInterface(tower, medium, channel, config.band)
+        receiver = None
+        limits = config.mac.receiver_limits
+        if limits is not None:
+            receiver = Receiver(limits, medium, streams.at("receiver", index).field("order"))
+        air = AirInterface(tower, medium, channel, config.band, receiver)
         uplink = sinks[name]
         if ends_at_tower:
             uplink = end_traffic(name, ends_at_tower, uplink, env, log)

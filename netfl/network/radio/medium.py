@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 
@@ -188,6 +189,19 @@ class Medium:
         return np.ones(len(ids))
 
 
+class FrameReceiver(Protocol):
+    """The receiver of a tower: `netfl.network.radio.receiver.Receiver`."""
+
+    def begin(self, transmission: Transmission, now_s: float) -> None:
+        """Take the start of a transmission."""
+
+    def begin_sending(self, now_s: float, until_s: float) -> None:
+        """Let the tower send from now on until *until_s*."""
+
+    def end(self, transmission: Transmission, causes: Sequence[str]) -> Sequence[str]:
+        """Take the end of a transmission; return the causes of failures with those of the receiver."""
+
+
 @dataclass(frozen=True, slots=True)
 class AirInterface:
     """Air interface of a tower.
@@ -195,9 +209,11 @@ class AirInterface:
     Args:
         channel: air in which transmissions interfere; cells that share their channels share it.
         band: band of the cell, which users divide if the MAC gives them shares.
+        receiver: limits of what the tower receives at once; ``None`` for none.
     """
 
     tower: NodeId
     medium: Medium
     channel: SharedChannel
     band: CellBand = RADIO_BAND
+    receiver: FrameReceiver | None = None

@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from netfl.network.attempt_log import CAUSES
+from netfl.network.attempt_log import BUSY, CAUSES
 from netfl.network.clock import Clock, call_after, call_at
 from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
@@ -193,6 +193,7 @@ class TransmitPath:
         self._medium = air.medium
         self._connection = air.medium.connection
         self._channel = air.channel
+        self._receiver = air.receiver
         self._queue = queue
         self._attempt_log = queue.log.attempts
         self._link_log = queue.log.links
@@ -295,6 +296,8 @@ class TransmitPath:
             self._busy_since_s = signal.begin_s
         self._signals += 1
         self._channel.enter(signal)
+        if self._receiver is not None:
+            self._receiver.begin(signal, self._env.now)
 
     def _leave(self, signal: Transmission) -> None:
         """Take a transmission, or a part of one, off the air."""
@@ -331,6 +334,8 @@ class TransmitPath:
         """Pass on frames that have arrived."""
         self._leave(transmission)
         causes, snr_db = self._medium.outcomes(transmission)
+        if self._receiver is not None:
+            causes = self._receiver.end(transmission, causes)
         self._settle(transmission, causes, snr_db, event)
 
     def _settle(self, transmission: Transmission, causes: Sequence[str], snr_db: Floats, event: simpy.Event) -> None:
@@ -422,11 +427,12 @@ class TransmitPath:
     @property
     def failed(self) -> dict[str, int]:
         """Number of frames that were not received, by cause."""
-        return {cause: int(self.counts[cause].sum()) for cause in CAUSES}
+        return {cause: int(counts.sum()) for cause, counts in self.counts.items() if cause}
 
     def _new_counts(self) -> dict[str, Ints]:
         """Return no frames of each user by outcome, ``[size]``; the system has no memory for users that never send."""
-        return {outcome: np.zeros(self._size, np.int64) for outcome in ("", *CAUSES)}
+        causes = CAUSES if self._receiver is None else (*CAUSES, BUSY)
+        return {outcome: np.zeros(self._size, np.int64) for outcome in ("", *causes)}
 
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""
