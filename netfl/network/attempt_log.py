@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CAUSES = ("collided", "faded", "lost")
 """Causes of failed attempts: other senders, a signal that is too weak, an outage or an empty battery."""
+BUSY = "busy"
+"""Cause of failed attempts at a tower with a limited receiver: no free demodulator, or the tower was sending."""
 
 T = TypeVar("T", bound=Hashable)
 _CHUNK = 1 << 14
@@ -43,7 +45,8 @@ class Attempt:
         mode_name: name of the mode, such as ``SF7``; empty where the reception does not name it.
         bits: size of the frame, headers included.
         snr_db: SNR at the start, in dB; NaN where the outcome does not depend on it.
-        outcome: ``received``, ``collided``, ``faded``, ``lost``, or ``unfinished`` at the end of the run.
+        outcome: ``received``, ``collided``, ``faded``, ``lost``, ``busy`` at a tower with a limited receiver, or
+            ``unfinished`` at the end of the run.
         base: version that the update in the frame started from; -1 for a packet of traffic.
         traffic: class of traffic of the packet; empty for an update.
     """

@@ -127,11 +127,11 @@ class _VersionStatus:
 
 @dataclass(slots=True)
 class _TowerSender:
-    """Transmitter of a tower, which sends one copy at a time.
+    """Transmitter of a tower, which sends one copy at a time, and is silent after each as its duty cycle demands.
 
     Args:
         waiting: copies that wait until the tower has sent others.
-        is_sending: whether a copy is being sent.
+        is_sending: whether a copy is being sent, or the tower has to be silent.
     """
 
     tower: Tower
@@ -192,6 +192,7 @@ class LossyDownlink:
         self.bits = service.broadcast_bits
         self._boost = service.boost
         self._max_attempts = service.downlink.max_attempts
+        self._duty_cycle = service.downlink.duty_cycle
         self._by_user = service.downlink.mode == "unicast"
         self._replaces = service.downlink.queued_versions == "replace"
         self._env = env
@@ -330,10 +331,12 @@ class LossyDownlink:
         is_sent = is_tower_up and connection.is_up_during(tower.number, now_s, now_s + airtime_s)
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up, rate_bps)
         sender.is_sending = True
+        if sender.tower.cell.receiver is not None and is_tower_up:
+            sender.tower.cell.receiver.begin_sending(now_s, now_s + airtime_s)
         copy.sendings += 1
         self._count_sending(copy)
 
-        # the signal reaches users group by group; then the tower is free
+        # the signal reaches users group by group; the tower is free after the silence of its duty cycle
         groups = _group_by_delay(copy.users, medium.delay_s(ids, tower, now_s))
         sending.groups = len(groups)
         for users, delay_s in groups:
@@ -341,7 +344,7 @@ class LossyDownlink:
                 call_after(self._env, delay_s, partial(self._arrive_at_users, sending, users))
             else:
                 self._begin_reception(sending, users)
-        call_after(self._env, airtime_s, lambda _: self._free(sender))
+        call_after(self._env, airtime_s / self._duty_cycle, lambda _: self._free(sender))
 
     def _boost_of(self, ids: Users, tower: NodeId) -> float | Floats:
         """Return the SNR of the signal of *tower* at each user above that of the user at the tower, in dB."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import ModelError
-from netfl.network.attempt_log import AttemptLog
+from netfl.network.attempt_log import BUSY, AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.network.link_log import LinkLog
 from netfl.types import OUTCOMES, Event, Recorder, check_kind
@@ -37,6 +37,8 @@ class Ending(NamedTuple):
     @classmethod
     def of_failure(cls, cause: str, limit: int | None, node: str) -> Ending:
         """Return the end of frames whose last of *limit* attempts failed by *cause*."""
+        if limit == 1 and cause == BUSY:
+            return cls("lost", node, cause)
         if limit == 1:  # the only attempt: its cause is the outcome
             return cls(cause, node)
         return cls("given_up", node, cause)

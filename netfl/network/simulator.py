@@ -19,7 +19,7 @@ import simpy
 
 from netfl.errors import ModelError, NetflError, PluginCallError, prefix_faults
 from netfl.network.allocator import RoundAllocator, drop_without_share, set_frequency
-from netfl.network.attempt_log import CAUSES
+from netfl.network.attempt_log import BUSY, CAUSES
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.sinks import end_traffic, lose_while_down
@@ -653,7 +653,10 @@ class NetworkSimulator:
 
     def _attempts_by_user(self) -> dict[str, Ints]:
         """Return the attempts of each user, in all and by outcome, ``[users]`` each."""
-        by_outcome = {outcome: np.zeros(self._config.layout.users, np.int64) for outcome in ("received", *CAUSES)}
+        outcomes = ["received", *CAUSES]
+        if self._config.mac is not None and self._config.mac.receiver_limits is not None:
+            outcomes.append(BUSY)
+        by_outcome = {outcome: np.zeros(self._config.layout.users, np.int64) for outcome in outcomes}
         for cell in self._cells:
             for outcome, counts in cell.transmit_path.counts.items():
                 by_outcome[outcome or "received"][cell.ids] += counts
@@ -665,12 +668,11 @@ class NetworkSimulator:
 
 def _attempt_metrics(by_user: Mapping[str, Ints]) -> dict[str, float]:
     """Return the metrics of attempts over the air, from those of each user."""
-    totals = {name: int(counts.sum()) for name, counts in by_user.items()}
-    received = totals["attempts_received"]
-    faded = totals["attempts_faded"]
+    totals = {name.replace("_", ".", 1): int(counts.sum()) for name, counts in by_user.items()}
+    received = totals["attempts.received"]
+    faded = totals["attempts.faded"]
     return {
-        "attempts": float(totals["attempts"]),
-        **{f"attempts.{outcome}": float(totals[f"attempts_{outcome}"]) for outcome in ("received", *CAUSES)},
-        "collision_probability": totals["attempts_collided"] / max(totals["attempts"], 1),
+        **{name: float(total) for name, total in totals.items()},
+        "collision_probability": totals["attempts.collided"] / max(totals["attempts"], 1),
         "fade_probability": faded / max(received + faded, 1),
     }

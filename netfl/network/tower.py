@@ -19,13 +19,15 @@ from netfl.network.counterfactual.cells import isolate_users
 from netfl.network.counterfactual.population import PersistentPopulation, cuts_of_users
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
+from netfl.network.mac import Mac
 from netfl.network.mac._conformance import CheckedCell
 from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import AirInterface, Medium, Receiver
+from netfl.network.radio.medium import AirInterface, Hearer, Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
+from netfl.network.radio.receiver import Receiver
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue
 from netfl.network.radio.update_queue import UpdateQueue
@@ -283,6 +285,7 @@ def build_towers(
         return towers
     shared_channel = SharedChannel(is_shared=True)
     uplinks = _uplinks(config, env, log, sinks)
+    receivers = _receivers(config, medium, config.mac, streams)
     for index, name in enumerate(config.layout.towers):
         ids = membership.candidates(index)
         if not ids.size:
@@ -305,8 +308,8 @@ def build_towers(
 
         # where it goes: over the air, then to the tower's port
         channel = shared_channel if config.shared_air else SharedChannel()
-        hearers = _hearers(name, config, env, uplinks, routes)
-        air = AirInterface(tower, medium, channel, config.band, hearers)
+        hearers = _hearers(name, config, env, receivers, uplinks, routes)
+        air = AirInterface(tower, medium, channel, config.band, receivers.get(name), hearers)
 
         absent = np.flatnonzero(~membership.is_member(index))
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplinks[name])
@@ -326,20 +329,36 @@ def _uplinks(config: NetworkConfig, env: Clock, log: EventLog, sinks: Mapping[st
     return {name: end_traffic(name, ends_at_tower, sinks[name], env, log) for name in config.layout.towers}
 
 
+def _receivers(config: NetworkConfig, medium: Medium, mac: Mac, streams: Streams) -> Mapping[str, Receiver]:
+    """Return the receivers of towers that cannot receive everything, by their names; none without limits."""
+    limits = mac.receiver_limits
+    if limits is None:
+        return {}
+    receivers = {}
+    for index, name in enumerate(config.layout.towers):
+        order = streams.at("receiver", index).field("order")
+        receivers[name] = Receiver(limits, NodeId(name, config.layout.number(name)), medium, order)
+    return receivers
+
+
 def _hearers(
-    tower: str, config: NetworkConfig, env: Clock, uplinks: Mapping[str, Sink], routes: Routes
-) -> Sequence[Receiver]:
+    tower: str,
+    config: NetworkConfig,
+    env: Clock,
+    receivers: Mapping[str, Receiver],
+    uplinks: Mapping[str, Sink],
+    routes: Routes,
+) -> Sequence[Hearer]:
     """Return the towers that hear the users of *tower*, itself first; none if no other does."""
     names = [tower, *(name for name in config.receivers if name != tower)]
     if len(names) == 1:
         return ()
 
-    def receiver(name: str) -> Receiver:
-        return Receiver(
-            NodeId(name, config.layout.number(name)), uplinks[name], lambda: routes.delay_s(name, 0.0, env.now)
-        )
+    def hearer(name: str) -> Hearer:
+        node = NodeId(name, config.layout.number(name))
+        return Hearer(node, receivers.get(name), uplinks[name], lambda: routes.delay_s(name, 0.0, env.now))
 
-    return [receiver(name) for name in names]
+    return [hearer(name) for name in names]
 
 
 def _build_cells(

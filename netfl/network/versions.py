@@ -35,6 +35,9 @@ class Downlink(Spec):
     """Power of towers whose radio (``radio.tower``) states none; ``null`` is the users' power."""
     max_attempts: Annotated[int, Field(ge=1)] = 1
     """Number of times that a tower sends to users that have not received the version yet."""
+    duty_cycle: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Largest share of time that a tower may be on the air: after an airtime A it sends nothing for A / duty_cycle - A,
+    and copies wait; 0.1 in the sub-band of EU868 in which LoRaWAN gateways answer."""
     queued_versions: Literal["replace", "keep"] = "replace"
     """Copies that still wait at a port or a tower when a newer version for the same users arrives there: the newer one
     takes their place (``replace``), or waits behind them (``keep``), so that users may receive old versions."""

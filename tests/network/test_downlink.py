@@ -48,7 +48,7 @@ def drawn_order(users, version=0):
     return np.argsort(draws).tolist()
 
 
-def expected_receptions(users, mode, max_attempts, link, outages):
+def expected_receptions(users, mode, max_attempts, link, outages, duty_cycle=1.0):
     """Return when each user receives version 0, and the number of transmissions."""
     rate_bps, delay_s = link
     copies = [[user] for user in drawn_order(users)] if mode == "unicast" else [list(range(users))]
@@ -60,24 +60,26 @@ def expected_receptions(users, mode, max_attempts, link, outages):
     while requests:
         at_s, _, receivers, attempts_left = heapq.heappop(requests)
         start_s = max(at_s, free_s)
-        free_s, sent = start_s + AIR_S, sent + 1
-        missed = [user for user in receivers if any(a < free_s and b > start_s for a, b in outages[user])]
-        received |= {user: free_s for user in receivers if user not in missed}
+        end_s, sent = start_s + AIR_S, sent + 1
+        free_s = start_s + AIR_S / duty_cycle
+        missed = [user for user in receivers if any(a < end_s and b > start_s for a, b in outages[user])]
+        received |= {user: end_s for user in receivers if user not in missed}
         if missed and attempts_left > 1:
-            heapq.heappush(requests, (free_s, next(order), missed, attempts_left - 1))
+            heapq.heappush(requests, (end_s, next(order), missed, attempts_left - 1))
         elif missed:
             ended.append(missed)
         if not requests and not received:  # nobody has the version: all copies are sent again
             for copy in ended:
-                connected_s = min(next((b for a, b in outages[user] if a <= free_s < b), free_s) for user in copy)
+                connected_s = min(next((b for a, b in outages[user] if a <= end_s < b), end_s) for user in copy)
                 heapq.heappush(requests, (connected_s, next(order), copy, max_attempts))
             ended = []
     return received, sent
 
 
+@pytest.mark.parametrize("duty_cycle", [1.0, 0.4])
 @pytest.mark.parametrize("mode", ["unicast", "multicast"])
 @pytest.mark.quick_first
-def test_reception_times_match_recursion(mode, tmp_path):
+def test_reception_times_match_recursion(mode, duty_cycle, tmp_path):
     for seed in range(60):
         rng = random.Random(f"{mode} {seed}")
         users, max_attempts = rng.randint(1, 6), rng.randint(1, 3)
@@ -85,13 +87,29 @@ def test_reception_times_match_recursion(mode, tmp_path):
         starts = [rng.uniform(0, 9) for _ in range(users)]
         outages = [[(a, a + rng.uniform(0.1, 4))] if rng.random() < 0.6 else [] for a in starts]
         round_settings = {"round": {"kind": "first", "m": None, "deadline": 100.0}}
-        downlink = {"downlink": {"mode": mode, "max_attempts": max_attempts}}
+        downlink = {"downlink": {"mode": mode, "max_attempts": max_attempts, "duty_cycle": duty_cycle}}
         rounds, log = run_downlink(users, 1, tmp_path, outages=outages, link=link, **round_settings, **downlink)
-        received, sent = expected_receptions(users, mode, max_attempts, link, outages)
+        received, sent = expected_receptions(users, mode, max_attempts, link, outages, duty_cycle)
         received_s = {row[3]: row[1] for row in log.rows if row[0] == "received"}
         assert received_s == pytest.approx(received, abs=1e-9), seed
         assert rounds[0].downlink_bits == sent * BITS
         assert {delivery.user for delivery in rounds[0].deliveries} == set(received)
+
+
+@pytest.mark.parametrize("mode", ["unicast", "multicast"])
+def test_share_of_time_on_the_air_is_the_duty_cycle(mode, tmp_path):
+    """A tower that always has a version to send begins one each A / duty_cycle, and is on the air for that share."""
+    duty_cycle = 0.2
+    downlink = {"mode": mode, "duty_cycle": duty_cycle, "queued_versions": "keep"}
+    round_ = {"kind": "first", "m": None, "deadline": 2.0, "losses": "unknown"}  # versions come faster than they leave
+    rounds, log = run_downlink(3, 60, tmp_path, round=round_, downlink=downlink, on_new_version="ignore")
+    sent = sum(result.downlink_bits for result in rounds) / BITS
+    end_s = rounds[-1].closed_s
+    assert sent == pytest.approx(duty_cycle * end_s / AIR_S, abs=1)
+    received_s = np.unique([row[1] for row in log.rows if row[0] in {"received", "held"}])
+    gaps_s = np.diff(received_s)
+    assert gaps_s.min() >= AIR_S / duty_cycle - 1e-9
+    assert gaps_s == pytest.approx(AIR_S / duty_cycle * np.round(gaps_s * duty_cycle / AIR_S))
 
 
 def test_copy_under_way_is_ignored_by_unselected_users(tmp_path):

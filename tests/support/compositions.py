@@ -167,6 +167,8 @@ def axes() -> dict[str, dict[str, Any]]:
     macs = members("network/mac")
     macs |= {f"priority {by}": {"kind": "priority", "weights": {0: 1}, "by": by} for by in ("strict", "stride")}
     macs |= {f"fdma {rule}": {"kind": "fdma", "division": rule} for rule in ("need", "water_filling")}
+    gateway = macs["lorawan"] | {"demodulators": 2}
+    macs |= {"lorawan of two demodulators": gateway, "lorawan half-duplex": gateway | {"half_duplex": True}}
     outages = members("network/outage")
     del outages["availability"], outages["calendar"]  # files of days
     daily = {kind: outages.pop(kind) for kind in ("inactivity", "diurnal_rate")}  # they begin days before time 0
@@ -214,7 +216,8 @@ def axes() -> dict[str, dict[str, Any]]:
         "source": {source: source for source in ("users", "towers", "routers")},
         "destination": {"server": "server", "tower": "tower"},
         "downlink": {"ideal": None, "multicast": {"mode": "multicast"}, "unicast": {"mode": "unicast"},
-                     "repeated": {"mode": "multicast", "max_attempts": 3}},
+                     "repeated": {"mode": "multicast", "max_attempts": 3},
+                     "duty cycle": {"mode": "unicast", "max_attempts": 2, "duty_cycle": 0.3}},
         "transport": {"message": None, "packet": {"grain": "packet", "mtu": None, "header": 16},
                       "arq": {"grain": "packet", "mtu": None, "arq": {"timeout": "300 ms", "retries": 3}},
                       "erase": {"grain": "packet", "mtu": None, "loss": "erase"},

@@ -215,7 +215,9 @@ def check_attempts(tables, warmup_s=0.0):
     counted = attempts[attempts["end_s"] >= since_s]
     failed = events[(events["kind"] == "failed") & (events["time_s"] >= since_s)]
     assert len(attempts) == (events["kind"] == "sent").sum()
-    for outcome in ("received", *CAUSES):
+    assert ("attempts_busy" in users) or not (attempts["outcome"] == "busy").any()
+    causes = [cause for cause in (*CAUSES, "busy") if f"attempts_{cause}" in users]
+    for outcome in ("received", *causes):
         rows = counted[counted["outcome"] == outcome]
         assert metrics[f"attempts.{outcome}"] == users[f"attempts_{outcome}"].sum() == len(rows), outcome
         assert users[f"attempts_{outcome}"].tolist() == np.bincount(rows["user"], minlength=len(users)).tolist()

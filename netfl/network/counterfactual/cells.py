@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,8 +44,9 @@ def isolate_users(
     Each is a *new_cell* of the arguments that follow, or of parts of them.
     """
     cells = []
+    hearers = [replace(each, receiver=None) for each in air.hearers]  # limits are shared with others
     for user in isolated.tolist():
-        isolated_air = AirInterface(air.tower, air.medium, SharedChannel(), air.band, air.hearers)
+        isolated_air = AirInterface(air.tower, air.medium, SharedChannel(), air.band, hearers=hearers)
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
         cells.append(new_cell(env, isolated_air, subset, user_streams, uplink))

@@ -125,6 +125,7 @@ from numpy.typing import NDArray
 from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.receiver import ReceiverLimits
 from netfl.network.reception import Reception
 from netfl.registry import Spec, exported_models
 from netfl.types import QUERIES, Floats, Ints
@@ -187,6 +188,11 @@ class Mac(Spec):
     @property
     def attempt_limit(self) -> int | None:
         """Attempts after which a frame is given up; ``None`` is no limit."""
+        return None
+
+    @property
+    def receiver_limits(self) -> ReceiverLimits | None:
+        """Limits of what a tower receives at once; ``None`` for none.  A frame must be sent in one piece."""
         return None
 
     @abstractmethod

@@ -17,6 +17,7 @@ from netfl.network.mac import BufferedDraws, IdleTime, Mac
 from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.receiver import ReceiverLimits
 from netfl.network.reception import Reception
 from netfl.network.reception.lora import FACTORS, Lora, fastest_mode, fastest_mode_of
 from netfl.registry import ByForm, Spec
@@ -108,7 +109,12 @@ class Lorawan(Mac):
     An uplink that needs more than one or two seconds of airtime stays synchronised with others for many attempts.
 
     Unconfirmed uplinks are sent once; repeats of them without regard to their reception, as NbTrans allows in 1.0.4,
-    are not modelled.  Acknowledgements take no airtime and are never lost, and towers receive while they send.
+    are not modelled.  Acknowledgements take no airtime and are never lost.
+
+    **Gateways** receive any number of frames, also while they send, unless ``demodulators`` and ``half_duplex`` limit
+    them.  A frame takes a demodulator from its start to its end if it is strong enough to be received alone, and also
+    if it collides.  Of frames that come as a Poisson process of a erlangs, all in channels of their own, k demodulators
+    miss the share (aᵏ / k!) / Σ_(i ≤ k) aⁱ / i! (Erlang's loss formula).
 
     **Interference.**  Frames on the same channel with the same spreading factor interfere; different factors are
     orthogonal by default.  With ``access.interference: collide`` overlapping frames are lost.  With ``capture`` one is
@@ -155,6 +161,12 @@ class Lorawan(Mac):
     """Its programmed symbols."""
     orthogonal: bool = True
     """Whether different spreading factors on one channel do not interfere."""
+    demodulators: Annotated[int, Field(ge=1)] | None = None
+    """Frames that a gateway receives at once, over all channels and spreading factors, such as 8 of the SX1301;
+    ``null`` is any number.  A frame that begins while all are taken is lost, with the cause ``busy``."""
+    half_duplex: bool = False
+    """Whether a gateway receives nothing while it sends a version of the ``downlink``: frames that are on the air at
+    any time of it are lost, with the cause ``busy``."""
 
     @model_validator(mode="after")
     def _check_keys(self) -> Lorawan:
@@ -174,6 +186,12 @@ class Lorawan(Mac):
     @property
     def bandwidth_hz(self) -> float:
         return self.bandwidth
+
+    @property
+    def receiver_limits(self) -> ReceiverLimits | None:
+        if self.demodulators is None and not self.half_duplex:
+            return None
+        return ReceiverLimits(self.demodulators, self.half_duplex)
 
     @property
     def attempt_limit(self) -> int:

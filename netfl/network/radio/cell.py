@@ -58,6 +58,7 @@ class Cell:
         is_present: whether each user is at the tower now, ``[size]``; one that is not sends nothing.  It is another
             array after each move.
         shares_air: whether frames of other cells interfere.
+        receiver: limits of what the tower receives at once; ``None`` for none.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Cell:
         self._medium = air.medium
         self._band = air.band
         self.shares_air = air.channel.is_shared
+        self.receiver = air.receiver
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
         self.quiet = queue.quiet and self._connection.steady

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 
@@ -193,17 +194,32 @@ class Medium:
         return np.ones(len(ids))
 
 
+class FrameReceiver(Protocol):
+    """The receiver of a tower: `netfl.network.radio.receiver.Receiver`."""
+
+    def begin(self, transmission: Transmission, now_s: float) -> None:
+        """Take the start of a transmission."""
+
+    def begin_sending(self, now_s: float, until_s: float) -> None:
+        """Let the tower send from now on until *until_s*."""
+
+    def end(self, transmission: Transmission, causes: Sequence[str]) -> Sequence[str]:
+        """Take the end of a transmission; return the causes of failures with those of the receiver."""
+
+
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class Hearer:
     """A tower that hears the users of a cell.
 
     Args:
         tower: the tower.
+        receiver: limits of what it receives at once; ``None`` for none.
         uplink: takes the messages that it has received.
         delay_s: returns the present delay from it to the server.
     """
 
     tower: NodeId
+    receiver: FrameReceiver | None
     uplink: Callable[[Message], None]
     delay_s: Callable[[], float]
 
@@ -215,6 +231,7 @@ class AirInterface:
     Args:
         channel: air in which transmissions interfere; cells that share their channels share it.
         band: band of the cell, which users divide if the MAC gives them shares.
+        receiver: limits of what the tower receives at once; ``None`` for none.
         hearers: towers that hear the users, the cell's own first; empty if only this one does.
     """
 
@@ -222,4 +239,5 @@ class AirInterface:
     medium: Medium
     channel: SharedChannel
     band: CellBand = RADIO_BAND
-    hearers: Sequence[Receiver] = ()
+    receiver: FrameReceiver | None = None
+    hearers: Sequence[Hearer] = ()

@@ -9,7 +9,7 @@ import numpy as np
 
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
-from netfl.network.radio.medium import Medium, Receiver, ReceptionResult
+from netfl.network.radio.medium import Hearer, Medium, ReceptionResult
 from netfl.network.radio.transmission import Transmission
 from netfl.types import Floats, Ints
 
@@ -45,11 +45,17 @@ class Receivers:
             the network.
     """
 
-    def __init__(self, towers: Sequence[Receiver], medium: Medium) -> None:
+    def __init__(self, towers: Sequence[Hearer], medium: Medium) -> None:
         self.towers = towers
         self._medium = medium
         self.duplicates = 0
         self.strongest: dict[int, NodeId] = {}
+
+    def begin(self, transmission: Transmission, now_s: float) -> None:
+        """Let each tower take the start of a transmission."""
+        for each in self.towers:
+            if each.receiver is not None:
+                each.receiver.begin(transmission, now_s)
 
     def interrupted(
         self, ids: Ints, start_s: float, sent_s: float, end_s: float, own_cuts: Sequence[bool] | None
@@ -64,10 +70,14 @@ class Receivers:
 
     def outcomes(self, transmission: Transmission) -> list[ReceptionResult]:
         """Return which frames each tower has received, at the end of a transmission."""
-        return [
-            self._medium.outcomes(replace(self._at(transmission, place), interrupted=interrupted))
-            for place, interrupted in enumerate(transmission.interrupted_at)
-        ]
+        results = []
+        for place, (each, interrupted) in enumerate(zip(self.towers, transmission.interrupted_at, strict=True)):
+            at_tower = replace(self._at(transmission, place), interrupted=interrupted)
+            causes, snr_db = self._medium.outcomes(at_tower)
+            if each.receiver is not None:
+                causes = each.receiver.end(transmission, causes)
+            results.append((causes, snr_db))
+        return results
 
     def first_copies(self, transmission: Transmission, results: Sequence[ReceptionResult]) -> FirstCopies:
         """Return the copies that go on, of the *results* of `outcomes`."""

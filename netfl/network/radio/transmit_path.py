@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from netfl.network.attempt_log import CAUSES
+from netfl.network.attempt_log import BUSY, CAUSES
 from netfl.network.clock import Clock, call_after, call_at
 from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
@@ -197,6 +197,7 @@ class TransmitPath:
         self._connection = air.medium.connection
         self._channel = air.channel
         self.receivers = Receivers(air.hearers, air.medium) if air.hearers else None
+        self._receiver = air.receiver
         self._queue = queue
         self._attempt_log = queue.log.attempts
         self._link_log = queue.log.links
@@ -307,6 +308,10 @@ class TransmitPath:
             self._busy_since_s = signal.begin_s
         self._signals += 1
         self._channel.enter(signal)
+        if self.receivers is not None:
+            self.receivers.begin(signal, self._env.now)
+        elif self._receiver is not None:
+            self._receiver.begin(signal, self._env.now)
 
     def _leave(self, signal: Transmission) -> None:
         """Take a transmission, or a part of one, off the air."""
@@ -346,9 +351,12 @@ class TransmitPath:
 
     def _outcomes(self, signal: Transmission) -> list[ReceptionResult]:
         """Return which frames each tower that hears a transmission, or a part of one, has received, at its end."""
-        if self.receivers is None:
-            return [self._medium.outcomes(signal)]
-        return self.receivers.outcomes(signal)
+        if self.receivers is not None:
+            return self.receivers.outcomes(signal)
+        causes, snr_db = self._medium.outcomes(signal)
+        if self._receiver is not None:
+            causes = self._receiver.end(signal, causes)
+        return [(causes, snr_db)]
 
     def _settle(self, transmission: Transmission, results: Sequence[ReceptionResult], event: simpy.Event) -> None:
         """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
@@ -454,11 +462,12 @@ class TransmitPath:
     @property
     def failed(self) -> dict[str, int]:
         """Number of frames that were not received, by cause."""
-        return {cause: int(self.counts[cause].sum()) for cause in CAUSES}
+        return {cause: int(counts.sum()) for cause, counts in self.counts.items() if cause}
 
     def _new_counts(self) -> dict[str, Ints]:
         """Return no frames of each user by outcome, ``[size]``; the system has no memory for users that never send."""
-        return {outcome: np.zeros(self._size, np.int64) for outcome in ("", *CAUSES)}
+        causes = CAUSES if self._receiver is None else (*CAUSES, BUSY)
+        return {outcome: np.zeros(self._size, np.int64) for outcome in ("", *causes)}
 
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""

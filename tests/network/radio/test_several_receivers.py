@@ -2,6 +2,7 @@
 
 import copy
 import math
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -239,6 +240,43 @@ class TestOutages:
         assert "lost" in set(own["outcome"])
         heard = netfl.trace(scenario(receivers=["tower:2"], **access), tmp_path / "all")
         assert ended(heard) == {"received"}
+
+
+class TestDemodulators:
+    """Three gateways of one demodulator each, which hear all frames alike."""
+
+    ACCESS = MappingProxyType(
+        {
+            "channel": CLEAR,
+            "shared_air": True,
+            "interference": "sinr",
+            "reception": {"kind": "lora"},
+            "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+            "traffic": {"kind": "poisson", "rate": 1.0, "size": {"distribution": "fixed", "mean": "40 B"}},
+        }
+    )
+
+    def busy(self, folder, demodulators, **access):
+        mac = {
+            "kind": "lorawan",
+            "spreading_factor": 9,
+            "max_attempts": 1,
+            "sub_bands": [{"channels": 64, "duty_cycle": 1.0}],
+            "demodulators": demodulators,
+        }
+        places = ((10, 10), (20, 10), (30, 20), (10, 30))
+        checked = scenario(places=places, **{**self.ACCESS, "mac": mac, **access})
+        return (netfl.trace(checked, folder).attempts["outcome"] == "busy").mean()
+
+    def test_further_gateways_have_their_own(self, tmp_path):
+        """They take the same frames, so that no copy is received where the own gateway has no demodulator."""
+        alone = self.busy(tmp_path / "own", 1, receivers="own")
+        assert alone > 0.2
+        assert self.busy(tmp_path / "all", 1) == pytest.approx(alone, abs=0.01)
+
+    def test_users_exempt_from_contention_need_none(self, tmp_path):
+        access = {**ROUNDS, "exempt": {"contention": [0, 1, 2, 3]}, "update_size": "40 B"}
+        assert self.busy(tmp_path / "exempt", 1, **access) == 0.0
 
 
 @pytest.mark.parametrize(
