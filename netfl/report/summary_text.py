@@ -33,6 +33,7 @@ MEANINGS = {
     "given_up": "were given up after their last attempt",
     "superseded": "were replaced by a newer version",
     "unfinished": "were not finished at the end of the run",
+    "left": "waited when their users went to another tower",
 }
 """Outcomes as the end of a sentence about updates."""
 

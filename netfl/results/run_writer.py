@@ -205,7 +205,8 @@ class RunWriter(RunObserver):
         self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1], info.metrics) for replica in replicas]
         has_delays = info.has_delays
         self._statistics = [
-            RoundStatistics(scenario.users, has_delays=has_delays, has_costs=bool(lanes)) for _ in replicas
+            RoundStatistics(scenario.users, has_delays=has_delays, has_costs=bool(lanes), has_roaming=info.has_roaming)
+            for _ in replicas
         ]
         self._waiting: list[Sequence[Round | None]] = []
         self._evaluations: list[LearnerReport] = []

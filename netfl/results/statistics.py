@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.counters import delays, jain
-from netfl.types import OUTCOMES, LearnerReport, Round, RoundBatch
+from netfl.types import OUTCOMES, ROAMING_OUTCOMES, LearnerReport, Round, RoundBatch
 
 HALF = ".ci95"
 """End of the name of a metric's half interval in a summary."""
@@ -221,15 +221,19 @@ class RoundStatistics:
         users: the number of users.
         has_delays: whether the times of arrivals are those of the updates, so that there are delays.
         has_costs: whether `until` is called, as the cost to reach a target is that of learners.
+        has_roaming: whether users can change their towers, so that updates can have `ROAMING_OUTCOMES`.
 
     Attributes:
         rounds: number of rounds.
         simulated_s: simulated time in seconds.
     """
 
-    def __init__(self, users: int, *, has_delays: bool = True, has_costs: bool = True) -> None:
+    def __init__(
+        self, users: int, *, has_delays: bool = True, has_costs: bool = True, has_roaming: bool = False
+    ) -> None:
         self._has_delays = has_delays
         self._has_costs = has_costs
+        self._outcomes = [name for name in OUTCOMES if has_roaming or name not in ROAMING_OUTCOMES]
         self._delivered = np.zeros(users, np.int64)
         self._delays = array("d")
         self._attempts = 0
@@ -287,7 +291,7 @@ class RoundStatistics:
         A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
         """
         delivered = len(self._delays)
-        updates = sum(outcomes[outcome] for outcome in OUTCOMES)
+        updates = sum(outcomes[outcome] for outcome in self._outcomes)
         delay_metrics = {}
         if self._has_delays:
             delay_metrics = delays(np.frombuffer(self._delays))
@@ -300,8 +304,8 @@ class RoundStatistics:
             "jain": jain(self._delivered),
             "uplink_bits": self._uplink_bits,
             "downlink_bits": self._downlink_bits,
-            **{f"outcome.{outcome}": float(outcomes[outcome]) for outcome in OUTCOMES},
-            **{f"share.{outcome}": _ratio(outcomes[outcome], updates) for outcome in OUTCOMES},
+            **{f"outcome.{outcome}": float(outcomes[outcome]) for outcome in self._outcomes},
+            **{f"share.{outcome}": _ratio(outcomes[outcome], updates) for outcome in self._outcomes},
         }
 
 

@@ -177,7 +177,10 @@ class TransmitPath:
         counts: numbers of them by outcome, ``""`` for received or a cause of failure, of each user, ``[size]``.
         repeats: collisions of the same users, one after another.
         clear_s: time at which the last frame that was put on the air ends.
+        on_end: called when frames have left the air, before the MAC acts; ``None`` for nothing.
     """
+
+    on_end: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -359,6 +362,9 @@ class TransmitPath:
             messages = [messages[place] for place in order]
         for message in messages:
             self._uplink(message)
+
+        if self.on_end is not None:
+            self.on_end()
 
         # the MAC learns which users can send again; one whose update was replaced on the air could not before
         self._notify(users)
