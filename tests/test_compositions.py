@@ -222,6 +222,32 @@ def test_equal_users_are_equal_under_each_mac_and_other_models(mac, levels):
     check_equal(composed({"mac": mac} | levels), within="outage" not in levels)
 
 
+@pytest.mark.parametrize(
+    ("association", "mac"),
+    [("nearest_now", "slotted_aloha"), ("carry", "round_robin"), ("drop", "pure_aloha"), ("carry", "fdma"),
+     ("strongest at any time", "slotted_aloha")],
+)  # fmt: skip
+def test_equal_users_that_roam_are_equal(association, mac):
+    check_equal(composed({"association": association, "mac": mac} | FADING))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mac", [mac for mac in MACS if mac != "csma_ca"])  # without positions
+@pytest.mark.parametrize("association", ["nearest_now", "strongest", "carry", "drop", "strongest at any time"])
+def test_equal_users_that_roam_are_equal_under_each_mac(association, mac):
+    check_equal(composed({"association": association, "mac": mac} | FADING))
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize("association", ["strongest", "carry", "drop"])
+@pytest.mark.parametrize("levels", [{"outage": "renewal"}, {"outage": "battery", "mac": "slotted_aloha"},
+                                    {"transport": "arq"}, {"downlink": "unicast"}, {"round": "asynchronous"},
+                                    {"on_new_version": "finish", "energy": "counted"}],
+                         ids=lambda levels: "-".join(levels.values()))  # fmt: skip
+def test_users_that_roam_keep_invariants(association, levels):
+    check(composed({"association": association} | levels))
+
+
 @pytest.mark.parametrize("mac", ["tdma", "round_robin"])
 @pytest.mark.parametrize("levels", [{}, {"channel": "underwater"}, {"interference": "sinr"}], ids=str)
 def test_users_that_send_in_turn_have_equal_shares(mac, levels):

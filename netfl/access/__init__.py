@@ -60,6 +60,8 @@ from netfl.errors import Fault, ModelError, model_errors
 from netfl.registry import Overridable, Spec, exported_models, is_plugin, kind_of
 from netfl.streams import Streams
 from netfl.types import (
+    OUTCOMES,
+    RARE_OUTCOMES,
     AccessContext,
     Floats,
     Ints,
@@ -102,7 +104,7 @@ class AccessInfo:
             ``recorded``: the costs are those of a recording, whatever the learners send.
         has_delays: the times of arrivals are those of the updates; otherwise they only have an order within a round.
         can_erase: deliveries may lack parts (``Delivery.received``).
-        can_skip_training: users may decide not to train, so updates can end as ``not_trained``.
+        rare_outcomes: those of `netfl.types.RARE_OUTCOMES` in which updates can end.
         has_roaming: users can change their towers, so that deliveries have one (``Delivery.tower``).
         link_values: fields of ``Delivery.link`` that deliveries have if ``AccessContext.reports_links`` asks for them;
             none if updates are not sent over the air.
@@ -130,11 +132,16 @@ class AccessInfo:
     billing: Literal["own", "largest", "recorded"] = "largest"
     has_delays: bool = True
     can_erase: bool = False
-    can_skip_training: bool = False
+    rare_outcomes: frozenset[str] = frozenset()
     has_roaming: bool = False
     link_values: frozenset[str] = frozenset()
     process: str | None = None
     metrics: tuple[str, ...] = ()
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Outcomes in which updates can end."""
+        return tuple(name for name in OUTCOMES if name not in RARE_OUTCOMES or name in self.rare_outcomes)
 
     @property
     def needs_data(self) -> bool:

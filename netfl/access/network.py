@@ -108,11 +108,21 @@ class NetworkAccess(NetworkSpec, WithSelection):
             can_stop=self.round is not None,
             has_positions=True,
             has_energy=self.energy is not None,
-            can_skip_training=not self.trains_always,
+            rare_outcomes=self._rare_outcomes,
             can_erase=self.transport is not None and self.transport.loss == "erase",
             has_roaming=self.association.can_move,
             link_values=self._link_values,
         )
+
+    @property
+    def _rare_outcomes(self) -> frozenset[str]:
+        """Outcomes that only updates of some networks can have."""
+        names = set[str]()
+        if not self.trains_always:
+            names.add("not_trained")
+        if self.association.can_move and self.association.on_move == "drop":
+            names.add("left")
+        return frozenset(names)
 
     @property
     def _link_values(self) -> frozenset[str]:

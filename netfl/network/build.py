@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
-from netfl.network.association._conformance import open_choice
+from netfl.network.association._rule import RoamingRule
 from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counterfactual import NO_EXEMPTIONS
@@ -30,7 +30,6 @@ from netfl.network.radio.medium import Medium
 from netfl.network.radio.radios import one_if_equal
 from netfl.network.radio.tower_links import TowerLinks
 from netfl.network.radio.transmission import share_gain_db
-from netfl.network.roaming import RoamingRule
 from netfl.network.sampler import Sampler
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
@@ -203,8 +202,7 @@ def open_roaming(spec: NetworkSpec, layout: Layout, budget: LinkBudget | None) -
         return None
     links = TowerLinks(layout, budget)
     with prefix_faults("association"):
-        choice = open_choice(spec.association, links)
-        return RoamingRule.begin(choice, layout.users)
+        return RoamingRule.begin(spec.association, links)
 
 
 def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:

@@ -30,11 +30,13 @@ class Stage(IntEnum):
     """The server judges the updates that have arrived."""
     TIMERS = 2
     """Deadlines and time-outs expire: an arrival at a deadline is in time."""
-    VERSIONS = 3
+    MOVES = 3
+    """Users change their towers, after all frames that end."""
+    VERSIONS = 4
     """Users receive versions: one that starts to send at this instant is on the air."""
-    RETURNS = 4
+    RETURNS = 5
     """Users that are connected again receive the version that they missed, unless a newer one has come."""
-    STOP = 5
+    STOP = 6
     """The run ends: a round that closes at this instant belongs to it."""
 
 
@@ -64,6 +66,10 @@ class Clock(simpy.Environment):
             return False
         queue = self._queue
         return not queue or queue[0][0] > self._now * LATER + SAME_INSTANT_S  # after_rounding, for each message
+
+    def has_events(self) -> bool:
+        """Return whether anything is to come, of this instant or later."""
+        return bool(self._queue or self._decisions)
 
     def at_end(self, stage: Stage, decide: Callable[[], None]) -> None:
         """Call *decide* at the end of the present instant; at once if it is over.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from netfl.network.allocation import Allocation
+from netfl.network.association._rule import RoamingRule
 from netfl.network.compute import TrainingJitter
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
@@ -20,7 +21,6 @@ from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.medium import Medium
 from netfl.network.reception import Reception
-from netfl.network.roaming import RoamingRule
 from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.sampler import Sampler

@@ -8,7 +8,7 @@ with it: its *row*.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,11 +30,17 @@ class Row(Protocol):
     def has_work(self, slots: Users) -> Bools:
         """Return whether anything is under way of or to the user of each of *slots*, ``[n]``."""
 
+    def is_bound(self, slots: Users) -> Bools:
+        """Return whether the user of each of *slots* cannot leave now, ``[n]``."""
+
     def take_row(self, slots: Users) -> dict[str, Any]:
         """Return the state of the users of *slots*, who leave, and have these slots forget it."""
 
     def put_row(self, slots: Users, row: Mapping[str, Any]) -> None:
         """Let the users of *slots*, who come, have the state that another tower has taken out."""
+
+    def drop_waiting(self, slots: Users, tower: str) -> None:
+        """End the updates that users of *slots*, who come from another *tower*, wait to send."""
 
 
 class _Moves(NamedTuple):
@@ -74,19 +80,21 @@ class Membership:
         self.moved = 0
         self._tower_now = layout.tower_at_start
         if start is not None:
-            self._tower_now = start
+            self._tower_now = start.copy()
         self._is_of_layout = start is None
         self._moves: list[_Moves] = []  # in the order of time
         self._rows: dict[int, Row] = {}
 
-        # slots: those of the start in one array, and searched for where there are visitors
-        self._visitors = visitors or {}
+        # slots: those of the start in one array, and in an array of the tower where there are visitors
         self._candidates = [np.flatnonzero(self._tower_now == tower) for tower in range(len(layout.towers))]
         self._slot_at_start = np.zeros(layout.users, np.int64)
         for candidates in self._candidates:
             self._slot_at_start[candidates] = np.arange(len(candidates))
-        for tower, users in self._visitors.items():
+        self._slot_of: dict[int, Ints] = {}  # of all users, -1 for those without one
+        for tower, users in (visitors or {}).items():
             self._candidates[tower] = np.union1d(self._candidates[tower], users)
+            self._slot_of[tower] = np.full(layout.users, -1)
+            self._slot_of[tower][self._candidates[tower]] = np.arange(len(self._candidates[tower]))
 
     def hold(self, tower: int, row: Row) -> None:
         """Let *row* have the state of the users at *tower*."""
@@ -120,8 +128,8 @@ class Membership:
 
     def slots(self, users: Users, tower: int) -> Ints:
         """Return the slots of *users*, who are candidates of *tower*, in its cell, ``[n]``."""
-        if tower in self._visitors:
-            return np.searchsorted(self._candidates[tower], users)
+        if tower in self._slot_of:
+            return self._slot_of[tower][users]
         return self._slot_at_start[users]
 
     def is_member(self, tower: int) -> Bools:
@@ -132,22 +140,24 @@ class Membership:
         """Return the slots whose candidates are at *tower* now, in rising order."""
         return np.flatnonzero(self.is_member(tower))
 
-    def is_free(self, users: Users) -> Bools:
-        """Return whether each of *users* has nothing under way, so that it can `move`, ``[n]``."""
-        is_free = np.empty(len(users), np.bool_)
-        for tower, places in _groups(self._tower_now[users]):
-            is_free[places] = ~self._rows[tower].has_work(self.slots(users[places], tower))
-        return is_free
+    def has_work(self, users: Users) -> Bools:
+        """Return whether anything is under way of or to each of *users*, ``[n]``."""
+        return self._at_towers(users, lambda row, slots: row.has_work(slots))
 
-    def move(self, users: ArrayLike, to: ArrayLike) -> None:
-        """Let *users*, who have nothing under way, be at towers *to* from now on, with their state.
+    def is_bound(self, users: Users) -> Bools:
+        """Return whether each of *users* cannot leave its tower now, ``[n]``."""
+        return self._at_towers(users, lambda row, slots: row.is_bound(slots))
+
+    def move(self, users: ArrayLike, to: ArrayLike, *, drops: bool = False) -> None:
+        """Let *users* be at towers *to* from now on, with their state.
 
         Args:
             users: a user, or several.
             to: the tower of all of them, or of each.
+            drops: whether updates that wait to be sent end here; else they go along.
 
         Raises:
-            ModelError: a user is no candidate of its tower, or has an update, or a version is on its way to it.
+            ModelError: a user is no candidate of its tower, or it sends, or a version is on its way to it.
         """
         given: Users = np.atleast_1d(np.asarray(users, np.int64))
         chosen: Ints = np.broadcast_to(np.asarray(to, np.int64), given.shape)
@@ -159,7 +169,7 @@ class Membership:
         targets = chosen[places]
         sources = self._tower_now[movers]
         self._check_slots(movers, targets)
-        self._check_free(movers, targets)
+        self._check_unbound(movers, targets)
 
         for source, leaving in _groups(sources):
             row = self._rows[source].take_row(self.slots(movers[leaving], source))
@@ -172,25 +182,41 @@ class Membership:
         self._tower_now[movers] = targets
         self.moved += len(movers)
         self._moves.append(_Moves(float(self._env.now), movers, sources))
+        if drops:
+            self._drop_waiting(movers, sources, targets)
+
+    def _drop_waiting(self, users: Users, sources: Ints, targets: Ints) -> None:
+        """End the updates of *users* that waited at their *sources*."""
+        for source, leaving in _groups(sources):
+            for target, group in _groups(targets[leaving]):
+                slots = self.slots(users[leaving[group]], target)
+                self._rows[target].drop_waiting(slots, self._layout.towers[source])
+
+    def _at_towers(self, users: Users, state_of: Callable[[Row, Users], Bools]) -> Bools:
+        """Return a state of *users*, which the tower of each knows of its slot, ``[n]``."""
+        states = np.empty(len(users), np.bool_)
+        for tower, places in _groups(self._tower_now[users]):
+            states[places] = state_of(self._rows[tower], self.slots(users[places], tower))
+        return states
 
     def _check_slots(self, users: Users, targets: Ints) -> None:
         """Check that *users* have slots at their *targets*."""
         for target, places in _groups(targets):
-            strangers = np.setdiff1d(users[places], self._candidates[target])
+            strangers = users[places][~np.isin(users[places], self._candidates[target])]
             if strangers.size:
-                problem = f"it has no slot at {self._layout.towers[target]}; name it among the visitors of this tower"
-                raise self._error(problem, int(strangers[0]))
+                name = self._layout.towers[target]
+                raise self._error(f"it has no slot at {name}; name it among the visitors of this tower", strangers[0])
 
-    def _check_free(self, users: Users, targets: Ints) -> None:
-        """Check that *users* have nothing under way."""
-        bound = np.flatnonzero(~self.is_free(users))
+    def _check_unbound(self, users: Users, targets: Ints) -> None:
+        """Check that *users* can leave."""
+        bound = np.flatnonzero(self.is_bound(users))
         if bound.size:
             name = self._layout.towers[targets[bound[0]]]
-            problem = f"it cannot move to {name} with an update or a version under way; move it when both have ended"
-            raise self._error(problem, int(users[bound[0]]))
+            problem = f"it cannot move to {name} while it sends, or a version is on its way; move it afterwards"
+            raise self._error(problem, users[bound[0]])
 
-    def _error(self, problem: str, user: int) -> ModelError:
-        return ModelError("membership", problem, user, float(self._env.now))
+    def _error(self, problem: str, user: np.int64) -> ModelError:
+        return ModelError("membership", problem, int(user), float(self._env.now))
 
 
 def _groups(towers: Ints) -> Iterator[tuple[int, Ints]]:

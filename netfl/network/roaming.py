@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from netfl.network.association import TowerChoice
-from netfl.network.clock import Clock
+from netfl.network.association._rule import RoamingRule
+from netfl.network.clock import Clock, Stage, call_at
 from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout
 from netfl.network.membership import Membership
+from netfl.network.tower import Tower
 from netfl.types import Ints, Users
 
 _SECONDS_PER_HOUR = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class RoamingRule:
-    """Rule by which the users of a network change their towers.
-
-    Args:
-        choice: the tower that each user should have.
-        start: the tower of each user at the start, ``[users]``.
-    """
-
-    choice: TowerChoice
-    start: Ints
-
-    @classmethod
-    def begin(cls, choice: TowerChoice, users: int) -> RoamingRule:
-        """Return the rule by which *users* take the towers of the *choice* at the start."""
-        nobody = np.full(users, -1)
-        return cls(choice, choice.choose(np.arange(users), nobody, 0.0))
-
-    def visitors(self, layout: Layout) -> Mapping[int, Users]:
-        """Return the users that may come to each tower of *layout*: all of them."""
-        return dict.fromkeys(range(len(layout.towers)), np.arange(layout.users))
 
 
 class Roaming:
@@ -50,20 +27,31 @@ class Roaming:
 
     def __init__(self, rule: RoamingRule, layout: Layout, env: Clock, log: EventLog, membership: Membership) -> None:
         self._rule = rule
+        self._choice = rule.choice
         self._layout = layout
         self._env = env
         self._log = log
         self._membership = membership
 
-    def move_idle(self, users: Users) -> None:
-        """Let those of *users* that have nothing under way move to the towers that they should have now."""
-        now_s = float(self._env.now)
-        serving = self._membership.tower_at(users, now_s)
-        chosen = self._rule.choice.choose(users, serving, now_s)
-        differs = chosen != serving
-        movers = users[differs]
-        is_free = self._membership.is_free(movers)
-        self._move(movers[is_free], serving[differs][is_free], chosen[differs][is_free])
+        # with moves at any time: users that should move and could not yet
+        self._waiting: Users = np.empty(0, np.int64)
+
+    def start(self, towers: Iterable[Tower]) -> None:
+        """Let users move at any time from now on, if the rule says so."""
+        if not self._rule.at_any_time:
+            return
+        for tower in towers:
+            tower.call_on_release(self._move_waiting)
+        self._plan_look()
+
+    def prepare_sending(self, users: Users) -> None:
+        """Let those of *users* that have nothing under way move, as a version is about to be sent to them."""
+        if self._rule.at_any_time:
+            return
+        serving, chosen = self._choose(users)
+        movers = np.flatnonzero(chosen != serving)
+        movers = movers[~self._membership.has_work(users[movers])]
+        self._move(users[movers], chosen[movers])
 
     def metrics(self) -> Mapping[str, float]:
         """Return the metrics of the run up to now."""
@@ -71,14 +59,51 @@ class Roaming:
         user_hours = self._membership.users * hours
         return {"handovers_per_user_hour": self._membership.moved / user_hours if user_hours else 0.0}
 
-    def _move(self, users: Users, sources: Ints, targets: Ints) -> None:
+    def _choose(self, users: Users) -> tuple[Ints, Ints]:
+        """Return the tower that each of *users* has, and the one that it should have, ``[n]`` each."""
+        now_s = float(self._env.now)
+        serving = self._membership.tower_at(users, now_s)
+        return serving, self._choice.choose(users, serving, now_s)
+
+    def _plan_look(self) -> None:
+        """Look again when an answer may be another one."""
+        at_s = self._choice.next_s(float(self._env.now))
+        if np.isfinite(at_s):
+            call_at(self._env, at_s, lambda _: self._env.at_end(Stage.MOVES, self._look))
+
+    def _look(self) -> None:
+        """Ask where each user should be now, and let those move that can."""
+        users = np.arange(self._membership.users)
+        serving, chosen = self._choose(users)
+        movers = np.flatnonzero(chosen != serving)
+        is_bound = self._membership.is_bound(movers)
+        self._waiting = movers[is_bound]
+        self._move(movers[~is_bound], chosen[movers[~is_bound]])
+        if self._env.has_events():  # else nothing will ever happen, wherever users are
+            self._plan_look()
+
+    def _move_waiting(self) -> None:
+        """Let those users move that could not move before, to the towers that they should have by now."""
+        if not self._waiting.size:
+            return
+        is_bound = self._membership.is_bound(self._waiting)
+        free = self._waiting[~is_bound]
+        if not free.size:
+            return
+        self._waiting = self._waiting[is_bound]
+        serving, chosen = self._choose(free)
+        differs = chosen != serving
+        self._move(free[differs], chosen[differs])
+
+    def _move(self, users: Users, targets: Ints) -> None:
         """Let *users* move, and record it."""
         if not users.size:
             return
-        self._membership.move(users, targets)
+        now_s = float(self._env.now)
+        sources = self._membership.tower_at(users, now_s)
+        self._membership.move(users, targets, drops=self._rule.drops)
         if not self._log.wants("moved"):
             return
-        now_s = float(self._env.now)
         for source, target in sorted(set(zip(sources.tolist(), targets.tolist(), strict=True))):
             movers = users[(sources == source) & (targets == target)]
             left, reached = self._layout.towers[source], self._layout.towers[target]

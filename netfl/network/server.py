@@ -313,7 +313,7 @@ class Server:
     def _send(self, users: Users) -> None:
         """Send the newest version to *users*, tower by tower, and expect their updates."""
         if self.roaming is not None:
-            self.roaming.move_idle(users)
+            self.roaming.prepare_sending(users)
         self._outstanding.expect(users, self._newest.number)
         receivers = []
         if len(users) == len(self._is_selected):  # all

@@ -188,6 +188,8 @@ class NetworkSimulator:
         )
         self._cells = [cell for tower in self._towers.values() for cell in tower.cells]
         self.observations = NetworkObservations(config, env, self._towers, self._routes, self.membership)
+        if self._roaming is not None:
+            self._roaming.start(self._towers.values())
         for cell in self._cells:
             env.process(run_mac(config.mac, cell, self._fail))
         self._fast_traffic = start_sources(config, env, log, streams, sinks, self._routes)

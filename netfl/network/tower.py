@@ -17,7 +17,7 @@ from netfl.network.clock import Clock, Stage, call_after, call_at
 from netfl.network.config import NetworkConfig
 from netfl.network.counterfactual.cells import isolate_users
 from netfl.network.counterfactual.population import PersistentPopulation, cuts_of_users
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.mac._conformance import CheckedCell
@@ -81,6 +81,7 @@ class Tower:
         if isolated_cells:
             self._number_of = {int(user): number for number, user in enumerate(cell.ids)}
         self.copies: Counter[int] = Counter()
+        self._on_copy_end: Callable[[], None] | None = None
         # of each user, the newest version on its way, when the tower sends it, and the end of the outage that is known
         self._newest = np.full(cell.size, -1)
         self._newest_s = np.zeros(cell.size)
@@ -117,6 +118,9 @@ class Tower:
         self.copies[version] -= 1
         if not self.copies[version]:
             del self.copies[version]
+            if self._on_copy_end is not None:
+                on_copy_end = self._on_copy_end
+                call_after(self.cell.env, 0.0, lambda _: on_copy_end())  # once its users have received it
 
     def is_selected(self, users: Users) -> Bools:
         """Return whether the server has not dismissed each of *users*, ``[n]``."""
@@ -180,12 +184,18 @@ class Tower:
 
     def has_work(self, slots: Users) -> Bools:
         """Return whether anything is under way of or to the user of each of *slots*, ``[n]``."""
-        has_work = self._population.has_work(slots) | self._awaits_copy(slots)
+        return self.is_bound(slots) | self._population.has_work(slots)
+
+    def is_bound(self, slots: Users) -> Bools:
+        """Return whether the user of each of *slots* cannot leave now, ``[n]``.
+
+        It sends, or has sent a part of its update, or a copy of a version is on its way to it.
+        """
+        is_bound = self._population.queue.has_begun(slots) | self._awaits_copy(slots)
         for cell in self.cells:
-            own_slots = np.searchsorted(self.cell.ids, cell.ids)
-            senders = own_slots[cell.transmit_path.is_sending()]  # of an update that a newer version has replaced, too
-            has_work |= np.isin(slots, senders)
-        return has_work
+            senders = cell.ids[cell.transmit_path.is_sending()]  # of an update that a newer version has replaced, too
+            is_bound |= np.isin(self.cell.ids[slots], senders)
+        return is_bound
 
     def _awaits_copy(self, slots: Users) -> Bools:
         """Return whether a copy of a version that the user of each of *slots* does not have is on its way, ``[n]``.
@@ -206,14 +216,33 @@ class Tower:
         self._newest_s[slots] = 0.0
         self._connected_s[slots] = -np.inf
         self._set_present(slots, is_present=False)
+        self.wake(slots)
         return row
 
     def put_row(self, slots: Users, row: Mapping[str, Any]) -> None:
-        """Put the rows of users who come from another tower into their *slots*."""
+        """Put the rows of users who come from another tower into their *slots*.
+
+        This tower sends them now what they would have received there when they were connected again.
+        """
+        now_s = float(self.cell.env.now)
         self._newest[slots] = row["newest"]
         self._newest_s[slots] = row["newest_s"]
-        self._population.put_row(slots, row["population"])
+        self._population.put_row(slots, row["population"], now_s)
         self._set_present(slots, is_present=True)
+        self.wake(slots)
+        due_version = row["population"]["due_version"]
+        for version in np.unique(due_version[due_version >= 0]).tolist():
+            self.schedule_broadcast(version, now_s, slots[due_version == version])
+
+    def drop_waiting(self, slots: Users, tower: str) -> None:
+        """End the updates that users of *slots*, who come from another *tower*, wait to send."""
+        self._population.drop_waiting(slots, Ending("left", tower), self.cell.env.now)
+
+    def call_on_release(self, release: Callable[[], None]) -> None:
+        """Call *release* when frames have left the air, or a copy of a version has ended."""
+        for cell in self.cells:
+            cell.transmit_path.on_end = release
+        self._on_copy_end = release
 
     def _set_present(self, slots: Users, *, is_present: bool) -> None:
         """Let the cells know whether the users of *slots* are at the tower."""

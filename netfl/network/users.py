@@ -249,9 +249,7 @@ class UserPopulation:
         self.queue.clear(users)
         self._trained_s[users] = np.inf
         self._off_s[users] = np.inf
-        self._version_due_s[users] = np.inf
-        receives_later = np.isfinite(self._version_due_s[self._disconnected])
-        self._disconnected = self._disconnected[receives_later]
+        self._forget_due(users)
 
     def has_work(self, users: Users) -> Bools:
         """Return whether each of *users* has an update, or a version is on its way to it, ``[n]``."""
@@ -259,31 +257,53 @@ class UserPopulation:
         return np.asarray(self.queue.is_busy(users) | is_coming)
 
     def take_row(self, users: Users, now_s: float) -> dict[str, Any]:
-        """Take the rows of *users*, who leave and have no work, out of the arrays; see `netfl.network.membership.Row`.
+        """Take the rows of *users*, who leave, out of the arrays; see `netfl.network.membership.Row`.
 
-        Their constants, such as the mean of their training times, are in the arrays of each tower.
+        Their constants, such as the mean of their training times, are in the arrays of each tower.  ``due_version`` is
+        the version that each would receive when it is connected again; -1 for none.
         """
         self.record_trainings(now_s)  # they were of this tower
+        is_due = np.isfinite(self._version_due_s[users])
         row = {
             "version": self.version[users].copy(),
             "compute_s": self._compute_s[users].copy(),
             "drawn": self._drawn[users].copy(),
+            "trained_s": self._trained_s[users].copy(),
+            "off_s": self._off_s[users].copy(),
             "unpaid_s": self._unpaid_s[users].copy(),
+            "due_version": np.where(is_due, self._due_version[users], -1),
             "queue": self.queue.take_row(users),
         }
         self.version[users] = -1
         self._trained_s[users] = np.inf
         self._off_s[users] = np.inf
         self._unpaid_s[users] = -np.inf
+        self._forget_due(users)
         return row
 
-    def put_row(self, users: Users, row: Mapping[str, Any]) -> None:
+    def put_row(self, users: Users, row: Mapping[str, Any], now_s: float) -> None:
         """Put the rows of users that come from another tower into the slots *users*."""
+        self.record_trainings(now_s)  # up to now they were of the other tower
         self.version[users] = row["version"]
         self._compute_s[users] = row["compute_s"]
         self._drawn[users] = row["drawn"]
+        self._trained_s[users] = row["trained_s"]
+        self._off_s[users] = row["off_s"]
         self._unpaid_s[users] = row["unpaid_s"]
         self.queue.put_row(users, row["queue"])
+        busy = users[self.queue.is_busy(users)]
+        self.queue.ready_s[busy] = np.maximum(self._trained_s[busy], now_s)
+        if self._power is not None:
+            self._power.call_at(self._off_s[busy], self._end_without_power)
+
+    def drop_waiting(self, users: Users, ending: Ending, now_s: float) -> None:
+        """End those updates of *users* that are trained and wait to be sent."""
+        is_trained = self._trained_s[users] <= after_rounding(now_s)
+        waiting = users[is_trained & self.queue.is_busy(users)]
+        if waiting.size:
+            self.queue.abort(waiting, ending, now_s)
+            self.on_change(waiting)
+            self.start_next(waiting, now_s)
 
     def versions(self) -> set[int]:
         """Return the versions that users have, or will have when they are connected again."""
@@ -334,6 +354,12 @@ class UserPopulation:
         size = len(self._ids)
         self._record_trained(np.arange(size), np.full(size, now_s))
         self._recorded_s = now_s
+
+    def _forget_due(self, users: Users) -> None:
+        """Let *users* receive no version when they are connected again."""
+        self._version_due_s[users] = np.inf
+        receives_later = np.isfinite(self._version_due_s[self._disconnected])
+        self._disconnected = self._disconnected[receives_later]
 
     def _receive_later(self, version: int, users: Users, due_s: Floats) -> None:
         if not users.size:

@@ -34,6 +34,7 @@ MEANINGS = {
     "superseded": "were replaced by a newer version",
     "not_trained": "were not trained, as their users decided",
     "unfinished": "were not finished at the end of the run",
+    "left": "waited when their users went to another tower",
 }
 """Outcomes as the end of a sentence about updates."""
 

@@ -42,7 +42,7 @@ from netfl.results.tables import (
     write_parquet,
 )
 from netfl.scenario.scenario import Scenario
-from netfl.types import OUTCOMES, LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
+from netfl.types import LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
 
 FLUSH_EVERY_S = 5.0
 """Wall-clock seconds between writes of gathered rows, which limit the loss in a crash."""
@@ -308,9 +308,7 @@ class RunWriter(RunObserver):
         billed = {} if billing is None else billing.metrics
         costs = cost_to_target(self._lanes, self._evaluations, by_replica, evaluation.targets)
         counts_rounds = self.scenario.stop_s is not None  # which decides their number
-        outcomes = OUTCOMES
-        if not self.scenario.access.info.can_skip_training:
-            outcomes = tuple(outcome for outcome in OUTCOMES if outcome != "not_trained")
+        outcomes = self.scenario.access.info.outcomes
         return [
             ({"rounds": float(statistics.rounds)} if counts_rounds else {})
             | (

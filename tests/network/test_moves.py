@@ -226,16 +226,28 @@ def test_the_past_has_the_towers_of_the_past():
     assert simulator.membership.tower_at(np.array([user, user]), times_s).tolist() == [moves[0][3], moves[0][2]]
 
 
-def test_a_user_with_work_stays():
+def test_a_user_that_sends_stays():
     simulator, layout, _ = open_network()
-    next(simulator.rounds(2))
-    busy = np.setdiff1d(np.arange(USERS), free_users(simulator))
-    assert busy.size
-    to = (int(layout.tower_at_start[busy[0]]) + 1) % 3
-    with pytest.raises(ModelError, match=f"user {busy[0]}, .*cannot move to tower:{to} with an update") as caught:
-        simulator.membership.move(int(busy[0]), to)
-    assert caught.value.user == busy[0]
-    assert simulator.membership.tower_at(busy, simulator.env.now).tolist() == layout.tower_at_start[busy].tolist()
+    rounds = simulator.rounds(ROUNDS)
+    next(rounds)
+    everybody = np.arange(USERS)
+    caught = []
+
+    def try_to_move(_):
+        bound = np.flatnonzero(simulator.membership.is_bound(everybody))
+        if not bound.size:
+            call_after(simulator.env, 0.1, try_to_move)
+            return
+        to = (int(layout.tower_at_start[bound[0]]) + 1) % 3
+        with pytest.raises(ModelError, match=f"user {bound[0]}, .*cannot move to tower:{to} while it sends") as error:
+            simulator.membership.move(int(bound[0]), to)
+        assert error.value.user == bound[0]
+        caught.append(simulator.membership.tower_at(bound, simulator.env.now).tolist())
+        assert caught[0] == layout.tower_at_start[bound].tolist()
+
+    call_after(simulator.env, 0.1, try_to_move)
+    next(rounds)
+    assert caught
 
 
 def test_a_user_without_a_slot_is_an_error():

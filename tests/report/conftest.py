@@ -164,7 +164,11 @@ def events_table(delivered, closed, users, rng, attempts):
         at = rng.integers(1, rounds + 1, number)
         parts.append(
             pd.DataFrame(
-                {"kind": rng.choice(OUTCOMES, number, p=shares), "round": at, "user": rng.integers(0, users, number)}
+                {
+                    "kind": rng.choice(OUTCOMES[: len(shares)], number, p=shares),
+                    "round": at,
+                    "user": rng.integers(0, users, number),
+                }
             )
         )
         tries = attempts * rounds

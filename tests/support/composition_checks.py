@@ -69,6 +69,8 @@ def ordered(order):
             in_order = users[np.argsort(rank[users])]
             self._candidates[tower] = in_order
             self._slot_at_start[in_order] = np.arange(len(in_order))
+            if tower in self._slot_of:
+                self._slot_of[tower][in_order] = np.arange(len(in_order))
 
     Membership.__init__ = begin_ordered
     try:

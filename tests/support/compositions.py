@@ -57,12 +57,15 @@ BASE = {
     },
 }
 """The scenario that the levels change: six equal users, of whom two deliver in a round, with time to idle."""
+RUNNING = {"kind": "random_waypoint", "radius": "1 km", "speed": [200, 400]}
+"""Motion of users that change their towers, unless the motion has a level of its own."""
 CYCLE_S = 3.0
 """Longest time of a model of outages or fading, as examples with hours would not change in a run of seconds."""
 _ROUND_KEYS = ("round", "compute", "broadcast_rate", "update_size")
 
 BUILT_AXES = {
     "air",
+    "association",
     "channel",
     "mac",
     "motion",
@@ -206,6 +209,10 @@ def axes() -> dict[str, dict[str, Any]]:
                      **members("network/topology")},
         "placement": {"same": None, **members("network/placement")},
         "motion": {"none": None, **members("network/motion")},
+        "association": {"none": None, **members("network/association"),
+                        "carry": {"kind": "nearest_now", "moves": "any_time", "every": "250 ms"},
+                        "drop": {"kind": "nearest_now", "moves": "any_time", "every": "250 ms", "on_move": "drop"},
+                        "strongest at any time": {"kind": "strongest", "moves": "any_time", "hysteresis": 0}},
         "queue": {"drop_tail": None, **members("network/queue")},
         "routing": {"default": None, **members("network/routing")},
         "outage": {"none": None, **daily, **slowed(outages, "network/outage")},
@@ -245,6 +252,10 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     has = {axis: levels.get(axis, next(iter(known))) != next(iter(known)) for axis, known in axes().items()}
     if value["air"] and "interference" not in levels:
         value["interference"] = axes()["interference"]["capture"]
+    if has["association"]:  # users that walk between two towers
+        value["topology"] = value["topology"] or axes()["topology"]["two towers"]
+        value["motion"] = value["motion"] or RUNNING
+        has["motion"] = True
     if levels.get("exempt") == "outage" and "outage" not in levels:
         value["outage"] = axes()["outage"]["renewal"]
     if levels.get("exempt") == "compute" and "compute" not in levels:
@@ -262,7 +273,7 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     _set_places(access, value, levels, bits)
     if "mtu" in (value["transport"] or {}):
         value["transport"] = value["transport"] | {"mtu": bits / 3}
-    for key in ("routing", "queue", "motion", "transport", "selection", "energy", "exempt", "staleness"):
+    for key in ("routing", "queue", "motion", "association", "transport", "selection", "energy", "exempt", "staleness"):
         if has[key]:
             access[key] = value[key]
     access |= value["air"] | value["receivers"]

@@ -34,15 +34,18 @@ A complete association, by which users stay with a tower as long as they are nea
             stays = has_tower[distance_m <= self._radius_m]
             nearest[stays] = serving[stays]
             return nearest
+
+        def next_s(self, time_s):
+            return time_s + 1.0
 '''
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Annotated, Literal
 
 from netfl.network.radio.tower_links import TowerLinks
-from netfl.registry import Overridable, Spec, exported_models
+from netfl.registry import OnlyWith, Overridable, Spec, exported_models
 from netfl.types import Ints, Law
 
 
@@ -59,13 +62,28 @@ class TowerChoice(Overridable, ABC):
             time_s: the time.
         """
 
+    @abstractmethod
+    def next_s(self, time_s: float) -> float:
+        """Return the first time after *time_s* at which an answer may be another one; infinity if there is none.
+
+        With ``moves: any_time`` the network asks again at that time.
+        """
+
+    def visitors(self, tower: int) -> Ints | None:
+        """Return the users that may ever have *tower*, in rising order; ``None`` for all."""
+        return None
+
 
 class Association(Spec):
     """Base class of all associations."""
 
-    moves: Literal["when_idle"] = "when_idle"
-    """Time of a move: ``when_idle`` as a version is about to be sent to a user that has nothing under way.  A user that
-    still trains or sends keeps its tower."""
+    moves: Literal["when_idle", "any_time"] = "when_idle"
+    """Time of a move.  ``when_idle``: as a version is about to be sent to a user that has nothing under way; one that
+    trains or sends keeps its tower.  ``any_time``: at once; a user that sends, or to which a version is on its way,
+    moves at the end of that."""
+    on_move: Annotated[Literal["carry", "drop"], OnlyWith("moves", "any_time")] = "carry"
+    """Update that waits to be sent when its user moves: it goes along (``carry``), or ends as ``left`` (``drop``).  A
+    training continues."""
 
     @property
     def can_move(self) -> bool:

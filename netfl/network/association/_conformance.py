@@ -14,6 +14,7 @@ from netfl.network.radio.tower_links import TowerLinks
 from netfl.registry import is_plugin, kind_of, one_line_of
 from netfl.types import Ints
 
+_AT_REMEDY = "return a later time; or infinity, if no answer changes any more"
 _REMEDY = "return the index of a tower for each user, [n]"
 
 
@@ -61,6 +62,21 @@ class _CheckedChoice(TowerChoice):
             problem = f"{where}gives {towers[place]} for user {users[place]}, and there are {self._towers} towers"
             raise _error(self._model, problem, _REMEDY)
         return towers.astype(np.int64)
+
+    def next_s(self, time_s: float) -> float:
+        where = f"next_s(), at {time_s:.6g} s of simulated time, "
+        try:
+            next_s = float(self._choice.next_s(time_s))
+        except Exception as error:  # whatever the user's class does
+            if is_explained(error):
+                raise
+            raise _error(self._model, f"{where}fails: {one_line_of(error, self._model)}", _AT_REMEDY) from error
+        if not next_s > time_s:
+            raise _error(self._model, f"{where}gives {next_s:g}", _AT_REMEDY)
+        return next_s
+
+    def visitors(self, tower: int) -> Ints | None:
+        return self._choice.visitors(tower)
 
 
 def _error(model: Association, problem: str, remedy: str) -> ScenarioError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from netfl.errors import Fault
@@ -24,7 +25,7 @@ class NearestAtStart(Association):
         return False
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        yield from no_effect(self, ["moves"], "as users keep their tower")
+        yield from no_effect(self, ["moves", "on_move"], "as users keep their tower")
 
     def open(self, links: TowerLinks) -> TowerChoice:
         return _NearestAtStart(links)
@@ -36,3 +37,6 @@ class _NearestAtStart(TowerChoice):
 
     def choose(self, users: Ints, serving: Ints, time_s: float) -> Ints:
         return self._links.nearest(users, 0.0)
+
+    def next_s(self, time_s: float) -> float:
+        return math.inf

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import Field
 
 from netfl.network.association import Association, TowerChoice
+from netfl.network.periods import period_of
 from netfl.network.radio.tower_links import TowerLinks
+from netfl.registry import OnlyWith
 from netfl.types import Ints
+from netfl.units import Seconds
 
 
 class NearestNow(Association):
@@ -17,17 +23,21 @@ class NearestNow(Association):
         kind: nearest_now
     """
 
+    every: Annotated[Seconds, Field(gt=0), OnlyWith("moves", "any_time")] = 1.0
+    """Time between two looks for a nearer tower, from time 0 on."""
+
     @property
     def follows_position(self) -> bool:
         return True
 
     def open(self, links: TowerLinks) -> TowerChoice:
-        return _NearestNow(links)
+        return _NearestNow(links, self.every)
 
 
 class _NearestNow(TowerChoice):
-    def __init__(self, links: TowerLinks) -> None:
+    def __init__(self, links: TowerLinks, every_s: float) -> None:
         self._links = links
+        self._every_s = every_s
 
     def choose(self, users: Ints, serving: Ints, time_s: float) -> Ints:
         nearest = self._links.nearest(users, time_s)
@@ -37,3 +47,6 @@ class _NearestNow(TowerChoice):
         stays = differs[own_m <= nearest_m]
         nearest[stays] = serving[stays]
         return nearest
+
+    def next_s(self, time_s: float) -> float:
+        return self._every_s * (period_of(time_s, self._every_s) + 1)

@@ -65,3 +65,6 @@ class _Strongest(TowerChoice):
         stays = has_other[best_dbm <= own_dbm + self._model.hysteresis]
         chosen[stays] = serving[stays]
         return chosen
+
+    def next_s(self, time_s: float) -> float:
+        return self._model.every * (period_of(time_s, self._model.every) + 1)

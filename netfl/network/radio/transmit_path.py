@@ -180,7 +180,10 @@ class TransmitPath:
         repeats: collisions of the same users, one after another.
         receivers: the towers that hear the users, if there are several; else ``None``.
         clear_s: time at which the last frame that was put on the air ends.
+        on_end: called when frames have left the air, before the MAC acts; ``None`` for nothing.
     """
+
+    on_end: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -389,6 +392,9 @@ class TransmitPath:
                 self._uplink(message)
         else:
             self.receivers.pass_on(messages, transmission, copies)
+
+        if self.on_end is not None:
+            self.on_end()
 
         # the MAC learns which users can send again; one whose update was replaced on the air could not before
         self._notify(users)

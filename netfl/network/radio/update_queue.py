@@ -22,6 +22,8 @@ _WAITING = int(UpdateState.WAITING)
 _ON_AIR = int(UpdateState.ON_AIR)
 _RECEIVED = int(UpdateState.RECEIVED)
 _ENDED = int(UpdateState.ENDED)
+_ROW = ("base", "state", "sent_s", "attempts")
+"""Arrays of a queue that move with a user."""
 
 
 class UpdateSource(Protocol):
@@ -202,15 +204,31 @@ class UpdateQueue(TxQueue):
         self.source.refresh(now_s)
 
     def take_row(self, users: Users) -> dict[str, Any]:
-        """Take the rows of *users*, who leave and have no update, out of the queue: `netfl.network.membership.Row`."""
-        row = {"base": self.base[users].copy()}  # all else is of an update, and these users have none
+        """Take the rows of *users*, who leave and do not send, out of the queue: `netfl.network.membership.Row`.
+
+        The time from which an update can be sent does not move: it may be the end of an outage of this tower.
+        """
+        row = {name: getattr(self, name)[users].copy() for name in _ROW}
+        if self._sizes is not None:
+            row["sizes"] = self._sizes[users].copy()
         self.base[users] = -1
         self.clear(users)
         return row
 
     def put_row(self, users: Users, row: Mapping[str, Any]) -> None:
         """Put the rows of users that come from another tower into the slots *users*."""
-        self.base[users] = row["base"]
+        for name in _ROW:
+            getattr(self, name)[users] = row[name]
+        self.is_lost[users] = False
+        if self._sizes is not None:
+            self._sizes[users] = row["sizes"]
+
+    def has_begun(self, users: Users) -> Bools:
+        """Return whether a part of the update of each of *users* has been sent, so that it stays here, ``[n]``.
+
+        A whole update has no parts.
+        """
+        return np.zeros(len(users), np.bool_)
 
     def check_power(self, users: Users, now_s: float) -> None:
         self.source.check_power(users, now_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.spec import Arq, LossRule, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
 from netfl.network.updates import OutstandingUpdates, UpdateState, ends_on_newer_version, keeps_user_busy
-from netfl.types import Floats, Ints, Users
+from netfl.types import Bools, Floats, Ints, Users
 
 _JUDGED_BY_SERVER = {"delivered", "late", "discarded"}
 """Outcomes of whole updates, which the server decides; a packet that arrives has none of its own."""
@@ -161,10 +161,21 @@ class SegmentedUpdateQueue(UpdateQueue):
         super().abort(users[has_no_transfer], ending, now_s)
 
     def take_row(self, users: Users) -> dict[str, Any]:
-        for user in users.tolist():
+        cuts = np.empty(len(users), object)
+        for place, user in enumerate(users.tolist()):
             self._transfers[user] = None  # it has ended
+            cuts[place] = self._cuts[user]
         self._disconnected_until_s[users] = -np.inf
-        return super().take_row(users)
+        return {**super().take_row(users), "cuts": cuts}
+
+    def put_row(self, users: Users, row: Mapping[str, Any]) -> None:
+        super().put_row(users, row)
+        for user, cut in zip(users.tolist(), row["cuts"], strict=True):
+            self._cuts[user] = cut
+
+    def has_begun(self, users: Users) -> Bools:
+        has_transfer = [self._transfers[user] is not None for user in users.tolist()]
+        return np.array(has_transfer, np.bool_) & self.is_busy(users)
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         super().finish(now_s, ())

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from support.roaming_networks import BUSY, CASES, FADES, TREE, USERS, check_updates
 from support.run_invariants import tables_of_recorder, watched
 from support.small_network import make
@@ -237,6 +238,11 @@ def test_a_user_that_only_another_tower_reaches_is_no_error():
 
 
 FAULTS = {
+    "moves at the start": (
+        {"association": {"kind": "nearest_at_start", "moves": "any_time"}},
+        "association.moves",
+        "users keep their tower",
+    ),
     "traffic": (
         NEAREST | {"traffic": {"kind": "poisson", "rate": 0.1, "size": {"mean": "100 bit"}}},
         "association", "packets of traffic stay",
@@ -277,6 +283,9 @@ class Answers(TowerChoice):
         if (serving < 0).all():
             return np.zeros(len(users), np.int64)
         return eval(self.answer)
+
+    def next_s(self, time_s):
+        return time_s
 
 
 @pytest.mark.parametrize(
@@ -328,3 +337,16 @@ def test_users_whose_own_tower_is_clearly_weaker_are_named():
 def test_nobody_is_named_whose_own_tower_is_the_strongest():
     assert warnings_of() == []
     assert warnings_of(channel=SHADOWED, association="strongest") == []
+
+
+def test_a_time_of_a_model_of_the_users_own_is_later():
+    with pytest.raises(
+        ScenarioError, match=r"Answering: next_s\(\), at 0 s of simulated time, gives 0; return a later"
+    ):
+        roam(motion=WALK, association=Answering(answer="serving", moves="any_time"))
+
+
+@pytest.mark.parametrize("keys", [{"on_move": "drop"}, {"every": 2.0}])
+def test_keys_of_moves_at_any_time_have_no_effect_on_others(keys):
+    with pytest.raises(ValidationError, match="has no effect without moves: any_time"):
+        make(USERS, 1, 1, **BUSY | {"motion": WALK, "association": {"kind": "nearest_now", **keys}})
