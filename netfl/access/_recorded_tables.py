@@ -32,6 +32,13 @@ ERASURE_COLUMNS = (
     Column("part", "int64", ""),
     Column("parts", "int64", ""),
 )
+LOST_TRAININGS = "lost_trainings"
+"""Table of the trainings in vain before deliveries, which some runs have."""
+LOST_TRAINING_COLUMNS = (
+    *_KEY_COLUMNS,
+    Column("place", "int32", ""),
+    Column("lost_base", "int64", ""),
+)
 MERGES = "merges"
 MERGED_MODELS = "merged_models"
 MERGED_UPDATES = "merged_updates"
@@ -87,6 +94,7 @@ SCHEMAS = {
     "rounds": _schema("rounds", REPLICA, *columns_of(Round)),
     "deliveries": _schema("deliveries", REPLICA, ROUND, *columns_of(Delivery)),
     ERASURES: _schema(ERASURES, *ERASURE_COLUMNS),
+    LOST_TRAININGS: _schema(LOST_TRAININGS, *LOST_TRAINING_COLUMNS),
     LINKS: _schema(LINKS, *LINK_COLUMNS),
     MERGES: _schema(MERGES, *MERGE_COLUMNS),
     MERGED_MODELS: _schema(MERGED_MODELS, *MERGED_MODEL_COLUMNS),

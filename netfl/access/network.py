@@ -111,6 +111,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             rare_outcomes=self._rare_outcomes,
             can_erase=self.transport is not None and self.transport.loss == "erase",
             has_roaming=self.association.can_move,
+            knows_lost=self.round is not None,
             link_values=self._link_values,
         )
 
@@ -250,6 +251,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             context.pulse,
             context.controls,
             reports_links=context.reports_links,
+            reports_lost=context.reports_lost,
         )
         if context.duration_s is None:
             admission = build_admission(self.selection, config, context, simulator.observations)

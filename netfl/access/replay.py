@@ -22,6 +22,8 @@ from netfl.access._recorded_tables import (
     ERASURES,
     LINK_COLUMNS,
     LINKS,
+    LOST_TRAINING_COLUMNS,
+    LOST_TRAININGS,
     RANK,
     Key,
     Rows,
@@ -84,6 +86,9 @@ class Replay(Access):
         links: Mapping[Key, LinkReport] = {}
         if context.reports_links:
             links = recording.links(context.replica)
+        lost: Mapping[Key, tuple[int, ...]] = {}
+        if context.reports_lost:
+            lost = recording.lost_bases(context.replica)
         if context.stop_s is not None:
             rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
         updates = row_values(deliveries, Delivery)
@@ -93,12 +98,15 @@ class Replay(Access):
         last_round = recording.merges.last_uses(context.replica)
         for base, index in zip(of_server["base"].tolist(), of_server["round"].tolist(), strict=True):
             last_round[base] = max(index, last_round.get(base, 0))
+        for (index, *_), bases in lost.items():
+            for base in bases:
+                last_round[base] = max(index, last_round.get(base, 0))
         for values in islice(row_values(rounds, Round), context.rounds):
             index = values["index"]
             delivered = values["deliveries"]  # the column holds their number
             deliveries_of_round = [Delivery(**update) for update in islice(updates, delivered)]
-            if received or links:
-                deliveries_of_round = [_with_parts(each, index, received, links) for each in deliveries_of_round]
+            if received or links or lost:
+                deliveries_of_round = [_completed(each, index, received, links, lost) for each in deliveries_of_round]
             values["deliveries"], values["merges"] = merges.split(index, deliveries_of_round)
             if math.isnan(values["energy_j"]):
                 values["energy_j"] = None
@@ -133,6 +141,7 @@ class Replay(Access):
             can_stop=True,
             has_delays=self._has_delays,
             can_erase=self._has_erasures,
+            knows_lost=(self.run / f"{LOST_TRAININGS}.parquet").is_file(),
             link_values=self._link_values,
         )
 
@@ -205,15 +214,28 @@ class Replay(Access):
         return (Law.none("a recording: nothing is drawn"),)
 
 
-def _with_parts(
-    delivery: Delivery, index: int, received: Mapping[Key, tuple[bool, ...]], links: Mapping[Key, LinkReport]
+def _completed(
+    delivery: Delivery,
+    index: int,
+    received: Mapping[Key, tuple[bool, ...]],
+    links: Mapping[Key, LinkReport],
+    lost: Mapping[Key, tuple[int, ...]],
 ) -> Delivery:
-    """Return a delivery of round *index* with the parts that arrived, and with its link if there are *links*."""
+    """Return a delivery of round *index* with what other tables have of it; a link if there are any *links*."""
     key = key_of(index, delivery)
     link = None
     if links:
         link = links[key]
-    return replace(delivery, received=received.get(key), link=link)
+    return replace(delivery, received=received.get(key), link=link, lost_bases=lost.get(key, ()))
+
+
+_NOT_DELIVERED = "no such delivery of the user is recorded in this round"
+
+
+def _are_delivered(rows: pd.DataFrame, deliveries: pd.DataFrame) -> Bools:
+    """Return whether each of *rows* names one of *deliveries*."""
+    keys = pd.MultiIndex.from_frame(rows[DELIVERY_KEY])
+    return np.asarray(keys.isin(pd.MultiIndex.from_frame(deliveries[DELIVERY_KEY])))
 
 
 class _Recording:
@@ -233,6 +255,11 @@ class _Recording:
         self._erasure_rows: UserTable | None = None
         if (folder / f"{ERASURES}.parquet").is_file():
             self._erasures, self._erasure_rows = read_columns(folder, ERASURES, ERASURE_COLUMNS)
+
+        self._lost = pd.DataFrame()
+        self._lost_rows: UserTable | None = None
+        if (folder / f"{LOST_TRAININGS}.parquet").is_file():
+            self._lost, self._lost_rows = read_columns(folder, LOST_TRAININGS, LOST_TRAINING_COLUMNS)
 
         self.merges = RecordedMerges(folder)
         self._links = pd.DataFrame()
@@ -260,6 +287,18 @@ class _Recording:
             received.setdefault((index, user, base, arrived_s), [True] * parts)[part] = False
         return {key: tuple(parts) for key, parts in received.items()}
 
+    def lost_bases(self, replica: int) -> dict[Key, tuple[int, ...]]:
+        """Return ``Delivery.lost_bases`` of the deliveries of a replica that have some, by their `key_of`."""
+        if self._lost_rows is None:
+            return {}
+        of_replica = self._lost[self._lost["replica"] == replica].sort_values("place", kind="stable")
+        lost: dict[Key, tuple[int, ...]] = {}
+        columns = (of_replica[name].tolist() for name in (*DELIVERY_KEY, "lost_base"))
+        for index, user, base, arrived_s, lost_base in zip(*columns, strict=True):
+            key = (index, user, base, arrived_s)
+            lost[key] = (*lost.get(key, ()), lost_base)
+        return lost
+
     def replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rounds and the deliveries of a replica."""
         parts = []
@@ -286,7 +325,8 @@ class _Recording:
             yield from self.merges.faults(replica, deliveries)
             self._check_erasures(replica, deliveries)
             self._check_links(replica, deliveries)
-        tables = (self._round_rows, self._delivery_rows, self._erasure_rows, self._link_rows)
+            self._check_lost(rounds, replica, deliveries)
+        tables = (self._round_rows, self._delivery_rows, self._erasure_rows, self._link_rows, self._lost_rows)
         for table in (table for table in tables if table is not None):
             yield from (fault.under("run") for fault in table.faults)
 
@@ -345,16 +385,26 @@ class _Recording:
         part = erasures["part"].to_numpy()
         parts = erasures["parts"].to_numpy()
         table.refuse(part >= parts, "no such part", "part")
-        is_delivered = pd.MultiIndex.from_frame(erasures[DELIVERY_KEY]).isin(
-            pd.MultiIndex.from_frame(deliveries[DELIVERY_KEY])
-        )
-        table.refuse(~is_delivered, "no such delivery of the user is recorded in this round", "user")
+        table.refuse(~_are_delivered(erasures, deliveries), _NOT_DELIVERED, "user")
         of_delivery = erasures.groupby(DELIVERY_KEY)
         first = of_delivery["parts"].transform("first").to_numpy()
         table.refuse(parts != first, "a row above has another number of parts for this delivery", "parts")
         table.refuse(erasures.duplicated([*DELIVERY_KEY, "part"]).to_numpy(), "it occurs twice", "part")
         lost = of_delivery["part"].transform("size").to_numpy()
         table.refuse(lost >= parts, "all parts are lost, but such an update is not delivered", "parts")
+
+    def _check_lost(self, rounds: pd.DataFrame, replica: int, deliveries: pd.DataFrame) -> None:
+        if self._lost_rows is None:
+            return
+        lost = self._lost[self._lost["replica"] == replica]
+        table = Rows(self._lost_rows, lost)
+        table.refuse(~_are_delivered(lost, deliveries), _NOT_DELIVERED, "user")
+        table.refuse(lost.duplicated([*DELIVERY_KEY, "place"]).to_numpy(), "it occurs twice", "place")
+        oldest = np.concatenate([[0], rounds["oldest"].to_numpy()])  # of the round before each
+        index = np.clip(lost["round"].to_numpy(), 1, len(rounds))
+        is_older = lost["lost_base"].to_numpy() < oldest[index - 1]
+        table.refuse(is_older, "it starts from a version older than oldest of the round before", "lost_base")
+        table.refuse(lost["lost_base"].to_numpy() >= index, "this version is made in its round or later", "lost_base")
 
     def _check_links(self, replica: int, deliveries: pd.DataFrame) -> None:
         if self._link_rows is None:

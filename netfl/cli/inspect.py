@@ -124,6 +124,8 @@ def _print_dry_run(scenario: Scenario) -> None:
         echo(f"  ends by {clock(scenario.stop_s)} of simulated time{length}")
     if dry_run.training:
         echo(f"  training: {dry_run.training}")
+    if scenario.reports_lost:
+        echo(f"  on_loss: keep trains {dry_run.in_vain:.3g} updates in vain for each that arrives")
     if dry_run.tuning:
         echo(f"  tuning: {dry_run.tuning}")
     texts = [*dry_run.warnings()]

@@ -29,6 +29,8 @@ class Cohort:
         links: fields of ``Delivery.link`` by name, ``[deliveries]`` each; empty unless asked for.
         nodes: node of each base, ``[deliveries]``; ``None`` if all are versions of the server.
         base_rounds: time of each base, see `netfl.types.VersionRef`, ``[deliveries]``; ``None`` if it is the number.
+        lost_bases: ``Delivery.lost_bases`` of each delivery; ``None`` if none has any.
+        lost_repeats: earlier trainings in vain of the same user from each of these bases; ``None`` if there are none.
     """
 
     replicas: Ints
@@ -40,6 +42,8 @@ class Cohort:
     links: Mapping[str, Floats] = field(default_factory=dict)
     nodes: Ints | None = None
     base_rounds: Ints | None = None
+    lost_bases: tuple[tuple[int, ...], ...] | None = None
+    lost_repeats: tuple[tuple[int, ...], ...] | None = None
 
     @classmethod
     def of(cls, rounds: Sequence[Round | None], link_values: Collection[str] = ()) -> Cohort:
@@ -70,9 +74,16 @@ class Cohort:
             name: np.array([getattr(delivery.link, name) for delivery in deliveries], float)
             for name in sorted(link_values)
         }
-        if all(parts_of is None for parts_of in received):
-            return cls(replicas, users, bases, parts, links=links)
-        return cls(replicas, users, bases, parts, received=received, links=links)
+        lost_bases = tuple(delivery.lost_bases for delivery in deliveries)
+        return cls(
+            replicas,
+            users,
+            bases,
+            parts,
+            received=None if all(parts_of is None for parts_of in received) else received,
+            links=links,
+            lost_bases=lost_bases if any(lost_bases) else None,
+        )
 
     @property
     def clocks(self) -> Ints:
@@ -98,6 +109,8 @@ class Cohort:
         links = {name: values[rows] for name, values in self.links.items()}
         nodes = None if self.nodes is None else self.nodes[rows]
         base_rounds = None if self.base_rounds is None else self.base_rounds[rows]
+        lost_bases = None if self.lost_bases is None else self.lost_bases[rows]
+        lost_repeats = None if self.lost_repeats is None else self.lost_repeats[rows]
         return Cohort(
             replicas=self.replicas[rows],
             users=self.users[rows],
@@ -108,7 +121,22 @@ class Cohort:
             links=links,
             nodes=nodes,
             base_rounds=base_rounds,
+            lost_bases=lost_bases,
+            lost_repeats=lost_repeats,
         )
+
+    def trainings_in_vain(self) -> Iterator[Cohort]:
+        """Yield the trainings in vain before the deliveries: the first of each user, then the second, and so on."""
+        lost_bases = self.lost_bases or ()
+        for place in range(max(map(len, lost_bases), default=0)):
+            rows = np.array([row for row, bases in enumerate(lost_bases) if place < len(bases)])
+            bases = np.array([lost_bases[row][place] for row in rows.tolist()], np.int64)
+            repeats = None
+            if self.lost_repeats is not None:
+                repeats = np.array([self.lost_repeats[row][place] for row in rows.tolist()], np.int64)
+            edges = [(np.searchsorted(rows, part.start), np.searchsorted(rows, part.stop)) for part in self.parts]
+            parts = tuple(slice(int(begin), int(end)) for begin, end in edges if begin < end)
+            yield Cohort(self.replicas[rows], self.users[rows], bases, parts, repeats)
 
     def parts_within(self, rows: slice) -> Iterator[slice]:
         """Intersect `parts` with *rows*."""

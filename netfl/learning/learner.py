@@ -41,6 +41,7 @@ from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.step_graphs import open_graphs
 from netfl.learning.tensors import device_of, gpu_arithmetic, gpu_name, read_together, runs_on_gpu, tensor, upload
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
+from netfl.learning.training_in_vain import TrainingsInVain
 from netfl.learning.update_coding import UpdateCoder, VersionCoder
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.streams import Streams
@@ -181,9 +182,9 @@ class BatchedLearner:
         origins = self._origins(streams)
         names = [name for name, _ in self.lanes]
         self._devices = DeviceRules([*zip(names, self._specs, strict=True)], self._store, self._architecture, origins)
-        self._own_trainings = OwnTrainings(
-            [*task.learners.values()], self._architecture, self._data, self._sampler, self._devices
-        )
+        self._own_trainings = OwnTrainings([*task.learners.values()], self._architecture, self._data, self._devices)
+        self._in_vain = TrainingsInVain(streams, device, graphs)
+        self._keeping: dict[tuple[int, ...], LearnerGroup | None] = {}  # of a group, by its members
 
         # the servers, and codecs between them and the devices
         self._servers = LaneServers(
@@ -302,6 +303,7 @@ class BatchedLearner:
             "devices": self._store.state(),
             "metrics": self._metrics.state(),
             "turns": self._repeats.state(),
+            "turns_in_vain": self._in_vain.repeats.state(),
             "threads": self._threads.threads,
         }
 
@@ -319,6 +321,7 @@ class BatchedLearner:
             self._nodes.restore(state["nodes"])
         self._metrics.restore(state["metrics"])
         self._repeats.restore(state["turns"])
+        self._in_vain.repeats.restore(state.get("turns_in_vain", ()))
         self._store.restore(state.get("devices", {}), self._data.x.device)
         self._servers.restore(state["servers"], self._data.x.device)
         self._devices.check_restored(state["metrics"]["deliveries"].numpy())
@@ -416,6 +419,7 @@ class BatchedLearner:
             self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
         versions = self._servers.accept_finite(following, self._versions.newest, index)
         self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
+        self._in_vain.repeats.forget(self._versions.oldest)
         if self._nodes is None:
             self._repeats.forget(self._versions.oldest)
         else:
@@ -455,7 +459,7 @@ class BatchedLearner:
         """Train *cohort* for all learners, and replace lanes in *following* and *of_nodes* by the next versions."""
         if not len(cohort.users):
             return
-        cohort = self._repeats.count(cohort)
+        cohort = self._in_vain.count(self._repeats.count(cohort))
         if self._nodes is not None and cohort.nodes is not None:
             cohort = replace(cohort, base_rounds=self._nodes.clocks(cohort))
         self._metrics.add_deliveries(self._versions.number + 1, cohort)
@@ -480,20 +484,8 @@ class BatchedLearner:
 
     def _train_users(self, group: LearnerGroup, cohort: Cohort) -> _Trained:
         """Train *cohort* for the learners of *group*, and code what the server reads of it."""
-        lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
-        numbers = self._base_rule.numbers(cohort, lanes)
-        versions = self._base_models(cohort, numbers, lanes)
-        bases = self._devices.bases(versions, cohort, lanes)
-        starts = self._devices.starts(bases, cohort, lanes)
-        result = group.train_cohort(
-            starts,
-            self._sampler,
-            cohort,
-            lambda rows: self._drift(cohort, numbers, lanes, rows),
-            self._devices.momentum(bases, cohort, lanes),
-        )
-        self._own_trainings.train(group.members, versions, cohort, lanes)
-        self._devices.keep(starts, result.models, result.momentum, cohort, lanes)
+        self._train_in_vain(group, cohort)
+        lanes, numbers, bases, result = self._train_devices(group, cohort, self._sampler)
         result = replace(result, models=self._devices.sent(bases, result.models, cohort, lanes))
         self._store.add(cohort)  # before the aggregations of these users write their rows
 
@@ -504,6 +496,43 @@ class BatchedLearner:
         if self._baseline is not None:
             self._baseline.step(self._versions.number + 1, cohort, self._sampler, group, result.step_counts)
         return _Trained(cohort, lanes, numbers, upload(cohort.users, self._data.x.device), bases, result, received)
+
+    def _train_in_vain(self, group: LearnerGroup, cohort: Cohort) -> None:
+        """Train what the users of *cohort* trained in vain before, for learners of *group* whose devices keep it."""
+        if cohort.lost_bases is None:
+            return
+        if group.members not in self._keeping:
+            self._keeping[group.members] = group.among(lambda spec: spec.on_loss == "keep")
+        keeping = self._keeping[group.members]
+        if keeping is None:
+            return
+        for trainings in cohort.trainings_in_vain():
+            self._train_devices(keeping, trainings, self._in_vain.sampler)
+
+    def _train_devices(
+        self, group: LearnerGroup, cohort: Cohort, sampler: BatchSampler
+    ) -> tuple[Ints, Ints, Tensor, LocalResult]:
+        """Train *cohort* for the learners of *group*, and let its devices keep what they keep.
+
+        Returns:
+            The lanes and the numbers of the bases, ``[users, members]``; the models from which the server reads
+            changes, ``[users, members, size + 1]``; and the result.
+        """
+        lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
+        numbers = self._base_rule.numbers(cohort, lanes)
+        versions = self._base_models(cohort, numbers, lanes)
+        bases = self._devices.bases(versions, cohort, lanes)
+        starts = self._devices.starts(bases, cohort, lanes)
+        result = group.train_cohort(
+            starts,
+            sampler,
+            cohort,
+            lambda rows: self._drift(cohort, numbers, lanes, rows),
+            self._devices.momentum(bases, cohort, lanes),
+        )
+        self._own_trainings.train(group.members, versions, sampler, cohort, lanes)
+        self._devices.keep(starts, result.models, result.momentum, cohort, lanes)
+        return lanes, numbers, bases, result
 
     def _step_lanes(
         self,

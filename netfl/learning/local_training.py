@@ -128,6 +128,13 @@ class LearnerGroup:
                 learners = {member: self._learners[member] for member in self.members[start : start + count]}
                 yield LearnerGroup(learners, self._architecture, self._data, self._graphs), piece
 
+    def among(self, is_wanted: Callable[[LearnerSpec], bool]) -> LearnerGroup | None:
+        """Return the learners that are wanted as a group; ``None`` if none is."""
+        learners = {member: spec for member, spec in self._learners.items() if is_wanted(spec)}
+        if not learners:
+            return None
+        return LearnerGroup(learners, self._architecture, self._data, self._graphs)
+
     def train_cohort(
         self,
         bases: Tensor,

@@ -44,7 +44,6 @@ class OwnTrainings:
         learners: all learners.
         architecture: of their models.
         data: of the users.
-        sampler: draws the mini-batches, those of the updates.
         devices: keep the models.
     """
 
@@ -53,12 +52,10 @@ class OwnTrainings:
         learners: Sequence[LearnerSpec],
         architecture: Architecture,
         data: UserDatasets,
-        sampler: BatchSampler,
         devices: DeviceRules,
     ) -> None:
         self._architecture = architecture
         self._data = data
-        self._sampler = sampler
         self._devices = devices
         self._pulls: dict[int, float] = {}
         self._learners: dict[int, LearnerSpec] = {}
@@ -70,11 +67,14 @@ class OwnTrainings:
                 self._learners[number] = spec.model_copy(update={"weight_decay": spec.weight_decay + pull})
         self._trainings: dict[tuple[int, ...], _OwnTraining | None] = {}  # by the members that train together
 
-    def train(self, members: tuple[int, ...], versions: Tensor, cohort: Cohort, lanes: Ints) -> None:
+    def train(
+        self, members: tuple[int, ...], versions: Tensor, sampler: BatchSampler, cohort: Cohort, lanes: Ints
+    ) -> None:
         """Train the devices' own models for those of the learners *members* that have them.
 
         Args:
             members: numbers of learners.
+            sampler: draws the mini-batches, those of the updates.
             versions: to which the models are pulled, ``[users, members, size + 1]``.
             cohort: the users.
             lanes: of each user and member, ``[users, members]``.
@@ -90,7 +90,7 @@ class OwnTrainings:
         drift = -training.pulls[:, None] * versions.index_select(1, upload(training.columns, versions.device))
         drift[..., -1] = 0.0  # t is not pulled
         starts = self._devices.own_starts(cohort, own_lanes)
-        result = training.group.train_cohort(starts, self._sampler, cohort, lambda rows: drift[rows])
+        result = training.group.train_cohort(starts, sampler, cohort, lambda rows: drift[rows])
         self._devices.keep_own(result.models, cohort, own_lanes)
 
     def _open(self, members: tuple[int, ...], like: Tensor) -> _OwnTraining | None:

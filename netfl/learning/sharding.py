@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+_TURNS = ("turns", "turns_in_vain")
+"""Entries of a state that hold rows of a replica and further values."""
+
 
 @dataclass(frozen=True, slots=True)
 class LaneShard:
@@ -89,7 +92,10 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
         },
         "metrics": shard_metrics,
         "devices": {position[lane]: rows for lane, rows in devices.items() if lane in position},
-        "turns": [[replica - first, *rest] for replica, *rest in state["turns"] if replica in shard.replicas],
+        **{
+            name: [[replica - first, *rest] for replica, *rest in state.get(name, ()) if replica in shard.replicas]
+            for name in _TURNS
+        },
         "threads": 1,
     }
 
@@ -145,7 +151,12 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
         "servers": {"aggregations": aggregations, "lost": lost} | ({"nodes": node_states} if node_states else {}),
         "metrics": metrics,
         "devices": devices,
-        "turns": [[turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state["turns"]],
+        **{
+            name: [
+                [turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state.get(name, ())
+            ]
+            for name in _TURNS
+        },
         "threads": 1,
     }
 

@@ -107,6 +107,10 @@ class LearnerSpec(Spec):
     its mini-batches and its step sizes do not depend on it."""
     device: Annotated[DeviceRule, FamilyMember()] | None = None
     """What devices keep between their updates, such as layers or models of their own; by default nothing."""
+    on_loss: Literal["roll_back", "keep"] = "roll_back"
+    """What a device keeps of an update that does not arrive: nothing, so that it is as before (``roll_back``), or what
+    it keeps of others (``keep``), as in most papers.  Each of these updates is then trained, when the next one of its
+    user arrives.  Only for networks with rounds."""
 
     @model_validator(mode="after")
     def _require_one_amount(self) -> LearnerSpec:
@@ -171,6 +175,8 @@ class LearnerSpec(Spec):
             yield Fault("base", problem, "own", "leave it out, or use another aggregation, such as 'average'")
         if self.device is not None:
             yield from (fault.under("device") for fault in self._device_faults(self.device))
+        elif self.base != "own":
+            yield from no_effect(self, ["on_loss"], "because devices keep nothing", "leave it out, or give device")
         if self.has_single_step and not (self.device is not None and self.device.keeps_momentum):
             reason = "because an update has one step, which starts without momentum"
             remedy = "leave it out, or use it at the server: 'fedavgm', or keep it: device: local_momentum"

@@ -14,6 +14,7 @@ from netfl.errors import ModelError
 from netfl.network.attempt_log import BUSY, AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.network.link_log import LinkLog
+from netfl.network.training_log import TrainingLog
 from netfl.types import OUTCOMES, Event, Recorder, check_kind
 
 _MAX_PACKET_VALUES = 3 << 20
@@ -54,10 +55,12 @@ class EventLog:
         max_failed_attempts: failed attempts of updates and lost trainings in one round without a delivery after which
             the run ends.
         reports_links: keep how updates come over the air.
+        reports_lost: keep the trainings of users.
 
     Attributes:
         attempts: record of attempts over the air.
         links: how updates come over the air; ``None`` where nothing asks for it.
+        trainings: the trainings of users; ``None`` where nothing asks for them.
         receptions: number of receptions of a version by a user in the open round.
         uplink_bits: bits put on the air in the open round.
         downlink_bits: bits of the broadcasts of the open round.
@@ -80,6 +83,7 @@ class EventLog:
         record_packets: bool = False,
         max_failed_attempts: float = np.inf,
         reports_links: bool = False,
+        reports_lost: bool = False,
     ) -> None:
         self._recorder = recorder
         self._users = users
@@ -88,6 +92,9 @@ class EventLog:
         self.links: LinkLog | None = None
         if reports_links:
             self.links = LinkLog()
+        self.trainings: TrainingLog | None = None
+        if reports_lost:
+            self.trainings = TrainingLog()
         self.metrics: dict[str, float] = {}
         self.traffic = TrafficCounters(nodes, traffic)
         self.records_packets = record_packets

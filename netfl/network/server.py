@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -207,19 +208,22 @@ class Server:
     def collect_round_result(self) -> RoundResult:
         """Return the result of the round that is over."""
         self._is_closed = True
+        if self._log.trainings is not None:
+            for tower in self._towers:
+                tower.record_trainings()
         is_valid = self._rule.is_valid(len(self._received), len(self._selected))
         if self._rule.can_be_void:  # updates have awaited the end of the round
             self._end_received(is_valid=is_valid)
         deliveries: tuple[Delivery, ...] = ()
         if is_valid:
-            deliveries = tuple(delivery for _, delivery in self._received)
+            deliveries = tuple(self._with_lost(delivery) for _, delivery in self._received)
         users = [delivery.user for delivery in deliveries]
         for user in users:  # a user may deliver several updates in a round
             self.delivered[user] += 1
         self.admission.record_deliveries(self._log.round, users)
 
         newest = self._log.round
-        if self._max_age == 0:
+        if self._max_age == 0 and self._log.trainings is None:
             return RoundResult(deliveries, newest, None)
         needed = self._needed_versions(newest)
         oldest = needed[0] if needed else newest
@@ -421,4 +425,14 @@ class Server:
         """Return the versions before *newest* from which an update may still count, in rising order."""
         kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
         oldest = 0 if self._max_age is None else self._number_at(newest - self._max_age)
-        return tuple(sorted(base for base in kept if oldest <= base < newest))
+        needed = {base for base in kept if oldest <= base < newest}
+        if self._log.trainings is not None:
+            needed |= self._log.trainings.bases() - {newest}
+        return tuple(sorted(needed))
+
+    def _with_lost(self, delivery: Delivery) -> Delivery:
+        """Return a delivery with the trainings of its user that were in vain before it, if they are asked for."""
+        if self._log.trainings is None:
+            return delivery
+        lost_bases = self._log.trainings.take_before(delivery.user, delivery.base, delivery.sent_s)
+        return replace(delivery, lost_bases=lost_bases)

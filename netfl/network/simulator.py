@@ -121,6 +121,7 @@ class NetworkSimulator:
         on_progress: called from time to time within a round.
         controls: settings that a caller changes before each round; ``None`` for none.
         reports_links: whether deliveries state how they came over the air.
+        reports_lost: whether deliveries state the trainings that were in vain before them.
 
     Attributes:
         env: the clock.
@@ -137,6 +138,7 @@ class NetworkSimulator:
         controls: RoundControls | None = None,
         *,
         reports_links: bool = False,
+        reports_lost: bool = False,
     ) -> None:
         layout = config.layout
         self._config = config
@@ -154,6 +156,7 @@ class NetworkSimulator:
             record_packets=config.service is None,
             max_failed_attempts=config.max_failed_attempts,
             reports_links=reports_links,
+            reports_lost=reports_lost,
         )
         self._log = log
         if config.medium is not None:

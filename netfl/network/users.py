@@ -140,7 +140,9 @@ class UserPopulation:
         self._trained_s = np.full(size, np.inf)
         self._off_s = np.full(size, np.inf)  # end of a training that its battery ends
         self._unpaid_s = np.full(size, -np.inf)  # time at which a training last ended for lack of energy
-        self._records_trainings = self._log.wants("trained") or self._log.wants("queued")
+        self._records_trainings = (
+            self._log.wants("trained") or self._log.wants("queued") or self._log.trainings is not None
+        )
         self._recorded_s = -np.inf
 
         # versions that disconnected users receive later
@@ -552,5 +554,7 @@ class UserPopulation:
         trained_users = users[has_ended]
         ids = self._ids[trained_users]
         base = self.queue.base[trained_users]
+        if self._log.trainings is not None:
+            self._log.trainings.add(ids.tolist(), trained_s[has_ended].tolist(), base.tolist())
         for kind in ("trained", "queued"):  # an update joins its queue as soon as it is trained
             self._log.event(kind, trained_s[has_ended], user=ids, node=self._tower, value=base)

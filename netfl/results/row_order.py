@@ -27,6 +27,7 @@ TIMES: Mapping[str, str] = {
     "merged_updates": "arrived_s",
     "erasures": "arrived_s",
     "delivery_towers": "arrived_s",
+    "lost_trainings": "arrived_s",
     "links": "arrived_s",
     "metrics": "time_s",
 }

@@ -35,6 +35,7 @@ from netfl.results.tables import (
     delivery_tower_columns,
     erasure_columns,
     link_columns,
+    lost_training_columns,
     merge_columns,
     merged_model_columns,
     merged_update_columns,
@@ -162,6 +163,7 @@ _TABLES_OF_ROUNDS = {
     "merged_updates": merged_update_columns,
     "erasures": erasure_columns,
     "delivery_towers": delivery_tower_columns,
+    "lost_trainings": lost_training_columns,
     "links": link_columns,
 }
 """Functions that make the columns of tables which only some runs have from the rounds of a replica."""
@@ -196,6 +198,7 @@ class RunWriter(RunObserver):
             "merged_updates": merges,
             "erasures": scenario.access.info.can_erase,
             "delivery_towers": scenario.access.info.has_roaming,
+            "lost_trainings": scenario.reports_lost,
             "links": keeping.links,
         }
         names = [name for name in GROWING if optional.get(name, True)]

@@ -90,6 +90,11 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         *_DELIVERY_KEY,
         Column("tower", "word", "name of the tower that received it, such as ``tower:0``"),
     ),
+    "lost_trainings": (
+        *_DELIVERY_KEY,
+        Column("place", "int32", "place of the training before that of the update, from 0, in the order of time"),
+        Column("lost_base", "int64", "number of the version from which the user trained in vain"),
+    ),
     "links": (
         *_DELIVERY_KEY,
         *(
@@ -155,6 +160,7 @@ GROWING = (
     "merged_updates",
     "erasures",
     "delivery_towers",
+    "lost_trainings",
     "links",
     "events",
     "attempts",
@@ -163,7 +169,7 @@ GROWING = (
 """Tables that grow during a run; the others are written at once."""
 
 OF_SOME_RUNS = frozenset(
-    {"attempts", "merges", "merged_models", "merged_updates", "erasures", "delivery_towers", "links"}
+    {"attempts", "merges", "merged_models", "merged_updates", "erasures", "delivery_towers", "lost_trainings", "links"}
 )
 """Growing tables of runs whose scenario or access asks for them; they may be missing."""
 
@@ -461,6 +467,19 @@ def delivery_tower_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
         return [[] for _ in TABLES["delivery_towers"]]
     *key, towers = zip(*rows, strict=True)
     return [*key, dictionary_column(towers)]
+
+
+def lost_training_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``lost_trainings`` for *rounds*: a row for each training in vain."""
+    rows = [
+        (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s, place, lost_base)
+        for round_ in rounds
+        for delivery in round_.all_deliveries()
+        for place, lost_base in enumerate(delivery.lost_bases)
+    ]
+    if not rows:
+        return [[] for _ in TABLES["lost_trainings"]]
+    return [*zip(*rows, strict=True)]
 
 
 def link_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:

@@ -430,6 +430,10 @@ def _link_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         problem = f"the access '{kind}' does not state how updates come over the air"
         yield Fault("record.links", problem, record.links, "use a network with rounds, or leave it out")
     for name, learner in (parts["learners"] or {}).items():
+        if learner.on_loss == "keep" and not access.info.knows_lost:
+            problem = f"the access '{kind}' does not state which trainings were in vain"
+            remedy = "use a network with rounds, or a replay of one in which a learner had it; or leave it out"
+            yield Fault(f"learners.{name}.on_loss", problem, "keep", remedy)
         rule = learner.aggregation
         missing = sorted(rule.reads_links - offered)
         if missing:

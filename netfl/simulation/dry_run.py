@@ -100,6 +100,7 @@ class DryRun:
         expected: number of rounds of the whole run, extrapolated if only its duration is known; 0 if a round was cut.
         cut: progress of the round that was cut, which is round 0 in the set-up; ``None`` without one.
         delivers: whether any update was delivered, or the network carries traffic alone.
+        in_vain: trainings in vain for each delivery, where learners compute them; else 0.
         training: a sentence about how models are trained; empty for the usual way.
         tuning: a sentence about what the tuning costs, which is part of the time; empty without tuning.
         synchronised: towers whose users stay synchronised, and how often these collide again.
@@ -115,6 +116,7 @@ class DryRun:
     expected: float = 0.0
     cut: RoundProgress | None = None
     delivers: bool = True
+    in_vain: float = 0.0
     training: str = ""
     tuning: str = ""
     synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
@@ -272,6 +274,7 @@ class _Stopwatch(RunObserver):
         time_s: simulated time of the rounds, in the first replica.
         deliveries: deliveries in all rounds of all replicas.
         max_deliveries: largest number of deliveries in a round of a replica.
+        in_vain: trainings in vain before all deliveries.
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
         started_s: processor time at which the rounds began.
@@ -287,6 +290,7 @@ class _Stopwatch(RunObserver):
         self.time_s = 0.0
         self.deliveries = 0
         self.max_deliveries = 0
+        self.in_vain = 0
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
         self.started_s = time.process_time()
@@ -342,6 +346,7 @@ class _Stopwatch(RunObserver):
         self.rounds.append([each if isinstance(each, Round) else None for each in progress.results])
         rounds = [each for each in progress.results if isinstance(each, Round)]
         self.deliveries += sum(len(each.all_deliveries()) for each in rounds)
+        self.in_vain += sum(len(delivery.lost_bases) for each in rounds for delivery in each.deliveries)
         self.max_deliveries = max(self.max_deliveries, *(len(each.all_deliveries()) for each in rounds))
         self.stop = elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
 
@@ -519,6 +524,7 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch, circumstance: str) -> Dr
         rounds=rounds,
         expected=expected,
         delivers=stopwatch.max_deliveries > 0 or scenario.traffic_s is not None,
+        in_vain=stopwatch.in_vain / max(stopwatch.deliveries, 1),
         training=training,
         synchronised=stopwatch.synchronised,
         left_out=stopwatch.left_out,

@@ -49,6 +49,8 @@ class Delivery:
         received: whether the server has each part of it, all of the same size; ``None`` for all.
         link: how it came over the air; ``None`` unless ``AccessContext.reports_links`` asks for it.
         tower: name of the tower that received it, where users can change their towers; else empty.
+        lost_bases: versions from which its user trained updates since the one that it delivered last, none of which
+            has arrived, in their order; empty unless ``AccessContext.reports_lost`` asks for it.
     """
 
     user: int
@@ -59,3 +61,4 @@ class Delivery:
     received: tuple[bool, ...] | None = None
     link: LinkReport | None = None
     tower: str = ""
+    lost_bases: tuple[int, ...] = ()

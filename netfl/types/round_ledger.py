@@ -59,9 +59,10 @@ class RoundLedger:
                 times = f"sent at {delivery.sent_s:g} s, arrived at {delivery.arrived_s:g} s"
                 return f"{name}: it is {times}, and the round closed at {round_.closed_s:g} s"
         for delivery in round_.deliveries:
-            if not self._has(SERVER, delivery.base):
-                name = f"the delivery of user {delivery.user} in round {round_.index}"
-                return f"{name}: it starts from version {delivery.base}; {self._present(SERVER)}"
+            for base in (*delivery.lost_bases, delivery.base):
+                if not self._has(SERVER, base):
+                    name = f"the delivery of user {delivery.user} in round {round_.index}"
+                    return f"{name}: it starts from version {base}; {self._present(SERVER)}"
         return ""
 
     def _problems(self, round_: Round, merge: Merge, last_s: float) -> Iterator[str]:

@@ -38,6 +38,9 @@ class Sgd:
         self.decay = decay
         self.factor = factor
 
+    def batches(self, user, since, repeat):
+        return batches(self.amount, user, since, repeat)
+
     def train(
         self, start, user, since, repeat, *, velocity=0.0, pull=0.0, anchor=0.0, trained=lambda step: slice(None)
     ):
@@ -45,7 +48,7 @@ class Sgd:
         theta = start.copy()
         velocity = velocity + np.zeros(len(theta))
         lr = LR * self.factor(since)
-        for step, (x, y) in enumerate(batches(self.amount, user, since, repeat)):
+        for step, (x, y) in enumerate(self.batches(user, since, repeat)):
             gradient = backward(theta, x, y)[1].mean(0) + self.decay * theta + pull * (theta - anchor)
             part = trained(step)
             velocity[part] = self.momentum * velocity[part] + gradient[part]

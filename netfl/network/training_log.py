@@ -1,0 +1,39 @@
+"""Record of the trainings of users: kept only where a learner asks for those that were in vain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from netfl.network.periods import after_rounding
+
+
+class TrainingLog:
+    """The trainings of each user that have ended, since that of its last delivered update."""
+
+    def __init__(self) -> None:
+        self._of_user: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
+
+    def add(self, users: Iterable[int], trained_s: Iterable[float], bases: Iterable[int]) -> None:
+        """Add trainings of *users* that ended at *trained_s*, each after the others of its user."""
+        for user, ended_s, base in zip(users, trained_s, bases, strict=True):
+            self._of_user[user].append((ended_s, base))
+
+    def take_before(self, user: int, base: int, sent_s: float) -> tuple[int, ...]:
+        """Return the bases of the trainings of *user* before that of an update, and forget all of them.
+
+        The update is that from *base* whose first attempt began at *sent_s*.  One that a younger update has overtaken
+        has no trainings before it.
+        """
+        trainings = self._of_user[user]
+        by_s = after_rounding(sent_s)
+        places = [place for place, (ended_s, of) in enumerate(trainings) if of == base and ended_s <= by_s]
+        if not places:
+            return ()
+        own = places[-1]
+        self._of_user[user] = trainings[own + 1 :]
+        return tuple(of for _, of in trainings[:own])
+
+    def bases(self) -> set[int]:
+        """Return the bases of all trainings in the record."""
+        return {base for trainings in self._of_user.values() for _, base in trainings}
