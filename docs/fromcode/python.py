@@ -27,6 +27,7 @@ PARTS = (
                 "Round",
                 "Delivery",
                 "LinkReport",
+                "LostTraining",
                 "Merge",
                 "MergedModel",
                 "VersionRef",

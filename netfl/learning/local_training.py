@@ -276,7 +276,8 @@ class LearnerGroup:
         theta, drift = inputs.theta, inputs.drift
         lr = inputs.rates[:, 0]
         has_momentum, has_decay, has_pull = self._has_terms
-        if drift is None and self._phases is None and not any(self._has_terms):
+        has_inputs = drift is not None or inputs.momentum is not None or self._phases is not None
+        if not has_inputs and not any(self._has_terms):
             return None
         jobs = len(theta)
         momentum, decay, pull = self._terms.repeat(jobs // len(self._terms), 1).T
@@ -297,11 +298,11 @@ class LearnerGroup:
 
 
 def group_learners(
-    specs: Sequence[LearnerSpec], architecture: Architecture, data: UserDatasets, graphs: StepGraphs | None
+    specs: Mapping[int, LearnerSpec], architecture: Architecture, data: UserDatasets, graphs: StepGraphs | None = None
 ) -> list[LearnerGroup]:
-    """Group learners that have the same `LearnerSpec.local_work`; they share *graphs*."""
+    """Group learners, given by number, that have the same `LearnerSpec.local_work`; they share *graphs*."""
     groups: dict[LocalWork, dict[int, LearnerSpec]] = {}
-    for number, spec in enumerate(specs):
+    for number, spec in specs.items():
         groups.setdefault(spec.local_work, {})[number] = spec
     return [LearnerGroup(members, architecture, data, graphs) for members in groups.values()]
 

@@ -75,6 +75,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     yield from _codec_faults(parts)
     yield from _erasure_faults(parts)
     yield from _link_faults(parts)
+    yield from _loss_faults(parts)
     yield from _merge_faults(parts)
     step_faults = [fault.under("learners") for fault in _step_faults(parts, facts)]
     yield from step_faults
@@ -418,6 +419,17 @@ def _merge_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if evaluate is not None and "weight_divergence" in evaluate.metrics:
         problem = f"a model beside the server's versions: {problem}"
         yield Fault("evaluate.metrics", problem, "weight_divergence", "leave it out")
+
+
+def _loss_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of learners that need the trainings whose updates were lost, which the access does not state."""
+    access = parts["access"]
+    if access.info.can_report_losses:
+        return
+    for name, learner in (parts["learners"] or {}).items():
+        if learner.on_loss == "keep":
+            problem = f"the access '{kind_of(type(access))}' does not state which trainings were lost"
+            yield Fault(f"learners.{name}.on_loss", problem, "keep", "use a network with rounds, or leave it out")
 
 
 def _link_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
