@@ -61,6 +61,21 @@ def test_workers_a_stop_and_a_replay_change_nothing(tmp_path):
         assert run.metrics.equals(whole.metrics)
 
 
+LOSSY = {
+    "kind": "network",
+    "round": {"kind": "first", "m": 2, "deadline": "1 min"},
+    "topology": {"kind": "star", "radius": "200 m"},
+    "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
+    "channel": [{"kind": "log_distance", "exponent": 2.5, "frequency": "868 MHz"}],
+    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
+    "mac": {"kind": "slotted_aloha", "probability": 0.3, "max_attempts": 1},
+    "compute": {"speed": 100, "samples": 30},
+    "broadcast_rate": "50 kbps",
+    "payload": "largest",
+}
+ERASING = LOSSY | {"transport": {"grain": "packet", "mtu": "20 B", "header": "2 B", "loss": "erase"}}
+
+
 NO_LAYER = r"A\.device\.personal_layers: the model has no such layer \('layers\.7'\); did you mean 'layers\.1'"
 NOTHING_LEFT = r"learners\.A\.device\.personal_layers: all layers of the model stay on the device"
 LOSSES = r"the aggregation 'qfedavg' needs the losses of the versions that users receive"
@@ -95,12 +110,20 @@ QFEDAVG = {"kind": "qfedavg", "q": 1}
         ({"learners": one(device=FEDPER, aggregation=QFEDAVG)}, rf"A\.device: {LOSSES}, but devices start"),
         ({"learners": one(base="own", aggregation=QFEDAVG)}, rf"A\.base: {LOSSES}, but users start"),
         ({"learners": one(base="own", aggregation="fedawe")}, r"A\.aggregation: needs users that start"),
-        ({"learners": one(base="own"), "codec": "sign"}, r"A\.base: the server reads a change that the codec 'sign'"),
+        ({"learners": one(base="own"), "codec": "sign"}, r"A\.base: the server does not know the models .*codec"),
         (
             {"learners": one(device=FEDPER), "codec": "sign"},
             r"A\.device: leaves layers out of what is sent",
         ),
         ({"learners": one(device=FEDPER), "codec_down": "float16"}, r"A\.device: leaves layers out .*codec_down"),
+        (
+            {"learners": one(device=FEDPER, aggregation="average_all"), "access": ERASING},
+            r"A\.device: leaves layers out of what is sent, but the access erases parts",
+        ),
+        (
+            {"learners": one(base="own", aggregation="average_all"), "access": ERASING},
+            r"A\.base: the server does not know the models .* the access erases parts",
+        ),
     ],
     ids=str,
 )
@@ -180,18 +203,6 @@ def test_a_query_for_norms_is_answered_for_the_change_that_is_sent():
     assert answers["norm"] == pytest.approx([(change**2).sum() ** 0.5], rel=1e-9)
 
 
-LOSSY = {
-    "kind": "network",
-    "round": {"kind": "first", "m": 2, "deadline": "1 min"},
-    "topology": {"kind": "star", "radius": "200 m"},
-    "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
-    "channel": [{"kind": "log_distance", "exponent": 2.5, "frequency": "868 MHz"}],
-    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
-    "mac": {"kind": "slotted_aloha", "probability": 0.3, "max_attempts": 1},
-    "compute": {"speed": 100, "samples": 30},
-    "broadcast_rate": "50 kbps",
-    "payload": "largest",
-}
 KEEPING_LEARNERS = LEARNERS | {
     f"{name} keep": LEARNERS[name] | {"on_loss": "keep"} for name in LEARNERS if name != "FedAvg"
 }
