@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+import torch
 from support.learner_factory import a_round, learner, network, spec
 from support.stop_run import StopAfter
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from netfl.errors import ScenarioError
 from netfl.learning.device.ditto import Ditto
 from netfl.learning.device.fedper import Fedper
 from netfl.learning.device.local_momentum import LocalMomentum
+from netfl.simulation.checkpoints import CHECKPOINT
 from netfl.simulation.memory import MemoryEstimate
 
 PLAIN = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 3}
@@ -189,6 +191,19 @@ def test_a_saved_state_that_lacks_what_a_device_has_kept_is_an_error(key, name):
 
 def _without_first(kept):
     return {name: column[1:] for name, column in kept.items()}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_run_is_not_resumed_without_what_its_devices_have_kept(tmp_path, workers):
+    folder = tmp_path / "run"
+    netfl.run(settings(), folder, progress=False, observer=StopAfter(5))
+    content = torch.load(folder / CHECKPOINT, weights_only=True)
+    assert content["learner"].pop("devices")
+    torch.save(content, folder / CHECKPOINT)
+    with pytest.raises(
+        ScenarioError, match=r"learners\.\w+\.(device|base): the saved state lacks .*run the scenario"
+    ):
+        netfl.resume(folder, progress=False, workers=workers)
 
 
 def test_a_query_for_norms_is_answered_for_the_change_that_is_sent():
