@@ -21,7 +21,8 @@ complete::
 - `steps_of_head` splits an update into steps of the personal layers alone and steps of the others alone.
 - `own_pull` asks for a second training of a model of the device's own, which a term pulls to the version.
 - `keeps_momentum` carries the momentum of local SGD from one update to the next.
-- Of a device, only delivered updates change what it keeps: a device whose update is lost is as it was before.
+- Only delivered updates change what a device keeps, unless the learner states ``on_loss: keep``: otherwise a device
+  whose update is lost is as it was before.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
 """
 
