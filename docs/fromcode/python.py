@@ -27,7 +27,6 @@ PARTS = (
                 "Round",
                 "Delivery",
                 "LinkReport",
-                "LostTraining",
                 "Merge",
                 "MergedModel",
                 "VersionRef",

@@ -108,7 +108,6 @@ class AccessInfo:
         has_roaming: users can change their towers, so that deliveries have one (``Delivery.tower``).
         link_values: fields of ``Delivery.link`` that deliveries have if ``AccessContext.reports_links`` asks for them;
             none if updates are not sent over the air.
-        can_report_losses: rounds state the trainings whose updates were lost if ``AccessContext.reports_losses`` asks.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
             ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
         metrics: names of the metrics of its own that it records at its end, in which ``*`` stands for any characters;
@@ -136,7 +135,6 @@ class AccessInfo:
     rare_outcomes: frozenset[str] = frozenset()
     has_roaming: bool = False
     link_values: frozenset[str] = frozenset()
-    can_report_losses: bool = False
     process: str | None = None
     metrics: tuple[str, ...] = ()
 

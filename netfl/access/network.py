@@ -112,7 +112,6 @@ class NetworkAccess(NetworkSpec, WithSelection):
             can_erase=self.transport is not None and self.transport.loss == "erase",
             has_roaming=self.association.can_move,
             link_values=self._link_values,
-            can_report_losses=self.round is not None,
         )
 
     @property
@@ -251,7 +250,6 @@ class NetworkAccess(NetworkSpec, WithSelection):
             context.pulse,
             context.controls,
             reports_links=context.reports_links,
-            reports_losses=context.reports_losses,
         )
         if context.duration_s is None:
             admission = build_admission(self.selection, config, context, simulator.observations)

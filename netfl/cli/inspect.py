@@ -122,8 +122,6 @@ def _print_dry_run(scenario: Scenario) -> None:
     if scenario.stop_s is not None:
         length = f", after about {dry_run.expected:.3g} rounds" if dry_run.expected else ""
         echo(f"  ends by {clock(scenario.stop_s)} of simulated time{length}")
-    if dry_run.losses:
-        echo(f"  losses: {dry_run.losses}")
     if dry_run.training:
         echo(f"  training: {dry_run.training}")
     if dry_run.tuning:

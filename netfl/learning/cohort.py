@@ -12,9 +12,6 @@ from torch import Tensor
 
 from netfl.types import SERVER, Delivery, Floats, Ints, Merge, Round
 
-_LOST_REPEATS = 1 << 16
-"""First of the repeats of lost trainings; users deliver fewer updates from one version."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
@@ -52,38 +49,6 @@ class Cohort:
         """
         deliveries = [() if round_ is None else round_.deliveries for round_ in rounds]
         return cls._collect([*enumerate(deliveries)], link_values)
-
-    @classmethod
-    def of_lost(cls, rounds: Sequence[Round | None], *, follow: bool) -> Iterator[Cohort]:
-        """Yield the lost trainings of one round of each replica, at most one of each user in a cohort.
-
-        A user has them in the order in which they ended.  Their `repeats` are numbers that no delivery has.
-
-        Args:
-            rounds: as of `of`.
-            follow: only those from a later version than all deliveries of their user in the round; else the others.
-        """
-        waves: list[list[tuple[int, int, int, int]]] = []  # replica, user, base and repeat, of the first of each user …
-        for replica, round_ in enumerate(rounds):
-            if round_ is None:
-                continue
-            delivered: dict[int, int] = {}  # newest base by user
-            for delivery in round_.deliveries:
-                delivered[delivery.user] = max(delivery.base, delivered.get(delivery.user, 0))
-            earlier = Counter[int]()
-            for lost in round_.lost:
-                wave = earlier[lost.user]
-                earlier[lost.user] += 1
-                if (lost.user in delivered and lost.base > delivered[lost.user]) != follow:
-                    continue
-                while len(waves) <= wave:
-                    waves.append([])
-                waves[wave].append((replica, *lost, _LOST_REPEATS * (1 + wave) + round_.index - lost.base))
-        for rows in filter(None, waves):
-            replicas, users, bases, repeats = np.array(rows, np.int64).T.copy()  # contiguous, as uploads need it
-            starts = np.flatnonzero(np.diff(replicas, prepend=-1)).tolist()
-            parts = tuple(slice(begin, end) for begin, end in pairwise((*starts, len(rows))))
-            yield cls(replicas, users, bases, parts, repeats)
 
     @classmethod
     def of_merges(cls, merges: Sequence[tuple[int, Merge]], link_values: Collection[str] = ()) -> Cohort:

@@ -167,10 +167,7 @@ class BatchedLearner:
         self._architecture.has_bf16_products = task.products == "bf16"
         self._architecture.prepare(self._data.x[:_EXAMINED])
         self.check_batches(task.learners)
-        learners = dict(enumerate(task.learners.values()))
-        self._groups = group_learners(learners, self._architecture, self._data, graphs)
-        keeping = {number: spec for number, spec in learners.items() if spec.on_loss == "keep"}
-        self._loss_groups = group_learners(keeping, self._architecture, self._data)
+        self._groups = group_learners([*task.learners.values()], self._architecture, self._data, graphs)
         streams = [data.streams for data in task.replicas]
         self._sampler = BatchSampler(streams, device, graphs)
         self._repeats = RepeatCounter()
@@ -412,13 +409,11 @@ class BatchedLearner:
         if any(round_ is not None and round_.merges for round_ in rounds):
             self._merge(rounds, following, closed_s)
         else:
-            self._train_lost(rounds, follow=False)
             for lane, current in enumerate(following):
                 of_lane = rounds[lane % self._replica_count]
                 if of_lane is not None and not of_lane.deliveries:
                     following[lane] = self._servers.idle(lane, current, index)
             self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
-            self._train_lost(rounds, follow=True)
         versions = self._servers.accept_finite(following, self._versions.newest, index)
         self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
         if self._nodes is None:
@@ -483,21 +478,8 @@ class BatchedLearner:
             self._step_lanes(trained, is_done, following, of_nodes, closed_s)
             self._servers.check_updates(trained.lanes, cohort, trained.users, trained.result.models)
 
-    def _train_lost(self, rounds: Sequence[Round | None], *, follow: bool) -> None:
-        """Train what was lost in *rounds*, where devices keep it; *follow* is that of `Cohort.of_lost`."""
-        if not self._loss_groups or not any(round_ is not None and round_.lost for round_ in rounds):
-            return
-        for cohort in Cohort.of_lost(rounds, follow=follow):
-            for group in self._loss_groups:
-                for piece, users in group.pieces(cohort):
-                    self._train_devices(piece, users)
-
-    def _train_devices(self, group: LearnerGroup, cohort: Cohort) -> tuple[Ints, Ints, Tensor, LocalResult]:
-        """Train *cohort* for the learners of *group*, and let devices keep what they want of it.
-
-        Returns:
-            Lanes, numbers and bases of the users, as in `_Trained`, and their models after training.
-        """
+    def _train_users(self, group: LearnerGroup, cohort: Cohort) -> _Trained:
+        """Train *cohort* for the learners of *group*, and code what the server reads of it."""
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         numbers = self._base_rule.numbers(cohort, lanes)
         versions = self._base_models(cohort, numbers, lanes)
@@ -512,11 +494,6 @@ class BatchedLearner:
         )
         self._own_trainings.train(group.members, versions, cohort, lanes)
         self._devices.keep(starts, result.models, result.momentum, cohort, lanes)
-        return lanes, numbers, bases, result
-
-    def _train_users(self, group: LearnerGroup, cohort: Cohort) -> _Trained:
-        """Train *cohort* for the learners of *group*, and code what the server reads of it."""
-        lanes, numbers, bases, result = self._train_devices(group, cohort)
         result = replace(result, models=self._devices.sent(bases, result.models, cohort, lanes))
         self._store.add(cohort)  # before the aggregations of these users write their rows
 

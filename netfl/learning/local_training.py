@@ -297,11 +297,11 @@ class LearnerGroup:
 
 
 def group_learners(
-    specs: Mapping[int, LearnerSpec], architecture: Architecture, data: UserDatasets, graphs: StepGraphs | None = None
+    specs: Sequence[LearnerSpec], architecture: Architecture, data: UserDatasets, graphs: StepGraphs | None
 ) -> list[LearnerGroup]:
-    """Group learners, given by number, that have the same `LearnerSpec.local_work`; they share *graphs*."""
+    """Group learners that have the same `LearnerSpec.local_work`; they share *graphs*."""
     groups: dict[LocalWork, dict[int, LearnerSpec]] = {}
-    for number, spec in specs.items():
+    for number, spec in enumerate(specs):
         groups.setdefault(spec.local_work, {})[number] = spec
     return [LearnerGroup(members, architecture, data, graphs) for members in groups.values()]
 

@@ -107,9 +107,6 @@ class LearnerSpec(Spec):
     its mini-batches and its step sizes do not depend on it."""
     device: Annotated[DeviceRule, FamilyMember()] | None = None
     """What devices keep between their updates, such as layers or models of their own; by default nothing."""
-    on_loss: Literal["roll_back", "keep"] = "roll_back"
-    """What a device keeps of a training whose update is lost or comes too late: nothing, as if it had not trained, or
-    what it keeps of others.  ``keep`` needs a network, and computes these trainings, too."""
 
     @model_validator(mode="after")
     def _require_one_amount(self) -> LearnerSpec:
@@ -172,8 +169,6 @@ class LearnerSpec(Spec):
         if self.base == "own" and self.aggregation.needs_losses:
             problem = f"{_LOSSES.format(kind_of(type(self.aggregation)))}, but users start from models of their own"
             yield Fault("base", problem, "own", "leave it out, or use another aggregation, such as 'average'")
-        if self.device is None and self.base != "own":
-            yield from no_effect(self, ["on_loss"], "because devices keep nothing", "leave it out, or give device")
         if self.device is not None:
             yield from (fault.under("device") for fault in self._device_faults(self.device))
         if self.has_single_step and not (self.device is not None and self.device.keeps_momentum):

@@ -14,12 +14,7 @@ from netfl.errors import ModelError
 from netfl.network.attempt_log import BUSY, AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.network.link_log import LinkLog
-from netfl.types import OUTCOMES, Event, LostTraining, Recorder, check_kind
-
-OUT_OF_POWER = "battery"
-"""Detail of trainings that a user had no energy for."""
-_LOSSES = frozenset({"late", "discarded", "collided", "faded", "lost", "given_up", "dropped"})
-"""Outcomes of updates that were trained; users drop superseded ones themselves, trained or not."""
+from netfl.types import OUTCOMES, Event, Recorder, check_kind
 
 _MAX_PACKET_VALUES = 3 << 20
 """Most values that are kept of the packets of one class and ending: a window may have more packets than memory has room
@@ -59,7 +54,6 @@ class EventLog:
         max_failed_attempts: failed attempts of updates and lost trainings in one round without a delivery after which
             the run ends.
         reports_links: keep how updates come over the air.
-        reports_losses: keep the trainings whose updates are lost, until `take_lost`.
 
     Attributes:
         attempts: record of attempts over the air.
@@ -71,7 +65,6 @@ class EventLog:
         lost_trainings: trainings without energy in the open round since the last delivery.
         traffic: counters of packets of traffic.
         metrics: metrics that transmit queues and the server count for the end of the run.
-        reports_losses: whether trainings whose updates are lost are kept.
         records_packets: whether the outcomes of packets of traffic are recorded.
         holds_deliveries: whether deliveries are recorded only when the round closes, by `release_deliveries`, as the
             run may end before.
@@ -87,7 +80,6 @@ class EventLog:
         record_packets: bool = False,
         max_failed_attempts: float = np.inf,
         reports_links: bool = False,
-        reports_losses: bool = False,
     ) -> None:
         self._recorder = recorder
         self._users = users
@@ -96,8 +88,6 @@ class EventLog:
         self.links: LinkLog | None = None
         if reports_links:
             self.links = LinkLog()
-        self.reports_losses = reports_losses
-        self._lost: list[LostTraining] = []
         self.metrics: dict[str, float] = {}
         self.traffic = TrafficCounters(nodes, traffic)
         self.records_packets = record_packets
@@ -160,15 +150,7 @@ class EventLog:
             if self.holds_deliveries:
                 self._held.append((ending, time_s, users, base))
                 return
-        elif self.reports_losses and outcome in _LOSSES and detail != OUT_OF_POWER:
-            pairs = np.broadcast(users, base)
-            self._lost += [LostTraining(int(user), int(version)) for user, version in pairs]
         self._recorder.record(Event(outcome, time_s, self.round, users, node, base, detail))
-
-    def take_lost(self) -> tuple[LostTraining, ...]:
-        """Return the trainings whose updates were lost since the last call; none unless they are kept."""
-        lost, self._lost = tuple(self._lost), []
-        return lost
 
     def release_deliveries(self, unfinished_s: float | None = None) -> None:
         """Record the deliveries that are held; as unfinished at *unfinished_s*, if the round does not close."""

@@ -219,7 +219,7 @@ class Server:
         self.admission.record_deliveries(self._log.round, users)
 
         newest = self._log.round
-        if self._max_age == 0 and not self._log.reports_losses:
+        if self._max_age == 0:
             return RoundResult(deliveries, newest, None)
         needed = self._needed_versions(newest)
         oldest = needed[0] if needed else newest
@@ -418,12 +418,7 @@ class Server:
             update.end(self._log, ending, delivery.arrived_s)
 
     def _needed_versions(self, newest: int) -> tuple[int, ...]:
-        """Return the versions before *newest* from which an update may still count, in rising order.
-
-        Where losses are reported, these are all versions from which an update may still come.
-        """
+        """Return the versions before *newest* from which an update may still count, in rising order."""
         kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
-        oldest = 0
-        if self._max_age is not None and not self._log.reports_losses:
-            oldest = self._number_at(newest - self._max_age)
+        oldest = 0 if self._max_age is None else self._number_at(newest - self._max_age)
         return tuple(sorted(base for base in kept if oldest <= base < newest))

@@ -121,7 +121,6 @@ class NetworkSimulator:
         on_progress: called from time to time within a round.
         controls: settings that a caller changes before each round; ``None`` for none.
         reports_links: whether deliveries state how they came over the air.
-        reports_losses: whether rounds state the trainings whose updates were lost.
 
     Attributes:
         env: the clock.
@@ -138,7 +137,6 @@ class NetworkSimulator:
         controls: RoundControls | None = None,
         *,
         reports_links: bool = False,
-        reports_losses: bool = False,
     ) -> None:
         layout = config.layout
         self._config = config
@@ -156,7 +154,6 @@ class NetworkSimulator:
             record_packets=config.service is None,
             max_failed_attempts=config.max_failed_attempts,
             reports_links=reports_links,
-            reports_losses=reports_losses,
         )
         self._log = log
         if config.medium is not None:
@@ -273,7 +270,6 @@ class NetworkSimulator:
                 queries=queries,
                 needed=result.needed,
                 energy_j=energy_j,
-                lost=log.take_lost(),
             )
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:

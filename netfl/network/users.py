@@ -11,7 +11,7 @@ import numpy as np
 from netfl.network.clock import Environment, call_at
 from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
-from netfl.network.event_log import OUT_OF_POWER, Ending
+from netfl.network.event_log import Ending
 from netfl.network.periods import SAME_INSTANT_S, after_rounding, before_rounding
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.update_queue import UpdateQueue
@@ -19,7 +19,7 @@ from netfl.network.training_gate import TrainingGate
 from netfl.network.versions import OnNewVersion
 from netfl.types import Bools, Floats, Ints, Users
 
-_OUT_OF_POWER = Ending("lost", detail=OUT_OF_POWER)
+_OUT_OF_POWER = Ending("lost", detail="battery")
 _NOT_TRAINED = Ending("not_trained")
 
 

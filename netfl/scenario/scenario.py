@@ -124,11 +124,6 @@ class Scenario(Spec):
         return self.recording.links or any(spec.aggregation.reads_links for spec in self.learners.values())
 
     @property
-    def reports_losses(self) -> bool:
-        """True if a learner needs the trainings whose updates were lost, ``Round.lost``."""
-        return any(spec.on_loss == "keep" for spec in self.learners.values())
-
-    @property
     def keeping(self) -> EventFilter:
         """The filter that decides which events are stored."""
         return self.recording.keeping(self.users)

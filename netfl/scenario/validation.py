@@ -74,7 +74,6 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     yield from _erasure_faults(parts)
     yield from _link_faults(parts)
     yield from _device_faults(parts)
-    yield from _loss_faults(parts)
     yield from _merge_faults(parts)
     step_faults = [fault.under("learners") for fault in _step_faults(parts, facts)]
     yield from step_faults
@@ -417,17 +416,6 @@ def _device_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if learner.base == "own" and reads_changes:
             problem = f"the server does not know the models from which users start, but {reasons[0]}"
             yield Fault(f"learners.{name}.base", problem, "own", remedy)
-
-
-def _loss_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the errors of learners that need the trainings whose updates were lost, which the access does not state."""
-    access = parts["access"]
-    if access.info.can_report_losses:
-        return
-    for name, learner in (parts["learners"] or {}).items():
-        if learner.on_loss == "keep":
-            problem = f"the access '{kind_of(type(access))}' does not state which trainings were lost"
-            yield Fault(f"learners.{name}.on_loss", problem, "keep", "use a network with rounds, or leave it out")
 
 
 def _link_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:

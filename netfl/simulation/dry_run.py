@@ -101,7 +101,6 @@ class DryRun:
         cut: progress of the round that was cut, which is round 0 in the set-up; ``None`` without one.
         delivers: whether any update was delivered, or the network carries traffic alone.
         training: a sentence about how models are trained; empty for the usual way.
-        losses: a sentence about trainings that are computed although nothing was delivered; empty without them.
         tuning: a sentence about what the tuning costs, which is part of the time; empty without tuning.
         synchronised: towers whose users stay synchronised, and how often these collide again.
         left_out: users that the allocation left out of each round of each replica.
@@ -117,7 +116,6 @@ class DryRun:
     cut: RoundProgress | None = None
     delivers: bool = True
     training: str = ""
-    losses: str = ""
     tuning: str = ""
     synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
     left_out: Sequence[int] = ()
@@ -273,7 +271,6 @@ class _Stopwatch(RunObserver):
         batches: number of batches of rounds.
         time_s: simulated time of the rounds, in the first replica.
         deliveries: deliveries in all rounds of all replicas.
-        losses: trainings of all rounds whose updates were lost, if the rounds state them.
         max_deliveries: largest number of deliveries in a round of a replica.
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
@@ -289,7 +286,6 @@ class _Stopwatch(RunObserver):
         self.batches = 0
         self.time_s = 0.0
         self.deliveries = 0
-        self.losses = 0
         self.max_deliveries = 0
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
@@ -346,7 +342,6 @@ class _Stopwatch(RunObserver):
         self.rounds.append([each if isinstance(each, Round) else None for each in progress.results])
         rounds = [each for each in progress.results if isinstance(each, Round)]
         self.deliveries += sum(len(each.all_deliveries()) for each in rounds)
-        self.losses += sum(len(each.lost) for each in rounds)
         self.max_deliveries = max(self.max_deliveries, *(len(each.all_deliveries()) for each in rounds))
         self.stop = elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
 
@@ -376,18 +371,6 @@ class _TimedSession(LearningSession):
             report = super().step(rounds)
         self._stopwatch.learning_s.append(time.process_time() - started_s)
         return report
-
-
-def _loss_sentence(scenario: Scenario, stopwatch: _Stopwatch) -> str:
-    """Return a sentence about the trainings that learners with ``on_loss: keep`` compute beside the deliveries."""
-    names = [name for name, spec in scenario.learners.items() if spec.on_loss == "keep"]
-    if not names:
-        return ""
-    rounds = counted(len(stopwatch.rounds), "round")
-    return (
-        f"{', '.join(names)} computed {counted(stopwatch.losses, 'training')} of lost updates in {rounds}, "
-        f"beside {stopwatch.deliveries} of delivered ones (on_loss: keep)"
-    )
 
 
 def _in_all(users_of_replicas: Iterable[Users]) -> list[int]:
@@ -537,7 +520,6 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch, circumstance: str) -> Dr
         expected=expected,
         delivers=stopwatch.max_deliveries > 0 or scenario.traffic_s is not None,
         training=training,
-        losses=_loss_sentence(scenario, stopwatch),
         synchronised=stopwatch.synchronised,
         left_out=stopwatch.left_out,
         never_first=stopwatch.never_first,

@@ -229,18 +229,15 @@ class MemoryEstimate:
     @property
     def device_bytes(self) -> int:
         """Bytes of what the devices remember of their last updates."""
-        numbers = 0  # of a replica
+        numbers = 0  # of a user in all learners
         if self.codecs.up is not None and self.codecs.up.has_error_feedback:
-            numbers += len(self.learners) * self._kept_rows * self.parameters
+            numbers += len(self.learners) * self.parameters
         for name, spec in self.learners.items():
-            rows = self._kept_rows
-            if spec.on_loss == "keep":
-                rows = self.users
             if spec.base == "own":
-                numbers += rows * (self.parameters + 1)
+                numbers += self.parameters + 1
             if spec.device is not None:
-                numbers += rows * spec.device.kept_numbers(self.parameters, self.personal.get(name, 0))
-        return self.number_bytes * self.replicas * numbers
+                numbers += spec.device.kept_numbers(self.parameters, self.personal.get(name, 0))
+        return self.number_bytes * self.replicas * self._kept_rows * numbers
 
     @property
     def update_bytes(self) -> int:

@@ -408,7 +408,6 @@ def access_context(
         warmup_s=scenario.warmup,
         pulse=pulse,
         reports_links=scenario.reports_links,
-        reports_losses=scenario.reports_losses,
     )
 
 

@@ -29,7 +29,7 @@ from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationIn
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
 from netfl.types.round_ledger import RoundLedger
-from netfl.types.rounds import LostTraining, Round, RoundBatch, RoundProgress, ignore_progress, round_number
+from netfl.types.rounds import Round, RoundBatch, RoundProgress, ignore_progress, round_number
 
 __all__ = [
     "ADDED_TABLES",
@@ -51,7 +51,6 @@ __all__ = [
     "Law",
     "LearnerReport",
     "LinkReport",
-    "LostTraining",
     "Merge",
     "MergedModel",
     "NullRecorder",

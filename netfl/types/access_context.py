@@ -73,7 +73,6 @@ class AccessContext:
         pulse: called now and then with the progress of the open round; an exception that it raises ends the round.
         controls: settings that a caller changes before each round; ``None`` in a run.
         reports_links: whether deliveries state how they came over the air, ``Delivery.link``.
-        reports_losses: whether rounds state the trainings whose updates were lost, ``Round.lost``.
     """
 
     users: int
@@ -92,7 +91,6 @@ class AccessContext:
     pulse: Callable[[RoundProgress], None] = ignore_progress
     controls: RoundControls | None = None
     reports_links: bool = False
-    reports_losses: bool = False
 
     def bits_of(self, users: Ints) -> float:
         """Return the size of the updates of *users* together."""

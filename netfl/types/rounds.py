@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,6 @@ from netfl.columns import ColumnHint, to_arrays
 from netfl.types.arrays import Floats, Ints
 from netfl.types.deliveries import Delivery
 from netfl.types.merges import SERVER, Merge
-
-
-class LostTraining(NamedTuple):
-    """A training that has ended, and whose update was lost on its way or did not count.
-
-    Args:
-        user: the user.
-        base: version from which it trained.
-    """
-
-    user: int
-    base: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +33,6 @@ class Round:
         needed: versions before `index` that later deliveries may still start from, if known better than by `oldest`.
         energy_j: joules that all users have spent until this round closed; ``None`` without an energy model.
         merges: aggregations of other nodes, in the order of time, and, last, that of the server if it merges models.
-        lost: trainings whose updates were lost, in the order in which these ended, if ``AccessContext.reports_losses``
-            asks for them.
     """
 
     index: Annotated[int, ColumnHint(name="round")]
@@ -67,7 +53,6 @@ class Round:
         ),
     ] = None
     merges: tuple[Merge, ...] = ()
-    lost: tuple[LostTraining, ...] = ()
 
     def all_merges(self) -> Sequence[Merge]:
         """Return the aggregations of all nodes, in the order of time; the last is that of the server."""

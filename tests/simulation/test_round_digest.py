@@ -14,7 +14,7 @@ from netfl.errors import MachineError
 from netfl.simulation import round_digest
 from netfl.simulation.checkpoints import CHECKPOINT
 from netfl.simulation.round_digest import RoundDigest, TextDigest
-from netfl.types import Delivery, LinkReport, LostTraining, Merge, Round
+from netfl.types import Delivery, LinkReport, Merge, Round
 
 LINK = LinkReport(snr_db=7.5, gain_db=-90.0, mode=0, airtime_s=0.5, energy_j=math.nan)
 FIRST = Delivery(user=3, base=1, sent_s=2.25, arrived_s=3.5, attempts=2, received=(True, False), link=LINK)
@@ -61,7 +61,6 @@ CHANGES = {
         "needed": None,
         "energy_j": None,
         "merges": (),
-        "lost": (LostTraining(user=2, base=1),),
     },
     Delivery: {
         "user": 2,

@@ -1,6 +1,5 @@
 """Every rule of devices, and users that start from models of their own, beside simulations in NumPy."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +17,6 @@ from netfl.learning.device.fedrep import Fedrep
 from netfl.learning.device.local_momentum import LocalMomentum
 from netfl.learning.device.mixture import Mixture
 from netfl.learning.schedule.halving import Halving
-from netfl.types import LostTraining
 
 LR = 0.3
 BODY = slice(0, 15)  # of the network 2-5-3: w1 and b1
@@ -135,23 +133,13 @@ def average_all(version, updates):
     return version + sum(model - base for _, base, model in updates) / USERS
 
 
-def play(start, trace, device, sgd, server=average, *, keeps_lost=False):
-    """Return the versions of all rounds, and what each device keeps in the end, also of lost trainings on request."""
+def play(start, trace, device, sgd, server=average):
+    """Return the versions of all rounds, and what each device keeps in the end."""
     versions = [start]
     repeats = {}
     kept = dict.fromkeys(range(USERS))
     for result in trace:
         updates = []
-        newest = {user: max(each.base for each in result.deliveries if each.user == user) for user in users_of(result)}
-        number = dict.fromkeys(range(USERS), 0)  # of lost trainings in this round
-        after = []
-        for user, since in result.lost if keeps_lost else ():
-            number[user] += 1
-            training = (versions[since], user, since, (1 << 16) * number[user] + result.index - since)
-            if user in newest and since > newest[user]:
-                after.append(training)
-            else:
-                *_, kept[user] = device.update(sgd, *training, kept[user])
         before = dict(kept)
         for delivery in result.deliveries:
             user, since = delivery.user, delivery.base
@@ -159,14 +147,8 @@ def play(start, trace, device, sgd, server=average, *, keeps_lost=False):
             update = device.update(sgd, versions[since], user, since, repeats[user, since], before[user])
             base, model, kept[user] = update
             updates.append((user, base, model))
-        for training in after:
-            *_, kept[training[1]] = device.update(sgd, *training, kept[training[1]])
         versions.append(server(versions[-1], updates) if updates else versions[-1])
     return versions, kept
-
-
-def users_of(result):
-    return {delivery.user for delivery in result.deliveries}
 
 
 CASES = {
@@ -260,43 +242,6 @@ def expected_model(name, version, kept):
     if name == "mixture":
         return 0.6 * version + 0.4 * kept
     return kept
-
-
-def with_losses(trace):
-    """Return a trace in which users lose updates before, between and after their deliveries, and some twice."""
-    rng = np.random.default_rng(7)
-    rounds = []
-    for result in trace:
-        users = rng.integers(USERS, size=rng.integers(0, 5)).tolist()
-        bases = rng.integers(max(0, result.index - 3), result.index, size=len(users)).tolist()
-        rounds.append(replace(result, lost=tuple(map(LostTraining, users, bases))))
-    return rounds
-
-
-@pytest.mark.parametrize("trace", TRACES)
-def test_devices_keep_lost_trainings_on_request(trace):
-    rounds = with_losses(TRACES[trace])
-    assert any(len(result.lost) > len({lost.user for lost in result.lost}) for result in rounds)
-    specs = all_specs(Average())
-    keeping = {name: each.model_copy(update={"on_loss": "keep"}) for name, each in specs.items() if name in CASES}
-    beside = {name: each for name, each in specs.items() if name not in CASES}
-    found, batched = run(beside | keeping, rounds)
-    plain, _ = run(beside | {name: specs[name] for name in CASES}, rounds)
-    without, _ = run(beside | {name: specs[name] for name in CASES}, TRACES[trace])
-    start = plain["FedAvg"][0][:-1]
-    for name, (_, device, sgd) in CASES.items():
-        versions, kept = play(start, rounds, device(start), sgd, keeps_lost=True)
-        for version, expected in zip(found[name], versions, strict=True):
-            np.testing.assert_allclose(version[:-1], expected, rtol=1e-10, atol=1e-12, err_msg=name)
-        models = own_models(batched, beside | keeping, name)
-        for user, of_user in kept.items():
-            model = expected_model(name, versions[-1], of_user)
-            np.testing.assert_allclose(models[user], model, rtol=1e-10, atol=1e-12, err_msg=name)
-        assert np.abs(np.array(found[name]) - plain[name]).max() > 1e-4 or name.startswith("ditto")
-    for name, versions in plain.items():
-        np.testing.assert_array_equal(versions, without[name])  # by default nothing is computed of what was lost
-    for name in beside:
-        np.testing.assert_array_equal(found[name], plain[name])
 
 
 def test_the_order_of_learners_changes_nothing():

@@ -1,16 +1,13 @@
 """Rules of devices in scenarios: errors, payloads, memory, workers, stops and replays."""
 
-import re
 from dataclasses import replace
 
 import pytest
 import torch
 from support.learner_factory import a_round, learner, network, spec
 from support.stop_run import StopAfter
-from typer.testing import CliRunner
 
 import netfl
-from netfl.cli import app
 from netfl.errors import ScenarioError
 from netfl.learning.device.ditto import Ditto
 from netfl.learning.device.fedper import Fedper
@@ -216,89 +213,3 @@ def test_a_query_for_norms_is_answered_for_the_change_that_is_sent():
     batched.step([a_round(3, (0, 2))])
     change = batched.version(0) - before
     assert answers["norm"] == pytest.approx([(change**2).sum() ** 0.5], rel=1e-9)
-
-
-KEEPING_LEARNERS = LEARNERS | {
-    f"{name} keep": LEARNERS[name] | {"on_loss": "keep"} for name in LEARNERS if name != "FedAvg"
-}
-
-
-def losing(**options):
-    """Return a scenario in which most updates collide, with learners that keep lost trainings beside others."""
-    return settings(access=LOSSY, learners=KEEPING_LEARNERS) | options
-
-
-def final_losses(run):
-    """Return the loss of own models after the last round, by learner."""
-    last = run.metrics.query("metric == 'own_loss' and group == '' and round == 12 and replica == 0")
-    return last.set_index("learner")["value"]
-
-
-KEYS = ["learner", "replica", "round", "metric", "group"]
-
-
-def assert_close(found, expected):
-    """Assert that metrics of runs are equal but for the last bits; *found* may have more learners."""
-    values = expected.metrics.set_index(KEYS)["value"]
-    beside = found.metrics.set_index(KEYS)["value"].loc[values.index]
-    assert beside.to_numpy() == pytest.approx(values.to_numpy(), rel=1e-9, abs=1e-12, nan_ok=True)
-
-
-def test_lost_trainings_are_kept_on_request(tmp_path):
-    """Workers, a stop, and learners beside them change nothing; a run that does not ask for them is as it is."""
-    evaluate = {"every": 3, "metrics": ["own_models"]}
-    options = {"evaluate": evaluate, "precision": "float64"}
-    whole = netfl.run(losing(**options), tmp_path / "whole", progress=False)
-    netfl.run(losing(**options), tmp_path / "part", progress=False, observer=StopAfter(5))
-    resumed = netfl.resume(tmp_path / "part", progress=False)
-    assert resumed.metrics.equals(whole.metrics)
-    workers = netfl.run(losing(**options), tmp_path / "workers", progress=False, workers=3)
-    assert_close(workers, whole)
-    plain = netfl.run(losing(**options, learners=LEARNERS), tmp_path / "plain", progress=False)
-    assert_close(whole, plain)
-    for run in (resumed, workers, plain):
-        assert run.deliveries.equals(whole.deliveries)
-    losses = final_losses(whole)
-    for name in LEARNERS:
-        if name != "FedAvg":
-            assert abs(losses[f"{name} keep"] - losses[name]) > 1e-3, name
-
-
-def check(scenario, folder):
-    file = folder / "losing.yaml"
-    file.write_text(netfl.load(scenario).to_yaml())
-    return CliRunner().invoke(app, ["check", str(file)])
-
-
-def test_check_states_what_lost_trainings_cost(tmp_path):
-    result = check(losing(), tmp_path)
-    assert result.exit_code == 0, result.output
-    text = " ".join(result.output.split())
-    assert "losses: FedPer keep, FedRep keep, Ditto keep" in text
-    assert re.search(r"keep computed \d\d+ trainings of lost updates in 12 rounds, beside \d+ of delivered ones", text)
-    without = check(losing(learners=LEARNERS), tmp_path)
-    assert "losses:" not in without.output
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"learners": one(on_loss="keep"), "access": LOSSY}, r"A\.on_loss: has no effect because devices keep nothing"),
-        (
-            {"learners": one(on_loss="keep", base="own")},
-            r"A\.on_loss: the access 'bernoulli' does not state which trainings were lost",
-        ),
-        ({"learners": one(on_loss="forget")}, r"A\.on_loss"),
-    ],
-    ids=str,
-)
-def test_lost_trainings_that_cannot_be_kept_are_an_error(changes, expected):
-    with pytest.raises(ScenarioError, match=expected):
-        netfl.load(settings(**changes))
-
-
-def test_a_replay_states_no_lost_trainings(tmp_path):
-    netfl.run(losing(learners=LEARNERS), tmp_path / "run", progress=False)
-    replay = {"kind": "replay", "run": str(tmp_path / "run")}
-    with pytest.raises(ScenarioError, match=r"on_loss: the access 'replay' does not state which trainings were lost"):
-        netfl.load(losing(access=replay))
