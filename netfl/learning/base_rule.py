@@ -21,7 +21,8 @@ class BaseRule:
     """Users start from the version that they have received: the base that the trace states.
 
     A derived class chooses other bases, in all lanes or in some: `LastParticipation` in those whose learner asks for
-    it, or one of your own, which is given in Python, in `netfl.learning.learner.LearningTask`.
+    it, or one of your own, which is given in Python, in `netfl.learning.learner.LearningTask`.  Models of the devices'
+    own, ``base: own``, are no versions: see `netfl.learning.device_rules`.
 
     Models, messages and `Updates.base_rounds` are those of the base chosen here.  The base of the trace remains the key
     of mini-batches and of other draws, so that learners are compared in pairs; the clock of schedules, as it says when

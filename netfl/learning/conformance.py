@@ -74,7 +74,7 @@ def payload_faults(
         yield Fault("model", f"its buffers cannot be counted: {failure}", kind_of(type(model)), remedy)
 
 
-def device_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
+def layer_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
     """Yield the errors of rules of devices whose personal layers *model* does not have."""
     with_layers = {
         name: learner.device

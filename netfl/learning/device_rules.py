@@ -123,10 +123,11 @@ class DeviceRules:
 
     def momentum(self, bases: Tensor, cohort: Cohort, lanes: Ints) -> Tensor | None:
         """Return the momentum with which the users begin, in the shape of *bases*; ``None`` if no device keeps it."""
-        if not self._keeps_momentum:
+        devices = [*_devices(cohort, lanes, self._keeps_momentum)]
+        if not devices:
             return None
         momentum = torch.zeros_like(bases)
-        for each in _devices(cohort, lanes, self._keeps_momentum):
+        for each in devices:
             momentum[each.rows, each.member] = self._read(MOMENTUM, each, momentum[each.rows, each.member])
         return momentum
 

@@ -382,10 +382,8 @@ class Evaluation:
         parts = []
         for start in range(0, len(models), _MODELS_AT_ONCE):
             rows = slice(start, start + _MODELS_AT_ONCE)
-            by_concept = torch.stack(
-                examples.means(self._architecture, models[rows])
-            )  # [concepts, metrics, users, labels]
-            expected = (by_concept * mixes[rows]).sum(3)
+            by_label = torch.stack(examples.means(self._architecture, models[rows]))  # of each concept
+            expected = (by_label * mixes[rows]).sum(3)  # [concepts, metrics, users]
             of_users = concepts[rows].expand(1, expected.shape[1], -1)
             parts.append(expected.gather(0, of_users)[0])
         return torch.cat(parts, dim=1)

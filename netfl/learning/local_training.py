@@ -18,17 +18,16 @@ from torch import Tensor
 from netfl.learning.batch_limits import max_jobs_at_once
 from netfl.learning.batch_loader import BatchInputs, BatchLoader
 from netfl.learning.cohort import Cohort
-from netfl.learning.device_rules import personal_mask
 from netfl.learning.minibatches import Batches, BatchSampler
 from netfl.learning.module_training import TrainingStep
 from netfl.learning.step_graphs import StepGraphs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
+from netfl.learning.training_phases import FrozenValues, TrainingPhases
 from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
-    from netfl.learning.device import DeviceRule
     from netfl.learning.spec import LearnerSpec, LocalWork
     from netfl.learning.user_data import UserDatasets
 
@@ -283,7 +282,8 @@ class LearnerGroup:
         theta, drift = inputs.theta, inputs.drift
         lr = inputs.rates[:, 0]
         has_momentum, has_decay, has_pull = self._has_terms
-        if drift is None and self._phases is None and not any(self._has_terms):
+        has_inputs = drift is not None or inputs.momentum is not None or self._phases is not None
+        if not has_inputs and not any(self._has_terms):
             return None
         jobs = len(theta)
         momentum, decay, pull = self._terms.repeat(jobs // len(self._terms), 1).T
@@ -394,77 +394,6 @@ class JobHyperparameters:
             weights = batch_weights.where(batch.is_used[:, None], weights)
             t_gradient = batch_t_gradient.where(batch.is_used, t_gradient)
         return weights, t_gradient
-
-
-@dataclass(frozen=True, slots=True)
-class FrozenValues:
-    """Parameters that do not move in some steps of jobs, each in the layout of `BatchedModel.values`.
-
-    Args:
-        head_steps: number of first steps of each job, ``[jobs]``.
-        first: whether a parameter stays in these steps.
-        later: whether it stays in all others.
-    """
-
-    head_steps: Tensor
-    first: Sequence[Tensor]
-    later: Sequence[Tensor]
-
-    def restore(self, value: Tensor, before: Tensor, index: int, step: int) -> None:
-        """Restore the parameters of ``values[index]`` that stay in *step*, for as many jobs as *value* has."""
-        count = len(value)
-        is_first = (step < self.head_steps[:count]).view(count, *[1] * (value.ndim - 1))
-        stays = self.first[index][:count].where(is_first, self.later[index][:count])
-        value.copy_(before.where(stays, value))
-
-
-class TrainingPhases:
-    """Steps of the personal layers alone, and steps of the others alone, in the learners of a group.
-
-    Args:
-        rules: of devices, by the place of the learner among the members.
-        members: number of learners.
-        architecture: of the models.
-        like: has the type and the device of the models.
-    """
-
-    def __init__(self, rules: Mapping[int, DeviceRule], members: int, architecture: Architecture, like: Tensor) -> None:
-        self._rules = rules
-        self._members = members
-        self._device = like.device
-        self._first = like.new_zeros(members, architecture.size)  # 1 for a parameter that stays in the first steps
-        self._later = like.new_zeros(members, architecture.size)
-        for member, rule in rules.items():
-            is_personal = personal_mask(rule, architecture)[:-1].to(like)
-            self._first[member] = 1 - is_personal
-            self._later[member] = is_personal
-
-    @classmethod
-    def of(cls, specs: Sequence[LearnerSpec], architecture: Architecture, like: Tensor) -> TrainingPhases | None:
-        """Return the phases of learners; ``None`` if every step of all of them trains everything."""
-        rules = {member: spec.device for member, spec in enumerate(specs) if spec.device is not None}
-        one = np.ones(1, np.int64)
-        split = {member: rule for member, rule in rules.items() if rule.steps_of_head(one) is not None}
-        return cls(split, len(specs), architecture, like) if split else None
-
-    def head_steps(self, per_pass: Ints) -> Tensor:
-        """Return the number of first steps of each job, ``[jobs]``; *per_pass* is of each user."""
-        steps = np.zeros((len(per_pass), self._members), np.int64)
-        for member, rule in self._rules.items():
-            of_head = rule.steps_of_head(per_pass)
-            assert of_head is not None
-            steps[:, member] = of_head
-        return upload(steps.ravel(), self._device)
-
-    def open(self, architecture: Architecture, head_steps: Tensor) -> FrozenValues:
-        """Return what stays in the steps of jobs."""
-        count = len(head_steps)
-
-        def values(of_members: Tensor) -> list[Tensor]:
-            model = architecture.open(of_members.repeat(count // self._members, 1))
-            return [value > 0 for value in model.values(count)]
-
-        return FrozenValues(head_steps, values(self._first), values(self._later))
 
 
 class StepCorrections:

@@ -118,10 +118,7 @@ def own_metrics(users: UserPerformance, prefix: str) -> Iterator[tuple[str, Floa
     for name, values in users.by_group().items():
         yield f"{prefix}{name}", _mean(values, known)
         if name == "accuracy":
-            yield (
-                f"{prefix}{name}_worst10",
-                _mean(np.sort(values, 1), rank < np.where(known.any(1, keepdims=True), tenth, 0)),
-            )
+            yield f"{prefix}{name}_worst10", _mean(np.sort(values, 1), rank < tenth)
     yield from user_metrics(users, prefix)
 
 

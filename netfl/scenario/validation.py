@@ -13,7 +13,7 @@ import numpy as np
 from netfl.access import Access
 from netfl.errors import Fault
 from netfl.learning.codec import Codecs
-from netfl.learning.conformance import device_faults, model_faults, payload_faults
+from netfl.learning.conformance import layer_faults, model_faults, payload_faults
 from netfl.learning.effective_steps import StepRule
 from netfl.learning.evaluation_sets import set_faults
 from netfl.learning.payload import learner_payloads, list_payloads
@@ -38,8 +38,6 @@ _LINK_REMEDY = (
     "use a network with a radio, and with energy for energy_j; or a replay of a run that recorded them "
     "(record: {links: true})"
 )
-_ONE_CODEC = "leave the codec out, or the personal layers"
-"""Remedy for a codec beside updates without some layers."""
 _ANY_CLASSES = 1 << 30
 """A number of classes with which no error of too few classes is found."""
 
@@ -75,6 +73,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     yield from _codec_faults(parts)
     yield from _erasure_faults(parts)
     yield from _link_faults(parts)
+    yield from _device_faults(parts)
     yield from _merge_faults(parts)
     step_faults = [fault.under("learners") for fault in _step_faults(parts, facts)]
     yield from step_faults
@@ -325,7 +324,7 @@ def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the errors of learners that send different numbers of bits, where these decide the rounds."""
     access, learners = parts["access"], parts["learners"] or {}
     codecs = Codecs.of(parts["codec"], parts["codec_down"])
-    faults = [*device_faults(learners, parts["model"], parts["data"])]
+    faults = [*layer_faults(learners, parts["model"], parts["data"])]
     faults = faults or [*payload_faults(learners, parts["model"], parts["data"], codecs)]
     yield from faults
     if faults or access is None or access.info.billing != "own" or access.info.update_bits is not None:
@@ -350,23 +349,10 @@ def _codec_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if codecs.named and update_bits is not None:
         problem = f"replaces the size that the {' and '.join(codecs.named)} of this scenario states"
         yield Fault("access.update_size", problem, update_bits, "leave it out, or leave the codec out")
+    if codecs.up is None:
+        return
     for name, learner in (parts["learners"] or {}).items():
         rule = learner.aggregation
-        if codecs.named and learner.device is not None and learner.device.has_personal_layers:
-            problem = (
-                f"leaves layers out of what is sent, and the {next(iter(codecs.named))} of a run codes whole models"
-            )
-            yield Fault(f"learners.{name}.device", problem, kind_of(type(learner.device)), _ONE_CODEC)
-        if codecs.up is None:
-            continue
-        if learner.base == "own":
-            problem = (
-                f"the server reads a change that the codec '{kind_of(type(codecs.up))}' has coded from the version"
-            )
-            remedy = "leave the codec out (codec_down may stay), or use another base"
-            yield Fault(
-                f"learners.{name}.base", f"{problem}, and not from a model that it does not know", "own", remedy
-            )
         if rule.needs_whole_models:
             codec = kind_of(type(codecs.up))
             problem = f"computes what its users send beside the model from the model, which the codec '{codec}' changes"
@@ -382,15 +368,6 @@ def _erasure_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     for name, learner in (parts["learners"] or {}).items():
         rule = learner.aggregation
         key = f"learners.{name}.aggregation"
-        remedy = "leave it out, or use an access that loses whole updates (loss: drop)"
-        if learner.device is not None and learner.device.has_personal_layers:
-            problem = "leaves layers out of updates, of which the access erases parts as if they were whole models"
-            yield Fault(f"learners.{name}.device", problem, kind_of(type(learner.device)), remedy)
-        if learner.base == "own":
-            problem = (
-                "the server does not know the models from which users start, and cannot put them in for lost parts"
-            )
-            yield Fault(f"learners.{name}.base", problem, "own", remedy)
         if not rule.accepts_parts:
             problem = "cannot take updates of which the access erases parts"
             remedy = "use average_received or average_all, or an access that loses whole updates (loss: drop)"
@@ -418,6 +395,27 @@ def _merge_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if evaluate is not None and "weight_divergence" in evaluate.metrics:
         problem = f"a model beside the server's versions: {problem}"
         yield Fault("evaluate.metrics", problem, "weight_divergence", "leave it out")
+
+
+def _device_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of updates that do not hold a whole change of the version, where they are coded or erased."""
+    codecs = Codecs.of(parts["codec"], parts["codec_down"])
+    reasons = [f"the {key} codes whole changes and versions" for key in codecs.named]
+    remedy = f"leave it out, or the {' and the '.join(codecs.named)}"
+    if parts["access"].info.can_erase:
+        reasons = ["the access erases parts of whole changes"]
+        remedy = "leave it out, or use an access that loses whole updates (loss: drop)"
+    if not reasons:
+        return
+    reads_changes = codecs.up is not None or parts["access"].info.can_erase
+    for name, learner in (parts["learners"] or {}).items():
+        device = learner.device
+        if device is not None and device.has_personal_layers:
+            problem = f"leaves layers out of what is sent, but {reasons[0]}"
+            yield Fault(f"learners.{name}.device", problem, kind_of(type(device)), remedy)
+        if learner.base == "own" and reads_changes:
+            problem = f"the server does not know the models from which users start, but {reasons[0]}"
+            yield Fault(f"learners.{name}.base", problem, "own", remedy)
 
 
 def _link_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:

@@ -255,6 +255,14 @@ def test_the_order_of_learners_changes_nothing():
         np.testing.assert_allclose(turned[name], versions, rtol=0, atol=1e-13)
 
 
+def test_learners_with_other_work_need_no_momentum():
+    """They train apart from the one whose devices keep it."""
+    specs = {"momentum": CASES["local_momentum"][0], "steps": PLAIN["steps"]}
+    found, _ = run(specs, TRACES["random"])
+    alone, _ = run({"steps": PLAIN["steps"]}, TRACES["random"])
+    np.testing.assert_array_equal(found["steps"], alone["steps"])
+
+
 def test_personal_layers_stay_those_of_version_0_at_the_server():
     versions, _ = run({"FedPer": CASES["fedper"][0]}, TRACES["random"])
     first, last = versions["FedPer"][0], versions["FedPer"][-1]

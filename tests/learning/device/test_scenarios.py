@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from support.learner_factory import a_round, learner, network, spec
 from support.stop_run import StopAfter
 
@@ -11,6 +12,7 @@ from netfl.errors import ScenarioError
 from netfl.learning.device.ditto import Ditto
 from netfl.learning.device.fedper import Fedper
 from netfl.learning.device.local_momentum import LocalMomentum
+from netfl.simulation.checkpoints import CHECKPOINT
 from netfl.simulation.memory import MemoryEstimate
 
 PLAIN = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 3}
@@ -58,6 +60,21 @@ def test_workers_a_stop_and_a_replay_change_nothing(tmp_path):
         assert run.metrics.equals(whole.metrics)
 
 
+LOSSY = {
+    "kind": "network",
+    "round": {"kind": "first", "m": 2, "deadline": "1 min"},
+    "topology": {"kind": "star", "radius": "200 m"},
+    "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
+    "channel": [{"kind": "log_distance", "exponent": 2.5, "frequency": "868 MHz"}],
+    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
+    "mac": {"kind": "slotted_aloha", "probability": 0.3, "max_attempts": 1},
+    "compute": {"speed": 100, "samples": 30},
+    "broadcast_rate": "50 kbps",
+    "payload": "largest",
+}
+ERASING = LOSSY | {"transport": {"grain": "packet", "mtu": "20 B", "header": "2 B", "loss": "erase"}}
+
+
 NO_LAYER = r"A\.device\.personal_layers: the model has no such layer \('layers\.7'\); did you mean 'layers\.1'"
 NOTHING_LEFT = r"learners\.A\.device\.personal_layers: all layers of the model stay on the device"
 LOSSES = r"the aggregation 'qfedavg' needs the losses of the versions that users receive"
@@ -92,12 +109,20 @@ QFEDAVG = {"kind": "qfedavg", "q": 1}
         ({"learners": one(device=FEDPER, aggregation=QFEDAVG)}, rf"A\.device: {LOSSES}, but devices start"),
         ({"learners": one(base="own", aggregation=QFEDAVG)}, rf"A\.base: {LOSSES}, but users start"),
         ({"learners": one(base="own", aggregation="fedawe")}, r"A\.aggregation: needs users that start"),
-        ({"learners": one(base="own"), "codec": "sign"}, r"A\.base: the server reads a change that the codec 'sign'"),
+        ({"learners": one(base="own"), "codec": "sign"}, r"A\.base: the server does not know the models .*codec"),
         (
             {"learners": one(device=FEDPER), "codec": "sign"},
             r"A\.device: leaves layers out of what is sent",
         ),
         ({"learners": one(device=FEDPER), "codec_down": "float16"}, r"A\.device: leaves layers out .*codec_down"),
+        (
+            {"learners": one(device=FEDPER, aggregation="average_all"), "access": ERASING},
+            r"A\.device: leaves layers out of what is sent, but the access erases parts",
+        ),
+        (
+            {"learners": one(base="own", aggregation="average_all"), "access": ERASING},
+            r"A\.base: the server does not know the models .* the access erases parts",
+        ),
     ],
     ids=str,
 )
@@ -163,6 +188,19 @@ def test_a_saved_state_that_lacks_what_a_device_has_kept_is_an_error(key, name):
 
 def _without_first(kept):
     return {name: column[1:] for name, column in kept.items()}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_run_is_not_resumed_without_what_its_devices_have_kept(tmp_path, workers):
+    folder = tmp_path / "run"
+    netfl.run(settings(), folder, progress=False, observer=StopAfter(5))
+    content = torch.load(folder / CHECKPOINT, weights_only=True)
+    assert content["learner"].pop("devices")
+    torch.save(content, folder / CHECKPOINT)
+    with pytest.raises(
+        ScenarioError, match=r"learners\.\w+\.(device|base): the saved state lacks .*run the scenario"
+    ):
+        netfl.resume(folder, progress=False, workers=workers)
 
 
 def test_a_query_for_norms_is_answered_for_the_change_that_is_sent():
