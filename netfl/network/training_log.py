@@ -30,9 +30,9 @@ class TrainingLog:
         places = [place for place, (ended_s, of) in enumerate(trainings) if of == base and ended_s <= by_s]
         if not places:
             return ()
-        own = places[-1]
-        self._of_user[user] = trainings[own + 1 :]
-        return tuple(of for _, of in trainings[:own])
+        last = places[-1]
+        self._of_user[user] = trainings[last + 1 :]
+        return tuple(of for _, of in trainings[:last])
 
     def bases(self) -> set[int]:
         """Return the bases of all trainings in the record."""

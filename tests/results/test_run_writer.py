@@ -61,6 +61,7 @@ def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
         users=10,
         rounds=100,
         has_rounds=True,
+        reports_lost=False,
         stop_s=None,
         evaluation=evaluation,
         model=None,

@@ -69,6 +69,8 @@ CHANGES = {
         "arrived_s": 3.25,
         "attempts": 1,
         "received": (False, True),
+        "tower": "tower:1",
+        "lost_bases": (0,),
         "link": None,
     },
     Merge: {

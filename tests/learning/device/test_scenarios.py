@@ -197,9 +197,7 @@ def test_a_run_is_not_resumed_without_what_its_devices_have_kept(tmp_path, worke
     content = torch.load(folder / CHECKPOINT, weights_only=True)
     assert content["learner"].pop("devices")
     torch.save(content, folder / CHECKPOINT)
-    with pytest.raises(
-        ScenarioError, match=r"learners\.\w+\.(device|base): the saved state lacks .*run the scenario"
-    ):
+    with pytest.raises(ScenarioError, match=r"learners\.\w+\.(device|base): the saved state lacks .*run the scenario"):
         netfl.resume(folder, progress=False, workers=workers)
 
 
