@@ -40,14 +40,16 @@ ROUNDS = [*list_kinds(RoundPolicy), "duration", "mylab.half:Half"]
 FADING = {"channel": "rayleigh"}
 """Fading that differs from frame to frame, so that no user has a lasting advantage."""
 FIXED_TIMES = {
-    "csma_ca": "slots of a standard", "lorawan": "frames and duty cycles of a standard", "lora": "bands of a standard",
+    "csma_ca": "slots of a standard", "lora": "bands of a standard",
+    **dict.fromkeys(("lorawan", "lorawan of two demodulators", "lorawan that answers"),
+                    "frames and duty cycles of a standard"),
     "underwater": "the speed of sound", "diurnal": "hours of the day", "diurnal_rate": "hours of the day",
     "inactivity": "hours of the day", "disaster": "positions", "my_channels:Foliage": "a carrier", "rain": "a carrier",
     "file": "times of a file", "mylab.blockage:Blockage": "a coherence time of 1 s",
 }  # fmt: skip
 """Models whose times do not scale, and why."""
 SCALED_AXES = ("mac", "round", "channel", "interference", "queue", "outage", "traffic", "size", "downlink", "transport",
-               "on_new_version", "staleness", "compute", "energy")  # fmt: skip
+               "on_new_version", "staleness", "compute", "energy", "trains_when")  # fmt: skip
 FADING_KINDS = {
     "none",
     "constant",

@@ -57,6 +57,8 @@ PARTS = (
         ("ModuleArchitecture", "Architecture", "BatchedModel"),
     ),
     ("Layout", "netfl.network.layout", ("Layout", "Trajectories")),
+    ("Occasions to train", "netfl.network.trains_when", ("TrainingOccasion",)),
+    ("Limits of a receiver", "netfl.network.radio.receiver", ("ReceiverLimits",)),
     ("The cell that a MAC serves", "netfl.network.radio.cell", ("Cell",)),
 )
 """Modules for scripts and models: title, module and public names; ``()`` means ``__all__``."""

@@ -129,7 +129,8 @@ class _Trained:
         users: of the cohort, on the device, ``[users]``.
         bases: from which the server reads their changes, ``[users, members, size + 1]``.
         result: their models, as the server reads them, and their work.
-        received: whether each number of an update arrived, ``[users, size + 1]``; ``None`` for all.
+        received: whether the server knows each number of an update, ``[users, members or 1, size + 1]``; ``None`` for
+            all.
     """
 
     cohort: Cohort
@@ -139,6 +140,13 @@ class _Trained:
     bases: Tensor
     result: LocalResult
     received: Tensor | None
+
+
+def _received_by_member(trained: _Trained, part: slice, members: int) -> Sequence[Tensor | None]:
+    """Return whether the server knows each number of the updates in *part*, for each member, ``[users, size + 1]``."""
+    if trained.received is None:
+        return [None] * members
+    return trained.received[part].expand(-1, members, -1).unbind(1)
 
 
 class BatchedLearner:
@@ -491,8 +499,9 @@ class BatchedLearner:
 
         received = None
         if self._coder is not None:
-            result = replace(result, models=self._coder.code(bases, result.models, cohort, lanes))
-            received = self._coder.received(cohort, result.models)
+            coded = self._coder.code(bases, result.models, cohort, lanes)
+            result = replace(result, models=coded.models)
+            received = coded.received
         if self._baseline is not None:
             self._baseline.step(self._versions.number + 1, cohort, self._sampler, group, result.step_counts)
         return _Trained(cohort, lanes, numbers, upload(cohort.users, self._data.x.device), bases, result, received)
@@ -567,11 +576,12 @@ class BatchedLearner:
                 of_part,
                 is_done[part.start].tolist(),
                 by_member(trained.numbers[part], len(of_part)),
+                _received_by_member(trained, part, len(of_part)),
                 base_rounds.unbind(1) * (len(of_part) // base_rounds.shape[1]),  # one for all members, or one for each
                 zip(*(column.unbind(1) for column in of_members), strict=True),
                 strict=True,
             )
-            for lane, has_stepped, numbers, rounds_of_bases, (base, model, rates) in by_lane:
+            for lane, has_stepped, numbers, received, rounds_of_bases, (base, model, rates) in by_lane:
                 if has_stepped:
                     continue
                 read = self._specs[lane].aggregation.reads_links
@@ -588,7 +598,7 @@ class BatchedLearner:
                     losses=losses.get(lane),
                     messages=self._messages(cohort, part, numbers, lane),
                     has_repeats=has_repeats,
-                    received=None if trained.received is None else trained.received[part],
+                    received=received,
                     links={name: values[part] for name, values in links.items() if name in read},
                 )
                 if node == SERVER:

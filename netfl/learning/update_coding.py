@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from netfl.learning.codec import NUMBER_BITS
 from netfl.learning.codec_draws import CodecDraws
@@ -24,7 +25,7 @@ from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
-    from netfl.learning.codec import Codec
+    from netfl.learning.codec import Codec, Encoded
     from netfl.learning.cohort import Cohort
     from netfl.streams import Streams
 
@@ -62,6 +63,18 @@ class _Batch:
     received: Received | None
 
 
+class CodedUpdates(NamedTuple):
+    """Updates as the server reads them.
+
+    Args:
+        models: base and decoded change, with buffers and t, ``[users, members, size + 1]``.
+        received: whether the server knows each number, ``[users, members or 1, size + 1]``; ``None`` if it knows all.
+    """
+
+    models: Tensor
+    received: Tensor | None
+
+
 class UpdateCoder:
     """Codes the change of θ of delivered updates, with the error feedback of each user in each lane.
 
@@ -89,10 +102,12 @@ class UpdateCoder:
         self._keys = StreamKeys(streams, "codec")
         self._store = store
 
-    def code(self, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
-        """Return the models as the server reads them: base and decoded change, with buffers and t of *models*.
+    def code(self, bases: Tensor, models: Tensor, cohort: Cohort, lanes: Ints) -> CodedUpdates:
+        """Return the models as the server reads them.
 
-        Several updates of one user are coded one after the other, as each uses what the one before has left.
+        Of a codec that sends only some parameters, the server knows those that were not sent to be unchanged, except
+        where they may be in a lost part: next to a lost entry, up to the neighbours that arrived, unless it knows the
+        places.  Several updates of one user are coded one after the other, as each uses what the one before has left.
 
         Args:
             bases: from which the users trained, ``[users, members, size + 1]``.
@@ -101,30 +116,24 @@ class UpdateCoder:
             lanes: of each user and member, ``[users, members]``.
         """
         if cohort.received is None and self._codec.is_whole:
-            return models
+            return CodedUpdates(models, None)
         coded = torch.empty_like(models)
         coded[..., self._parameters :] = self._read_rest(bases, models, cohort)
+        known = None
+        if cohort.received is not None:
+            members = models.shape[1] if self._codec.is_sparse else 1
+            known = models.new_empty(len(models), members, self._parameters, dtype=torch.bool)
         changes_at_once = self._changes_at_once(models.device)
         step = max(1, changes_at_once // models.shape[1])
         for wave in self._waves(cohort):
             for start in range(0, len(wave), step):
                 rows = wave[start : start + step]
                 batch = self._batch(rows, bases, models, cohort, lanes)
-                self._code_theta(batch, coded, max(1, changes_at_once // len(rows)))
-        return coded
-
-    def received(self, cohort: Cohort, like: Tensor) -> Tensor | None:
-        """Return whether each number of the updates of *cohort* arrived, ``[users, size + 1]``; ``None`` for all.
-
-        With a codec that sends only some parameters, all of θ counts as received: a lost entry has no place.
-        """
-        if cohort.received is None:
-            return None
-        if self._codec.is_sparse:
-            theta = torch.ones(len(cohort.received), self._parameters, dtype=torch.bool, device=like.device)
-        else:
-            theta = self._received_theta(cohort.received, self._parameters, like.device)
-        return torch.cat([theta, self._received_rest(cohort.received, like)], dim=1)
+                self._code_theta(batch, coded, known, max(1, changes_at_once // len(rows)))
+        if cohort.received is None or known is None:
+            return CodedUpdates(coded, None)
+        rest = self._received_rest(cohort.received, models)[:, None].expand(-1, known.shape[1], -1)
+        return CodedUpdates(coded, torch.cat([known, rest], dim=-1))
 
     def _changes_at_once(self, device: torch.device) -> int:
         """Return how many changes of θ, each of one update in one lane, are coded at once."""
@@ -164,8 +173,8 @@ class UpdateCoder:
             received = [cohort.received[row] for row in rows.tolist()]
         return _Batch(index, bases[index], models[index], users, lanes[rows], draws, received)
 
-    def _code_theta(self, batch: _Batch, coded: Tensor, members_at_once: int) -> None:
-        """Write θ of a batch into *coded*, as the server reads it."""
+    def _code_theta(self, batch: _Batch, coded: Tensor, known: Tensor | None, members_at_once: int) -> None:
+        """Write θ of a batch into *coded*, as the server reads it, and into *known* whether it knows each number."""
         of_theta = slice(0, self._parameters)
         for start in range(0, coded.shape[1], members_at_once):
             members = slice(start, start + members_at_once)
@@ -180,10 +189,31 @@ class UpdateCoder:
             if batch.received is not None:
                 received = self._received_theta(batch.received, encoded.values.shape[-1], change.device)[:, None]
             decoded = self._codec.decode(encoded, received)
+            if known is not None and received is not None:
+                known[batch.index, members] = self._known(encoded, received)
             if self._codec.has_error_feedback:
                 for error, lost in zip(errors, (change - decoded).flatten(0, 1), strict=True):
                     error.copy_(lost)
             coded[batch.index, members, of_theta] = decoded + base
+
+    def _known(self, encoded: Encoded, received: Tensor) -> Tensor:
+        """Return whether the server knows each parameter, ``[updates, lanes or 1, parameters]``.
+
+        *received* is whether each entry arrived, ``[updates, 1, entries]``.
+        """
+        positions = encoded.positions
+        if positions is None:
+            return received
+        arrived = received.expand_as(positions)
+        known = arrived.new_ones(*positions.shape[:-1], encoded.parameters)
+        if not self._codec.knows_positions:
+            # a parameter lies in the gap after as many entries as come before it; a gap is known between known entries
+            at_edges = pad(arrived, (1, 1), value=True)
+            known_gaps = at_edges[..., :-1] & at_edges[..., 1:]
+            places = torch.arange(encoded.parameters, device=positions.device).expand_as(known)
+            gaps = torch.searchsorted(positions.contiguous(), places.contiguous())
+            known = known_gaps.gather(-1, gaps)
+        return known.scatter(-1, positions, arrived)
 
     def _received_theta(self, received: Received, entries: int, device: torch.device) -> Tensor:
         """Return whether each entry of θ arrived, ``[updates, entries]``; θ is at the front of an update."""

@@ -13,13 +13,13 @@ import simpy
 from netfl.errors import ModelError
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.version_buffer import VersionBuffer
-from netfl.network.clock import Clock, Stage, call_after
+from netfl.network.clock import Clock, Stage, call_after, call_at
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.message import BroadcastCopy
+from netfl.network.periods import after_rounding
 from netfl.network.queue import Buffer, FifoBuffer
-from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
 from netfl.network.updates import OutstandingUpdates
@@ -289,7 +289,12 @@ class LossyDownlink:
         self._end(copy, cause)
 
     def _send_next(self, sender: _TowerSender) -> None:
-        """Send the next copy that anybody waits for."""
+        """Send the next copy that anybody waits for, once the tower has sent what it is sending."""
+        sends_until_s = sender.tower.cell.sends_until_s
+        if sends_until_s > after_rounding(self._env.now):  # an acknowledgement
+            sender.is_sending = True
+            call_at(self._env, sends_until_s, lambda _: self._free(sender))
+            return
         while (copy := sender.waiting.pop(self._env.now)) is not None:
             assert isinstance(copy, BroadcastCopy)
             if self._replaces:
@@ -331,8 +336,8 @@ class LossyDownlink:
         is_sent = is_tower_up and connection.is_up_during(tower.number, now_s, now_s + airtime_s)
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up, rate_bps)
         sender.is_sending = True
-        if sender.tower.cell.receiver is not None and is_tower_up:
-            sender.tower.cell.receiver.begin_sending(now_s, now_s + airtime_s)
+        if is_tower_up:
+            sender.tower.cell.note_sending(now_s + airtime_s)
         copy.sendings += 1
         self._count_sending(copy)
 
@@ -371,29 +376,13 @@ class LossyDownlink:
         medium = self._medium
         cell = sending.sender.tower.cell
         ids = cell.ids[users]
-        if medium.energy is not None:
-            self._spend(cell, users, sending)
+        cell.pay_for_reception(users, sending.airtime_s, is_tower_up=sending.is_tower_up)
         end_s = now_s + sending.airtime_s
         boost_db = self._boost_of(ids, cell.tower)
         signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, boost_db, sending.rate_bps)
         is_received = medium.downlink_received(ids, signal, is_sent=sending.is_sent)
         end = partial(self._end_reception, sending, users, is_received)
         call_after(self._env, sending.airtime_s, lambda _: self._env.at_end(Stage.VERSIONS, end))
-
-    def _spend(self, cell: Cell, users: Users, sending: _Sending) -> None:
-        """Let those of *users* that listen pay for receiving a copy."""
-        now_s = self._env.now
-        medium = self._medium
-        assert medium.energy is not None
-        is_listening = medium.connection.listening(cell.ids[users], now_s, is_tower_up=sending.is_tower_up)
-        listeners = users[is_listening]
-        ids = cell.ids[listeners]
-        paid_s: float | Floats = sending.airtime_s
-        shares = medium.connection.receive(ids, now_s, sending.airtime_s)
-        if shares is not None:
-            paid_s = sending.airtime_s * shares
-            cell.check_power(listeners, now_s)
-        medium.energy.receive(ids, paid_s)
 
     def _end_reception(self, sending: _Sending, users: Users, is_received: Bools) -> None:
         """Deliver a copy; after the last of its users, send it again to the others, if any sendings are left."""

@@ -320,9 +320,10 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
         elif abs(reception_bps - mac.rate_bps) > 1e-6 * mac.rate_bps:
             problem = f"its rate is {mac.rate_bps / 1e6:g} Mbps, but the reception's is {reception_bps / 1e6:g} Mbps"
             yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
-    if mac.receiver_limits is not None and mac.receiver_limits.is_half_duplex and spec.downlink is None:
-        remedy = "leave it out, or give a downlink"
-        yield Fault("mac.half_duplex", "has no effect: without a downlink towers send nothing", True, remedy)
+    is_half_duplex = mac.receiver_limits is not None and mac.receiver_limits.is_half_duplex
+    if is_half_duplex and spec.downlink is None and not mac.tower_answers:
+        problem = "has no effect: without a downlink and acknowledgements, towers send nothing"
+        yield Fault("mac.half_duplex", problem, True, "leave it out, or give one of both")
     if spec.reception is not None:
         yield from (fault.under("reception") for fault in mac.reception_faults(spec.reception))
     if spec.radio is not None:

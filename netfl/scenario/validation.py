@@ -364,17 +364,12 @@ def _erasure_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the errors of learners that cannot take updates of which parts are lost."""
     if not parts["access"].info.can_erase:
         return
-    codec = Codecs.of(parts["codec"], None).up
     for name, learner in (parts["learners"] or {}).items():
         rule = learner.aggregation
-        key = f"learners.{name}.aggregation"
         if not rule.accepts_parts:
             problem = "cannot take updates of which the access erases parts"
             remedy = "use average_received or average_all, or an access that loses whole updates (loss: drop)"
-            yield Fault(key, problem, kind_of(type(rule)), remedy)
-        elif rule.reads_parts and codec is not None and codec.is_sparse:
-            problem = f"needs the place of each parameter, but the codec '{kind_of(type(codec))}' sends only some"
-            yield Fault(key, problem, kind_of(type(rule)), "use average_all, or another codec")
+            yield Fault(f"learners.{name}.aggregation", problem, kind_of(type(rule)), remedy)
 
 
 def _merge_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:

@@ -238,9 +238,12 @@ def lossy_rounds():
 
 
 @pytest.mark.quick_first
+@pytest.mark.parametrize("at_once", [None, 1])
 @pytest.mark.parametrize("name", ["whole", "float16", "qsgd in buckets", "sign"])
-def test_erased_parts_equal_numpy(name):
+def test_erased_parts_equal_numpy(name, at_once, monkeypatch):
     """Entries of θ and t are lost if they have a bit in a lost part; the error feedback keeps what is lost."""
+    if at_once is not None:
+        monkeypatch.setattr(update_coding, "_NUMBERS_AT_ONCE", at_once)
     codec, code = CODECS.get(name, (None, plain.whole))
     theta_bits = (codec or Whole()).bits(PARAMETERS)
     rules = {"received": AverageReceived(), "all": AverageAll()}
@@ -265,6 +268,70 @@ def test_erased_parts_equal_numpy(name):
         of_lane = np.array(versions)[:, lane]
         expected = papers.play(rule, local, of_lane[0], TRACE, data=EXAMPLES, batches=batches, code=coder)
         assert of_lane == pytest.approx(expected, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("at_once", [None, 1])
+@pytest.mark.parametrize("name", ["top_k", "top_k without feedback", "rand_k", "rand_k with feedback"])
+def test_erased_parts_of_sparse_updates_equal_numpy(name, at_once, monkeypatch):
+    """A lost part takes the entries that it carried; what lies between their neighbours is not known for `top_k`."""
+    if at_once is not None:
+        monkeypatch.setattr(update_coding, "_NUMBERS_AT_ONCE", at_once)
+    codec, code = CODECS[name]
+    theta_bits = codec.bits(PARAMETERS)
+    rules = {"received": AverageReceived(), "all": AverageAll()}
+    objective = Cvar(alpha=0.3, gamma=0.1, lr_t=0.2)
+    specs = {rule_name: spec(objective, rule, lr=0.3) for rule_name, rule in rules.items()}
+    made = learner(specs, codecs=Codecs(codec), loses_parts=True)
+    versions = [[made.version(lane) for lane in range(2)]]
+    for current in lossy_rounds():
+        made.step([current])
+        versions.append([made.version(lane) for lane in range(2)])
+
+    def arrived(user, base, entries):
+        return plain.arrived(LOST.get((user, base), (True,)), theta_bits, entries, 1)
+
+    local = papers.Local(papers.cvar(0.3, 0.1), 0.3, 0.2)
+    for lane, reads_parts in enumerate((True, False)):
+        coder = plain.PlainSparseCoder(
+            code,
+            STREAMS,
+            has_memory=codec.has_error_feedback,
+            arrived=lambda user, base, entries: arrived(user, base, entries)[:-1],
+            knows_places=isinstance(codec, RandK),
+        )
+
+        def received(user, base, coder=coder):
+            of_theta = coder.known[user, base].pop(0)
+            return np.append(of_theta, arrived(user, base, codec.count(PARAMETERS))[-1])
+
+        rule = PlainRule(received, reads_parts=reads_parts)
+        of_lane = np.array(versions)[:, lane]
+        expected = papers.play(rule, local, of_lane[0], TRACE, data=EXAMPLES, batches=batches, code=coder)
+        assert of_lane == pytest.approx(expected, rel=1e-10, abs=1e-12)
+        assert not any(coder.known.values())  # all were used
+
+
+def test_lost_entries_hide_what_lies_between_their_neighbours():
+    """Entries at 1, 4, 5 and 8 of ten parameters; those at 4 and 5 are lost, then the first, then the last."""
+
+    class Places(TopK):
+        def encode(self, change, draws):
+            positions = torch.tensor([1, 4, 5, 8]).expand(*change.shape[:-1], 4)
+            return Encoded(change.gather(-1, positions), positions, change.shape[-1])
+
+        def bits(self, parameters):
+            return 128.0
+
+    coder = UpdateCoder(Places(share=0.4), [Streams(1)], 10, DeviceStore(3, replicas=1))
+    parts = ((True, False, False, True), (False, True, True, True), (True, True, True, False))
+    users = np.arange(3)
+    cohort = Cohort(np.zeros(3, np.int64), users, np.zeros(3, np.int64), (slice(0, 3),), received=parts)
+    bases = torch.zeros(3, 1, 11, dtype=torch.float64)
+    coded = coder.code(bases, bases + 1.0, cohort, np.zeros((3, 1), np.int64))
+    unknown = [np.flatnonzero(~known).tolist() for known in coded.received[:, 0].numpy()]
+    assert unknown == [[2, 3, 4, 5, 6, 7], [0, 1, 2, 3], [6, 7, 8, 9]]
+    sent = [np.flatnonzero(model[:10]).tolist() for model in coded.models[:, 0].numpy()]
+    assert sent == [[1, 8], [4, 5, 8], [1, 4, 5]]
 
 
 def test_rounds_without_losses_are_those_of_average():
@@ -316,7 +383,7 @@ def descend(codec, rounds=800, users=4):
         models = bases.clone()
         models[:, 0, :-1] -= step * curvature * (x[:-1] - optima)
         cohort = Cohort(np.zeros(users, np.int64), np.arange(users), np.full(users, index), (slice(0, users),))
-        x = coder.code(bases, models, cohort, lanes).mean((0, 1))
+        x = coder.code(bases, models, cohort, lanes).models.mean((0, 1))
         distances.append(float((x[:-1] - optimum).norm()))
     return distances
 

@@ -171,7 +171,8 @@ def axes() -> dict[str, dict[str, Any]]:
     macs |= {f"priority {by}": {"kind": "priority", "weights": {0: 1}, "by": by} for by in ("strict", "stride")}
     macs |= {f"fdma {rule}": {"kind": "fdma", "division": rule} for rule in ("need", "water_filling")}
     gateway = macs["lorawan"] | {"demodulators": 2}
-    macs |= {"lorawan of two demodulators": gateway, "lorawan half-duplex": gateway | {"half_duplex": True}}
+    answers = {"acknowledgements": {"duty_cycle": 0.2}, "half_duplex": True, "max_attempts": 3}
+    macs |= {"lorawan of two demodulators": gateway, "lorawan that answers": gateway | answers}
     outages = members("network/outage")
     del outages["availability"], outages["calendar"]  # files of days
     daily = {kind: outages.pop(kind) for kind in ("inactivity", "diurnal_rate")}  # they begin days before time 0

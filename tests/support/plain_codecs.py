@@ -113,6 +113,41 @@ class PlainCoder:
         return read
 
 
+class PlainSparseCoder(PlainCoder):
+    """Codes updates of which only some numbers are sent, in the order of their places, and parts are lost.
+
+    *arrived* returns which of so many entries of an update arrive, given its user and base.  *known* has whether the
+    receiver knows each number, of each update in turn by its user and base.
+    """
+
+    def __init__(self, code, streams, *, has_memory, arrived, knows_places):
+        super().__init__(code, streams, has_memory=has_memory)
+        self.arrived, self.knows_places, self.known = arrived, knows_places, {}
+
+    def __call__(self, change, user, base, repeat):
+        change = change + self.left.get(user, 0.0)
+        read = self.code(change, words(self.field, user, base, repeat, len(change)))
+        sent = np.flatnonzero(read).tolist()
+        arrived = self.arrived(user, base, len(sent))
+        known = [True] * len(change)
+        for entry, place in enumerate(sent):
+            if arrived[entry]:
+                continue
+            read[place] = 0.0
+            known[place] = False
+            if self.knows_places:
+                continue
+            before = max((other for other, is_there in zip(sent, arrived, strict=True) if is_there and other < place),
+                         default=-1)  # fmt: skip
+            after = min((other for other, is_there in zip(sent, arrived, strict=True) if is_there and other > place),
+                        default=len(change))  # fmt: skip
+            known[before + 1 : after] = [False] * (after - before - 1)
+        self.known.setdefault((user, base), []).append(known)
+        if self.has_memory:
+            self.left[user] = change - read
+        return read
+
+
 def plain_sender(code, streams):
     """Return a function that codes θ of a version, given its number."""
     field = Streams(streams.seed, streams.path).field("codec_down")

@@ -399,8 +399,9 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return put
 
+    @patched(Cell, "repeat")
     @patched(Cell, "attempt")
-    def _(old):
+    def put_on_air(old):
         def attempt(cell, *arguments, **options):
             before = set(cell.transmissions)
             event = old(cell, *arguments, **options)

@@ -15,8 +15,8 @@ class AverageReceived(Aggregation):
     The sums are over the round's deliveries; r_kj is 1 if parameter j of update k arrived, and 0 otherwise.  One that
     arrived in no update keeps its value x_j.  With a server step size η, each parameter moves to
     ``x_j + η (mean_j - x_j)``.  If all parts arrive, this is `average`.  It needs an access that may erase parts, such
-    as a network with ``transport: {loss: erase}``, to differ from it, and updates in which each parameter has a place:
-    codecs that send only some parameters are refused.
+    as a network with ``transport: {loss: erase}``, to differ from it.  Of a codec that sends only some parameters, one
+    that was not sent has arrived, unchanged, unless it may have been in a lost part.
 
     Source: the rule of `average`, McMahan et al., AISTATS 2017, applied to each parameter by itself.
 

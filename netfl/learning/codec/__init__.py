@@ -20,7 +20,8 @@ To add one, derive a class from `Codec` in a file of this package, or in a modul
 - `bits` is the exact size of one encoded row, which networks bill.  A file of this package imports no torch at its
   head, because networks ask for sizes without learning.
 - An access may erase parts of an update.  The entries of an update share its bits in their order; those in a lost part
-  are read as 0.  Numbers that are sent once, such as a norm, are taken as received.
+  are read as 0.  Numbers that are sent once, such as a norm, are taken as received.  Of a codec that sends only some
+  parameters, the receiver does not know those between the neighbours of a lost entry, unless `Codec.knows_positions`.
 - Random draws come from `CodecDraws`, which are keyed by replica, user, base version and repeat, as mini-batches are.
   All lanes of a replica have the same draws, so that learners are compared in pairs.
 - A codec that loses information systematically has an error feedback: what an update did not carry is added to the
@@ -69,7 +70,9 @@ class Codec(Spec):
     """Base class of all codecs."""
 
     is_sparse: ClassVar[bool] = False
-    """True if it sends only some parameters, so that nobody can tell a lost one from one that was not sent."""
+    """True if it sends only some parameters; those that are not sent count as unchanged."""
+    knows_positions: ClassVar[bool] = False
+    """True if the receiver knows which parameters are sent, so that it knows which are in a lost part."""
     is_whole: ClassVar[bool] = False
     """True if numbers travel whole, as without a codec."""
     codes_versions: ClassVar[bool] = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from netfl.learning.codec import NUMBER_BITS, CodecDraws, Encoded, Tensor
 from netfl.learning.codec._law_draws import LAW_VECTOR, decoded_draws
 from netfl.learning.codec._sparse_codec import SparseCodec
@@ -27,6 +29,7 @@ class RandK(SparseCodec):
         share: 0.05
     """
 
+    knows_positions: ClassVar[bool] = True
     error_feedback: bool = False
     """Users add the errors of their last delivered update to their next change."""
 

@@ -195,6 +195,11 @@ class Mac(Spec):
         """Limits of what a tower receives at once; ``None`` for none.  A frame must be sent in one piece."""
         return None
 
+    @property
+    def tower_answers(self) -> bool:
+        """True if towers send frames of the MAC to users, such as acknowledgements."""
+        return False
+
     @abstractmethod
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Control the medium of *cell* for the whole run."""

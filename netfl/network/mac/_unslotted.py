@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import simpy
 
+from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.transmission import Frames
 from netfl.types import Bools, Floats, Ints, Users
 
 _NO_USERS = np.empty(0, np.int64)
@@ -36,6 +38,10 @@ class UnslottedCell:
     failures: Ints = field(init=False)
     has_failed: Bools = field(init=False)
     over_s: Floats = field(init=False)
+    send_again: Callable[[int], None] | None = None
+    """Called with each user that is due without a frame, to repeat one that was received; ``None`` for no repeats."""
+    _replanned: set[int] = field(init=False, default_factory=set)
+    """Users that are planned again, although nothing of their frames has changed."""
     _planned_ready_s: list[float] = field(init=False)
     """Time at which the frame was ready for which each user was planned last; NaN before the first, ``[size]``."""
     _results: dict[int, tuple[Bools, int]] = field(init=False, default_factory=dict)
@@ -86,20 +92,47 @@ class UnslottedCell:
                 if attempt_s == next_s[user]:
                     next_s[user] = math.inf
                     due_users.append(user)
+            if self.send_again is not None:
+                due_users = self._repeat_frames(due_users, self.send_again)
             senders = cell.drop_disconnected(sorted(due_users))
             if senders:
                 send(np.array(senders))
 
+    def _repeat_frames(self, due_users: Sequence[int], send_again: Callable[[int], None]) -> list[int]:
+        """Let those of *due_users* that have no frame repeat their last; return the others."""
+        is_ready = self.cell.ready_s <= after_rounding(self.cell.env.now)
+        for user in sorted(due_users):
+            if not is_ready[user]:
+                send_again(user)
+        return [user for user in due_users if is_ready[user]]
+
+    def repeat(self, user: int, frame: Frames, duration_s: float, *, channel: int, mode: int) -> simpy.Event:
+        """Let a user send a *frame* again that was received; as `Cell.repeat`."""
+        end = self.cell.repeat(user, frame, duration_s, channel=channel, mode=mode)
+        self.over_s[user] = self.cell.env.now + duration_s
+        self._results[user] = np.asarray(end.value), 0
+        return end
+
+    def replan(self, user: int) -> None:
+        """Plan a user again, although nothing of its frames has changed."""
+        self._replanned.add(user)
+        self.cell.wake(np.array([user]))
+
     def send(
         self, users: Users, limit: int | None, duration_s: Sequence[float] | Floats, **options: Sequence[int] | Ints
-    ) -> None:
-        """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
+    ) -> simpy.Event:
+        """Let *users* send for *duration_s* each; *options* are the channel and the mode of each.
+
+        Returns:
+            An event that fires with whether each was received, when all have ended.
+        """
         self.over_s[users] = self.cell.env.now + np.asarray(duration_s)
         collapsed = {key: collapse_if_equal(values) for key, values in options.items()}
         end = self.cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **collapsed)
         received = np.asarray(end.value)  # filled in as the attempts end
         for place, user in enumerate(users.tolist()):
             self._results[user] = received, place
+        return end
 
     def _users_to_plan(self) -> Users:
         """Return the users with another frame, or after a failed attempt; count the failures of their frames."""
@@ -120,8 +153,9 @@ class UnslottedCell:
                 self.failures[user] = 0
             elif result is not None:
                 self.failures[user] += 1
-            else:
+            elif user not in self._replanned:
                 continue  # nothing has changed for this user
+            self._replanned.discard(user)
             self._planned_ready_s[user] = user_ready_s
             users_to_plan.append(user)
         return np.array(users_to_plan, np.int64)

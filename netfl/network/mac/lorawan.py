@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,6 +14,13 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, IdleTime, Mac
+from netfl.network.mac._lorawan_acknowledgements import (
+    PHY_BYTES,
+    RX2_DELAY_S,
+    AcknowledgedUplinks,
+    Acknowledgements,
+    ConfirmedUplink,
+)
 from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
 from netfl.network.radio.cell import Cell
@@ -32,8 +39,6 @@ MAX_PAYLOAD_BYTES = np.array([222, 222, 115, 51, 51, 51])
 _MAX_PAYLOAD_BYTES: list[int] = MAX_PAYLOAD_BYTES.tolist()
 _OPTIMISED_FROM_S = 16e-3
 """Low data rate optimisation is mandatory for longer symbols."""
-_RX2_DELAY_S = 2.0
-"""RECEIVE_DELAY2: from the end of an uplink to its second receive window, before which nothing else may be sent."""
 _ACK_TIMEOUT_S = (1.0, 3.0)
 """Range of ACK_TIMEOUT, called RETRANSMIT_TIMEOUT from 1.0.4 on (RP002-1.0.4, §3.3)."""
 _ATTEMPTS = {"1.0.3": 8, "1.0.4": 1}
@@ -47,12 +52,13 @@ _MIN_ROWS, _ATTEMPTS_PER_ROW = 100, 200
 
 
 def time_on_air_s(
-    phy_bytes: ArrayLike, modes: ArrayLike, bandwidth_hz: float, coding: int = 1, preamble: int = 8
+    phy_bytes: ArrayLike, modes: ArrayLike, bandwidth_hz: float, coding: int = 1, preamble: int = 8, *, crc: bool = True
 ) -> Floats:
-    """Return the time on air of LoRa frames with explicit header and CRC.
+    """Return the time on air of LoRa frames with explicit header.
 
-    T = 2^SF / B.  The preamble takes (n + 4.25) T, the rest 8 + max(ceil((8 PL - 4 SF + 28 + 16) / (4 (SF - 2 DE)))
-    (CR + 4), 0) symbols; DE is 1 where T exceeds 16 ms (Semtech, SX1276 data sheet, §4.1.1.6 and §4.1.1.7; AN1200.13).
+    T = 2^SF / B.  The preamble takes (n + 4.25) T, the rest 8 + max(ceil((8 PL - 4 SF + 28 + 16 CRC) / (4 (SF - 2
+    DE))) (CR + 4), 0) symbols; DE is 1 where T exceeds 16 ms (Semtech, SX1276 data sheet, §4.1.1.6 and §4.1.1.7;
+    AN1200.13).
 
     Args:
         phy_bytes: PL, the physical payload.
@@ -60,6 +66,7 @@ def time_on_air_s(
         bandwidth_hz: B.
         coding: CR, 1 for code rate 4/5 to 4 for 4/8.
         preamble: n, its programmed symbols.
+        crc: CRC, whether they have a checksum of the payload, as uplinks do.
 
     >>> (1e3 * time_on_air_s(64, [0, 5], 125e3)).round(3).tolist()
     [118.016, 2793.472]
@@ -67,7 +74,8 @@ def time_on_air_s(
     factor = FACTORS[np.asarray(modes)]  # SF
     symbol_s = 2.0**factor / bandwidth_hz  # T
     is_optimised = symbol_s > _OPTIMISED_FROM_S  # DE
-    blocks = np.ceil((8 * np.asarray(phy_bytes) - 4 * factor + 44) / (4 * (factor - 2 * is_optimised)))
+    checked_bits = 44 if crc else 28
+    blocks = np.ceil((8 * np.asarray(phy_bytes) - 4 * factor + checked_bits) / (4 * (factor - 2 * is_optimised)))
     return np.asarray((preamble + 4.25 + 8 + np.maximum(blocks * (coding + 4), 0)) * symbol_s)
 
 
@@ -109,7 +117,9 @@ class Lorawan(Mac):
     An uplink that needs more than one or two seconds of airtime stays synchronised with others for many attempts.
 
     Unconfirmed uplinks are sent once; repeats of them without regard to their reception, as NbTrans allows in 1.0.4,
-    are not modelled.  Acknowledgements take no airtime and are never lost.
+    are not modelled.  Acknowledgements take no airtime and are never lost, unless ``acknowledgements`` says how they
+    are sent.  A user whose uplink was received, but not its acknowledgement, repeats it as one that failed; the gateway
+    discards the duplicate, which takes airtime and energy.
 
     **Gateways** receive any number of frames, also while they send, unless ``demodulators`` and ``half_duplex`` limit
     them.  A frame takes a demodulator from its start to its end if it is strong enough to be received alone, and also
@@ -165,8 +175,11 @@ class Lorawan(Mac):
     """Frames that a gateway receives at once, over all channels and spreading factors, such as 8 of the SX1301;
     ``null`` is any number.  A frame that begins while all are taken is lost, with the cause ``busy``."""
     half_duplex: bool = False
-    """Whether a gateway receives nothing while it sends a version of the ``downlink``: frames that are on the air at
-    any time of it are lost, with the cause ``busy``."""
+    """Whether a gateway receives nothing while it sends a version of the ``downlink``, or one of the
+    ``acknowledgements``: frames that are on the air at any time of it are lost, with the cause ``busy``."""
+    acknowledgements: Acknowledgements | None = None
+    """Acknowledgements that take airtime of the gateway and can be lost, such as ``{}`` with the duty cycles of EU868;
+    ``null``: they take no airtime and are never lost."""
 
     @model_validator(mode="after")
     def _check_keys(self) -> Lorawan:
@@ -177,6 +190,8 @@ class Lorawan(Mac):
         if self.confirmed is False and self.max_attempts not in {None, 1}:
             problem = f"max_attempts is {self.max_attempts}, but unconfirmed uplinks are sent once"
             raise ValueError(f"{problem}; leave it out, or set confirmed: true")
+        if self.acknowledgements is not None and not self.is_confirmed:
+            raise ValueError("acknowledgements have no effect on unconfirmed uplinks; set confirmed: true")
         return self
 
     @property
@@ -186,6 +201,10 @@ class Lorawan(Mac):
     @property
     def bandwidth_hz(self) -> float:
         return self.bandwidth
+
+    @property
+    def tower_answers(self) -> bool:
+        return self.acknowledgements is not None
 
     @property
     def receiver_limits(self) -> ReceiverLimits | None:
@@ -231,7 +250,7 @@ class Lorawan(Mac):
         airtime_of = {mode: self._airtime_s(payload, mode) for mode in {*modes}}
         airtime_s = np.array([airtime_of[mode] for mode in modes])
         duty_cycle = sum(band.duty_cycle for band in self.sub_bands)
-        return airtime_s, np.maximum(airtime_s / duty_cycle, airtime_s + _RX2_DELAY_S)
+        return airtime_s, np.maximum(airtime_s / duty_cycle, airtime_s + RX2_DELAY_S)
 
     def _retry_mode(self, first_mode: int, payload: int, failures: int) -> int:
         """Return the mode after failed attempts of an update whose first attempt was in *first_mode*."""
@@ -274,59 +293,18 @@ class Lorawan(Mac):
         return "users"
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        unslotted = UnslottedCell(cell)
-        duty = _DutyCycle(cell, self.sub_bands)
-        timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
-        choose_mode = self._mode_chooser(cell)
-        first_modes = [0] * cell.size
-        free_s = [-math.inf] * cell.size  # end of the time-out after a failed attempt
-        drawn_for_s = [math.nan] * cell.size  # the receive window from which it was counted
-        is_confirmed = self.is_confirmed
-        limit = self.attempt_limit
-        airtimes_s = cache(self._airtime_s)
-
-        def plan(users: Ints) -> list[float]:
-            ready_s = cell.ready_s
-            return [next_attempt_s(user, float(ready_s[user])) for user in users.tolist()]
-
-        def next_attempt_s(user: int, ready_s: float) -> float:
-            window_s = float(unslotted.over_s[user]) + _RX2_DELAY_S
-            if not (is_confirmed and unslotted.has_failed[user]):
-                return duty.open_s(user, max(ready_s, window_s))
-            if drawn_for_s[user] != window_s:
-                # the time-out starts here: the silence of the duty cycle would outlast one from the receive window
-                min_s, max_s = _ACK_TIMEOUT_S
-                timeout_s = min_s + (max_s - min_s) * timeouts.next_of(user)
-                free_s[user] = duty.open_s(user, window_s) + timeout_s
-                drawn_for_s[user] = window_s
-            return duty.open_s(user, max(ready_s, free_s[user]))
-
-        def send(users: Ints) -> None:
-            channels = []
-            modes = []
-            durations_s = []
-            payloads = [math.ceil(bits / 8.0) for bits in cell.sizes(users)]
-            if len(payloads) < len(users):
-                payloads *= len(users)  # all frames have one size
-            for user, payload in zip(users.tolist(), payloads, strict=True):
-                failures = int(unslotted.failures[user])
-                if failures == 0:
-                    first_modes[user] = choose_mode(user, payload)
-                mode = self._retry_mode(first_modes[user], payload, failures)
-                airtime_s = airtimes_s(payload, mode)
-                channel = duty.take_channel(user, airtime_s)
-                if self.orthogonal:
-                    channel = channel * len(FACTORS) + mode
-                channels.append(channel)
-                modes.append(mode)
-                durations_s.append(airtime_s)
-            unslotted.send(users, limit, durations_s, channel=channels, mode=modes)
-
-        return unslotted.serve(plan, send)
+        devices = _ClassADevices(self, cell)
+        return devices.unslotted.serve(devices.plan, devices.send)
 
     def _airtime_s(self, payload: int, mode: int) -> float:
         coding = int(self.code_rate[2]) - 4
         airtime_s = time_on_air_s(payload + OVERHEAD_BYTES, mode, self.bandwidth, coding=coding, preamble=self.preamble)
+        return float(airtime_s)
+
+    def _answer_s(self, mode: int) -> float:
+        """Return the airtime of an acknowledgement."""
+        coding = int(self.code_rate[2]) - 4
+        airtime_s = time_on_air_s(PHY_BYTES, mode, self.bandwidth, coding=coding, preamble=self.preamble, crc=False)
         return float(airtime_s)
 
     def _mode_chooser(self, cell: Cell) -> Callable[[int, int], int]:
@@ -357,7 +335,7 @@ class Lorawan(Mac):
         factor = model.spreading_factor if isinstance(model.spreading_factor, int) else int(FACTORS[0])
         airtime_s = model._airtime_s(1, factor - int(FACTORS[0]))
         silences_s = [airtime_s / band.duty_cycle - airtime_s for band in self.sub_bands]
-        off_s = max(_RX2_DELAY_S, airtime_s, *silences_s)
+        off_s = max(RX2_DELAY_S, airtime_s, *silences_s)
         cycle_s = airtime_s + 2.0 * off_s
         channels = sum(band.channels for band in self.sub_bands)
         users = min(max(2, round(_LAW_LOAD * channels * cycle_s / airtime_s)), _LAW_USERS)
@@ -397,7 +375,7 @@ class Lorawan(Mac):
             users = math.ceil(size / (limit - 1))
             starts_s, ends_s = failed_attempts(BenchSetup(model, users, 1.0, streams), limit)
             airtimes_s = (ends_s - starts_s)[:, :-1]
-            silences_s = np.maximum(_RX2_DELAY_S, airtimes_s / duty_cycle - airtimes_s)
+            silences_s = np.maximum(RX2_DELAY_S, airtimes_s / duty_cycle - airtimes_s)
             return np.asarray(starts_s[:, 1:] - ends_s[:, :-1] - silences_s).ravel()
 
         min_s, max_s = _ACK_TIMEOUT_S
@@ -407,6 +385,105 @@ class Lorawan(Mac):
         )
         distribution = stats.uniform(min_s, max_s - min_s)
         return Law("wait of a retry in s", statement, draw, distribution=distribution)
+
+
+class _ClassADevices:
+    """The users of a cell, which send when their duty cycles, receive windows and time-outs allow it."""
+
+    def __init__(self, mac: Lorawan, cell: Cell) -> None:
+        self.unslotted = UnslottedCell(cell)
+        self._mac = mac
+        self._cell = cell
+        self._duty = _DutyCycle(cell, mac.sub_bands)
+        self._timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
+        self._choose_mode = mac._mode_chooser(cell)
+        self._first_modes = [0] * cell.size
+        self._free_s = [-math.inf] * cell.size  # end of the time-out after a failed attempt
+        self._drawn_for_s = [math.nan] * cell.size  # the receive window from which it was counted
+        self._is_confirmed = mac.is_confirmed
+        self._limit = mac.attempt_limit
+        self._airtimes_s = cache(mac._airtime_s)
+        self._uplinks: AcknowledgedUplinks | None = None
+        if mac.acknowledgements is not None:
+            answer_s = [mac._answer_s(mode) for mode in range(len(FACTORS))]
+            self._uplinks = AcknowledgedUplinks(cell, self.unslotted, mac.acknowledgements, answer_s)
+            self.unslotted.send_again = partial(self._send_again, self._uplinks)
+
+    def plan(self, users: Ints) -> list[float]:
+        """Return the time of the next attempt of each of *users*."""
+        ready_s = self._cell.ready_s
+        return [self._next_attempt_s(user, float(ready_s[user])) for user in users.tolist()]
+
+    def _next_attempt_s(self, user: int, ready_s: float) -> float:
+        window_s = float(self.unslotted.over_s[user]) + RX2_DELAY_S
+        has_failed = bool(self.unslotted.has_failed[user])
+        if self._uplinks is not None and user in self._uplinks.last:
+            uplink = self._uplinks.last[user]
+            if uplink.is_awaited:
+                return math.inf
+            window_s = max(window_s, uplink.answered_s)
+            has_failed = has_failed or uplink.is_unanswered
+            if uplink.is_unanswered and uplink.attempts < self._limit:  # it is repeated, unless a newer one is ready
+                ready_s = window_s
+        if not (self._is_confirmed and has_failed):
+            return self._duty.open_s(user, max(ready_s, window_s))
+        if self._drawn_for_s[user] != window_s:
+            # the time-out starts here: the silence of the duty cycle would outlast one from the receive window
+            min_s, max_s = _ACK_TIMEOUT_S
+            timeout_s = min_s + (max_s - min_s) * self._timeouts.next_of(user)
+            self._free_s[user] = self._duty.open_s(user, window_s) + timeout_s
+            self._drawn_for_s[user] = window_s
+        return self._duty.open_s(user, max(ready_s, self._free_s[user]))
+
+    def send(self, users: Ints) -> None:
+        """Let *users* send the frames of their queues."""
+        channels = []
+        modes = []
+        durations_s = []
+        payloads = [math.ceil(bits / 8.0) for bits in self._cell.sizes(users)]
+        if len(payloads) < len(users):
+            payloads *= len(users)  # all frames have one size
+        for user, payload in zip(users.tolist(), payloads, strict=True):
+            failures = int(self.unslotted.failures[user])
+            if failures == 0:
+                self._first_modes[user] = self._choose_mode(user, payload)
+            mode = self._mac._retry_mode(self._first_modes[user], payload, failures)
+            airtime_s = self._airtimes_s(payload, mode)
+            channels.append(self._take_channel(user, airtime_s, mode))
+            modes.append(mode)
+            durations_s.append(airtime_s)
+        if self._uplinks is None:
+            self.unslotted.send(users, self._limit, durations_s, channel=channels, mode=modes)
+            return
+        for place, user in enumerate(users.tolist()):  # each ends by itself, and has an answer of its own
+            only = slice(place, place + 1)
+            options = {"channel": channels[only], "mode": modes[only]}
+            end = self.unslotted.send(users[only], self._limit, durations_s[only], **options)
+            attempts = int(self.unslotted.failures[user]) + 1
+            frame = self._cell.frame_on_air(user)
+            self._uplinks.last[user] = ConfirmedUplink(frame, self._first_modes[user], attempts)
+            self._uplinks.note_attempt(user, modes[place], end)
+
+    def _send_again(self, uplinks: AcknowledgedUplinks, user: int) -> None:
+        """Let a user repeat an uplink that was received, but not answered."""
+        uplink = uplinks.last[user]
+        if not self._cell.can_repeat(user):
+            uplink.attempts = self._limit  # it gives up
+            return
+        payload = math.ceil(float(uplink.duplicate.bits) / 8.0)
+        mode = self._mac._retry_mode(uplink.first_mode, payload, uplink.attempts)
+        airtime_s = self._airtimes_s(payload, mode)
+        channel = self._take_channel(user, airtime_s, mode)
+        end = self.unslotted.repeat(user, uplink.duplicate, airtime_s, channel=channel, mode=mode)
+        uplink.attempts += 1
+        uplinks.note_attempt(user, mode, end)
+
+    def _take_channel(self, user: int, airtime_s: float, mode: int) -> int:
+        """Draw the channel of an attempt; different spreading factors on one may count as different channels."""
+        channel = self._duty.take_channel(user, airtime_s)
+        if self._mac.orthogonal:
+            return channel * len(FACTORS) + mode
+        return channel
 
 
 class _DutyCycle:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import exp, factorial
+from dataclasses import dataclass, field
+from math import exp, factorial, floor
 
 import numpy as np
 
-from netfl.network.periods import surrounding_instants
 from netfl.streams import RandomField
 from netfl.types import Floats, Ints
 
-_SEARCHED_PERIODS = 32
-"""Periods that are searched for an arrival at once."""
+_PERIODS = 32
+"""Periods of a user of which the arrivals are drawn at once, and kept."""
 _POISSON_CDF = np.cumsum([exp(-1.0) / factorial(count) for count in range(25)])
 """P(N ≤ n) of a Poisson number of mean 1; the last one is 1 up to rounding."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class EnergyArrivals(ABC):
     """Portions of energy, each of which arrives at an instant; a segment ends with an arrival, or earlier.
 
@@ -34,19 +34,46 @@ class EnergyArrivals(ABC):
     period_s: float
     ids: Ints
     draws: RandomField
+    _kept: dict[int, tuple[int, list[float]]] = field(default_factory=dict, init=False)
+    """Number of the last block of periods of each user that was drawn, and the times of its arrivals."""
 
     @abstractmethod
-    def next_arrivals(self, users: Ints, from_s: Floats) -> tuple[Floats, Ints]:
-        """Return the end of the segment of *from_s*, and the number of portions that arrive there, ``[n]`` each."""
+    def times_s(self, user_id: int, periods: Ints) -> Floats:
+        """Return the times of the arrivals of a user in some periods, in rising order."""
 
-    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
-        return self.next_arrivals(users, from_s)[0]
+    def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
+        ends = [self._next(user, at_s) for user, at_s in zip(users.tolist(), from_s.tolist(), strict=True)]
+        until_s, portions = np.array(ends, float).reshape(-1, 2).T
+        return until_s, self.portion_j * portions
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> Callable[[Floats], Floats]:
         return lambda to_s: np.asarray(-drain_w * (to_s - from_s))
 
-    def arriving_j(self, users: Ints, from_s: Floats) -> Floats:
-        return np.asarray(self.portion_j * self.next_arrivals(users, from_s)[1])
+    def _next(self, user: int, from_s: float) -> tuple[float, int]:
+        """Return the next arrival, or the end of the block of periods, and the number of portions that arrive there."""
+        block, times_s = self._block_at(user, from_s)
+        place = bisect_right(times_s, from_s)
+        if place == len(times_s):
+            return self._begin_s(block + 1), 0
+        until_s = times_s[place]
+        return until_s, bisect_right(times_s, until_s) - place
+
+    def _block_at(self, user: int, time_s: float) -> tuple[int, list[float]]:
+        """Return the block of periods that begins at or before a time and ends after it, and its arrivals."""
+        block = floor(time_s / (_PERIODS * self.period_s))
+        if self._begin_s(block + 1) <= time_s:  # the division rounded down
+            block += 1
+        elif self._begin_s(block) > time_s:  # or up
+            block -= 1
+        kept = self._kept.get(user)
+        if kept is None or kept[0] != block:
+            periods = np.arange(_PERIODS * block, _PERIODS * (block + 1))
+            kept = block, self.times_s(int(self.ids[user]), periods).tolist()
+            self._kept[user] = kept
+        return kept
+
+    def _begin_s(self, block: int) -> float:
+        return self.period_s * (_PERIODS * block)
 
 
 class PoissonArrivals(EnergyArrivals):
@@ -55,31 +82,20 @@ class PoissonArrivals(EnergyArrivals):
     Each period has a Poisson number of arrivals of mean 1, at independent uniform times.
     """
 
-    def next_arrivals(self, users: Ints, from_s: Floats) -> tuple[Floats, Ints]:
-        begin_s, end_s = surrounding_instants(np.zeros(len(users)), self.period_s, from_s)
-        period = np.rint(begin_s / self.period_s).astype(np.int64)
-        ids = self.ids[users]
-        counts = np.searchsorted(_POISSON_CDF, self.draws.uniform(ids, period))
-        draw = np.arange(counts.max(initial=0))
-        shares = self.draws.uniform(ids[:, None], period[:, None], 1 + draw)
-        times_s = begin_s[:, None] + self.period_s * shares  # [n, draws]
-        is_ahead = (draw < counts[:, None]) & (times_s > from_s[:, None])
-        times_s = np.where(is_ahead, times_s, np.inf)
-        until_s = np.minimum(times_s.min(axis=1, initial=np.inf), end_s)
-        return until_s, (times_s == until_s[:, None]).sum(axis=1)
+    def times_s(self, user_id: int, periods: Ints) -> Floats:
+        counts = np.searchsorted(_POISSON_CDF, self.draws.uniform(user_id, periods))
+        draw = np.arange(counts.max())
+        shares = self.draws.uniform(user_id, periods[:, None], 1 + draw)  # [periods, draws]
+        times_s = self.period_s * (periods[:, None] + shares)
+        return np.sort(times_s[draw < counts[:, None]])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class BernoulliArrivals(EnergyArrivals):
     """At the end of each period, one arrival with a probability, of each user by itself."""
 
     probability: float
 
-    def next_arrivals(self, users: Ints, from_s: Floats) -> tuple[Floats, Ints]:
-        _, end_s = surrounding_instants(np.zeros(len(users)), self.period_s, from_s)
-        following = np.rint(end_s / self.period_s).astype(np.int64)
-        periods = following[:, None] + np.arange(_SEARCHED_PERIODS)  # [n, periods]
-        arrives = self.draws.uniform(self.ids[users][:, None], periods) < self.probability
-        has_any = arrives.any(axis=1)
-        ahead = np.where(has_any, arrives.argmax(axis=1), _SEARCHED_PERIODS - 1)
-        return np.asarray(self.period_s * (following + ahead)), np.asarray(has_any, np.int64)
+    def times_s(self, user_id: int, periods: Ints) -> Floats:
+        arrives = self.draws.uniform(user_id, periods) < self.probability
+        return np.asarray(self.period_s * (periods[arrives] + 1))

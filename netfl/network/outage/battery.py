@@ -43,17 +43,17 @@ EnergyGain = Callable[[Floats], Floats]
 class EnergySource(Protocol):
     """Power of each user over time, cut into segments in which power minus a constant drain keeps its sign."""
 
-    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
-        """Return the end of the segment of *from_s*, ``[n]``; later than *from_s*."""
+    def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
+        """Return the end of the segment of *from_s*, later than *from_s*, and the energy that arrives there at once.
+
+        Both are ``[n]``.
+        """
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
         """Return the energy supplied minus the energy drained, from *from_s* to a later time of the same segment.
 
         What arrives at the instant at which the segment ends does not count.
         """
-
-    def arriving_j(self, users: Ints, from_s: Floats) -> Floats:
-        """Return the energy that arrives at the instant at which the segment of *from_s* ends, ``[n]``."""
 
 
 class Charger(Spec):
@@ -474,9 +474,8 @@ class BatteryState(NodeAvailability):
         has_battery = rows >= 0
         rows = rows[has_battery]
         at_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
-        chain, knot = self._reach(rows, at_s)
         charge_j = np.full(len(nodes), np.inf)
-        charge_j[has_battery] = self._at(rows, chain.at(knot), at_s).charge_j
+        charge_j[has_battery] = self._state_at(rows, at_s).charge_j
         return charge_j
 
     def charge_share(self, users: Ints, time_s: ArrayLike) -> Floats:
@@ -488,7 +487,8 @@ class BatteryState(NodeAvailability):
         rows = rows[has_battery]
         at_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
         no_drain_w = np.zeros(len(rows))
-        until_s = np.minimum(self._supply.until_s(rows, at_s, no_drain_w), at_s + 1.0)
+        end_s, _ = self._supply.segment_end(rows, at_s, no_drain_w)
+        until_s = np.minimum(end_s, at_s + 1.0)
         is_charging = np.ones(len(users), np.bool_)
         is_charging[has_battery] = self._supply.gain(rows, at_s, no_drain_w)(until_s) > 0.0
         return is_charging
@@ -497,8 +497,7 @@ class BatteryState(NodeAvailability):
         """Return the energy of each battery until *time_s*, not before its last use; all nodes must have one."""
         rows = self._row[nodes]
         at_s = np.broadcast_to(np.asarray(time_s, float), rows.shape)
-        chain, knot = self._reach(rows, at_s)
-        now = self._at(rows, chain.at(knot), at_s)
+        now = self._state_at(rows, at_s)
         return BatteryLedger(
             initial=self._initial_j[rows],
             charge=now.charge_j,
@@ -514,7 +513,7 @@ class BatteryState(NodeAvailability):
         has_battery = self._row[users] >= 0
         idle_j = np.full(len(users), np.nan)
         time = np.broadcast_to(np.asarray(time_s, float), len(users))
-        idle_j[has_battery] = self.ledger(users[has_battery], time[has_battery]).idle
+        idle_j[has_battery] = self._state_at(self._row[users[has_battery]], time[has_battery]).idle_j
         return idle_j
 
     def draw_from(self, energy: EnergyMeter) -> None:
@@ -667,7 +666,7 @@ class BatteryState(NodeAvailability):
         """Return the knots that follow *state*: the end of its segment, or a change within it."""
         # the end of the segment, of the supply or of a training
         drain_w = self._drain_w(rows, state)
-        supply_end_s = self._supply.until_s(rows, state.time_s, drain_w)
+        supply_end_s, arriving_j = self._supply.segment_end(rows, state.time_s, drain_w)
         end_s = supply_end_s
         ends_training = state.is_computing & (state.computed_s <= end_s)
         end_s = np.where(ends_training, state.computed_s, end_s)
@@ -689,7 +688,7 @@ class BatteryState(NodeAvailability):
             refused_j[changed] = state.refused_j[changed]
         charge_j = np.clip(charge_j, 0.0, self._model.capacity)
         # what arrives at the end of the segment comes in time for a battery that is empty at this instant
-        arriving_j = np.where(end_s == supply_end_s, self._supply.arriving_j(rows, state.time_s), 0.0)
+        arriving_j = np.where(end_s == supply_end_s, arriving_j, 0.0)
         charge_j += arriving_j
         up |= (arriving_j > 0.0) & (charge_j >= self._restart_j)
         refused_j += np.maximum(charge_j - self._model.capacity, 0.0)
@@ -710,6 +709,11 @@ class BatteryState(NodeAvailability):
                 gain = self._supply.gain(rows[chosen], from_s, drain_w[chosen])
                 at_s[chosen] = _time_of_gain_s(gain, from_s, to_s[chosen], wanted_j[chosen])
         return at_s
+
+    def _state_at(self, rows: Ints, at_s: Floats) -> _Knots:
+        """Return the batteries at *at_s*, not before their last use."""
+        chain, knot = self._reach(rows, at_s)
+        return self._at(rows, chain.at(knot), at_s)
 
     def _at(self, rows: Ints, state: _Knots, at_s: Floats) -> _Knots:
         """Return the batteries at *at_s*, in the segment after each knot."""
@@ -743,10 +747,10 @@ def supplied_energy_j(supply: EnergySource, users: Ints, until_s: Floats) -> Flo
     remaining = np.flatnonzero(from_s < until_s)
     while remaining.size:
         segment = users[remaining], from_s[remaining], no_drain_w[remaining]
-        supply_end_s = supply.until_s(*segment)
+        supply_end_s, arriving_j = supply.segment_end(*segment)
         end_s = np.minimum(supply_end_s, until_s[remaining])
         supplied_j[remaining] += supply.gain(*segment)(end_s)
-        supplied_j[remaining] += np.where(end_s == supply_end_s, supply.arriving_j(*segment[:2]), 0.0)
+        supplied_j[remaining] += np.where(end_s == supply_end_s, arriving_j, 0.0)
         from_s[remaining] = end_s
         remaining = remaining[end_s < until_s[remaining]]
     return np.asarray(supplied_j)
@@ -773,9 +777,9 @@ class _PluggedIn:
     opens_s: Floats
     length_s: float
 
-    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
+    def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
         _, until_s = self._window_at(users, from_s)
-        return until_s
+        return until_s, np.zeros(len(users))
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
         is_plugged_in, _ = self._window_at(users, from_s)
@@ -786,9 +790,6 @@ class _PluggedIn:
                 return np.where(power_w == 0.0, 0.0, power_w * (to_s - from_s))
 
         return gain_j
-
-    def arriving_j(self, users: Ints, from_s: Floats) -> Floats:
-        return np.zeros(len(users))
 
     def _window_at(self, users: Ints, time_s: Floats) -> tuple[Bools, Floats]:
         """Return whether each user's charger is plugged in, and until when this holds."""
@@ -805,14 +806,14 @@ class _Sun:
         self._clouds = clouds
         self._length_s = solar.sunset - solar.sunrise
 
-    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
+    def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
         rise_s, next_s = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
         angle = np.arcsin(np.minimum(drain_w / np.maximum(self._peak_w(rise_s), _DARK_W), 1.0))
         early_s = angle / np.pi * self._length_s
         whole_day_s = np.full(len(users), self._length_s)
         edges_s = rise_s + np.array([early_s, self._length_s - early_s, whole_day_s])
         edges_s = np.vstack([edges_s, next_s])  # [edges, n]
-        return np.asarray(np.where(edges_s > from_s, edges_s, np.inf).min(axis=0))
+        return np.where(edges_s > from_s, edges_s, np.inf).min(axis=0), np.zeros(len(users))
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
         rise_s, _ = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
@@ -824,9 +825,6 @@ class _Sun:
 
         begin = cosine(from_s)  # of the integral of a sine
         return lambda to_s: scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
-
-    def arriving_j(self, users: Ints, from_s: Floats) -> Floats:
-        return np.zeros(len(users))
 
     def _peak_w(self, rise_s: Floats) -> Floats:
         """Return the power at noon of the day with this sunrise; the day before time 0 is clear."""

@@ -25,7 +25,7 @@ from netfl.network.radio.medium import AirInterface
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import FreeSpectrum, Spectrum
-from netfl.network.radio.transmission import Transmission
+from netfl.network.radio.transmission import Frames, Signal, Transmission
 from netfl.network.radio.transmit_path import TransmitPath, group_senders
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
@@ -59,6 +59,7 @@ class Cell:
             array after each move.
         shares_air: whether frames of other cells interfere.
         receiver: limits of what the tower receives at once; ``None`` for none.
+        sends_until_s: end of the last sending of the tower.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Cell:
         self._band = air.band
         self.shares_air = air.channel.is_shared
         self.receiver = air.receiver
+        self.sends_until_s = -math.inf
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
         self.quiet = queue.quiet and self._connection.steady
@@ -412,6 +414,79 @@ class Cell:
         assert end is not None
         return end
 
+    def frame_on_air(self, user: int) -> Frames:
+        """Return the frame that a user has just begun to send, as one to `repeat`."""
+        transmission = next(reversed(self.transmit_path.transmissions))
+        frames = transmission.frames
+        place = transmission.ids.tolist().index(int(self.ids[user]))
+
+        def of_user(values: Any) -> Any:
+            return values if np.ndim(values) == 0 else values[place]
+
+        bits = float(of_user(frames.bits))
+        return Frames(
+            np.array([user]), bits, None, int(of_user(frames.base)), of_user(frames.traffic), is_duplicate=True
+        )
+
+    def can_repeat(self, user: int) -> bool:
+        """Return whether a user is at the tower and connected, so that it can `repeat` a frame."""
+        is_connected = self._connection.connected(self.ids[[user]], self.tower.number, self.env.now)[0]
+        return bool(self.is_present[user] and is_connected)
+
+    def repeat(self, user: int, frame: Frames, duration_s: float, *, channel: int = 0, mode: int = 0) -> simpy.Event:
+        """Let a user send a *frame* again that the tower has received, as it does not know that.
+
+        The event is that of `attempt`.  Ask `can_repeat` before.
+        """
+        users = np.array([user])
+        ids = self.ids[users]
+        now_s = self.env.now
+        if self._medium.modes == 1:
+            mode = 0
+        delay_s = self._medium.delay_s(ids, self.tower, now_s)
+        (group,) = group_senders(users, ids, range(1), channel, mode, delay_s, duration_s)
+        return self.transmit_path.send(group, now_s, now_s, None, np.zeros(1, np.bool_), frame)
+
+    def send_down(self, user: int, bits: float, duration_s: float, mode: int = 0) -> bool:
+        """Let the tower send a frame to a user from now on; return whether the user receives it, at its end.
+
+        The signal has the SNR of that of the user.  A tower that is down sends nothing.
+        """
+        now_s = self.env.now
+        end_s = now_s + duration_s
+        users = np.array([user])
+        if not self._connection.is_node_up(self.tower.number, now_s):
+            return False
+        self.note_sending(end_s)
+        self._queue.log.downlink_bits += bits
+        self.pay_for_reception(users, duration_s, is_tower_up=True)
+        rate_bps = bits / duration_s if self._medium.follows_snr else None
+        signal = Signal(self.tower, now_s, end_s, bits, min(mode, self._medium.modes - 1), rate_bps=rate_bps)
+        is_sent = self._connection.is_up_during(self.tower.number, now_s, end_s)
+        return bool(self._medium.downlink_received(self.ids[users], signal, is_sent=is_sent)[0])
+
+    def note_sending(self, until_s: float) -> None:
+        """Note that the tower sends from now on until *until_s*."""
+        self.sends_until_s = until_s
+        if self.receiver is not None:
+            self.receiver.begin_sending(self.env.now, until_s)
+
+    def pay_for_reception(self, users: Users, duration_s: float, *, is_tower_up: bool) -> None:
+        """Let those of *users* that listen pay for receiving a frame that arrives from now on."""
+        energy = self._medium.energy
+        if energy is None:
+            return
+        now_s = self.env.now
+        is_listening = self._connection.listening(self.ids[users], now_s, is_tower_up=is_tower_up)
+        listeners = users[is_listening]
+        ids = self.ids[listeners]
+        paid_s: float | Floats = duration_s
+        shares = self._connection.receive(ids, now_s, duration_s)
+        if shares is not None:
+            paid_s = duration_s * shares
+            self.check_power(listeners, now_s)
+        energy.receive(ids, paid_s)
+
     def wake(self, users: Users) -> None:
         """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""
         self._notify(users[~self.transmit_path.is_sending()[users]])
@@ -433,7 +508,8 @@ class Cell:
 
     def finish(self, others: Sequence[Transmission] = ()) -> None:
         """End all frames at the end of the run; *others* are the `transmissions` of cells that share the queue."""
-        self._queue.finish(self.env.now, [transmission.frames for transmission in (*others, *self.transmissions)])
+        on_air = [transmission.frames for transmission in (*others, *self.transmissions)]
+        self._queue.finish(self.env.now, [frames for frames in on_air if not frames.is_duplicate])
 
     def _signal_delays_s(self, ids: Ints, start_s: float, slot: ReservedSlot | None) -> Floats | None:
         """Return the time from *start_s* until the signal of each user begins to arrive, ``[n]``; ``None`` for none."""

@@ -43,6 +43,7 @@ class Frames:
         handle: data of the queue about these frames.
         base: version that each update in a frame started from, or all; -1 for packets of traffic.
         traffic: class of traffic of each frame, or of all; empty for updates.
+        is_duplicate: the tower has received them before, but their senders do not know it; no queue has them.
     """
 
     users: Ints
@@ -50,6 +51,7 @@ class Frames:
     handle: Any
     base: int | Ints = -1
     traffic: str | Sequence[str] = ""
+    is_duplicate: bool = False
 
 
 @dataclass(slots=True, eq=False)

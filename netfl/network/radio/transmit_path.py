@@ -221,7 +221,13 @@ class TransmitPath:
         self._busy_since_s = 0.0
 
     def send(
-        self, group: SenderGroup, start_s: float, exact_start_s: float, limit: int | None, received: Bools
+        self,
+        group: SenderGroup,
+        start_s: float,
+        exact_start_s: float,
+        limit: int | None,
+        received: Bools,
+        duplicate: Frames | None = None,
     ) -> simpy.Event:
         """Put the next frames of a group on the air; return an event that fires with *received* when they have ended.
 
@@ -231,11 +237,16 @@ class TransmitPath:
             exact_start_s: time from which their airtimes count: *start_s* without the rounding of the clock.
             limit: number of attempts that a frame has; ``None`` for no limit.
             received: takes the outcome of each frame, at its place.
+            duplicate: frame that is sent again although the tower has received it; ``None`` for those of the queue.
         """
         # the queue hands over the frames
         medium = self._medium
         connection = self._connection
-        frames = self._queue.launch(group.users, start_s)
+        if duplicate is None:
+            frames = self._queue.launch(group.users, start_s)
+        else:
+            frames = duplicate
+            self._queue.log.uplink_bits += float(np.sum(duplicate.bits))
         if self._records_starts:
             self._attempt_log.begin(self._tower.name, start_s, group.ids, frames.bits, frames.traffic)
         sent_s = exact_start_s + group.airtime_s
@@ -381,7 +392,9 @@ class TransmitPath:
             self._attempt_log.end(transmission, causes, snr_db, now_s)
 
         # received messages go on to the server, the queue keeps or ends the others
-        messages = self._queue.end(transmission.frames, causes, transmission.limit, now_s)
+        messages: list[Message] = []
+        if not transmission.frames.is_duplicate:
+            messages = self._queue.end(transmission.frames, causes, transmission.limit, now_s)
         if transmission.link_uses:
             self._note_links(transmission, messages, copies)
         if len(messages) > 1:  # received at one instant: no user comes first by its number
@@ -410,7 +423,7 @@ class TransmitPath:
 
     def _count_link_uses(self, group: SenderGroup, frames: Frames, paid_s: float | Floats) -> Sequence[LinkUse | None]:
         """Count an attempt of each sender, of which *paid_s* costs energy, if anything asks for it."""
-        if self._link_log is None:
+        if self._link_log is None or frames.is_duplicate:
             return ()
         energy_j = None
         if self._medium.energy is not None:

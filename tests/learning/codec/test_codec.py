@@ -240,14 +240,6 @@ def errors_of(**changes):
             ["learners.plain.aggregation: cannot take updates … 'average' … average_received"],
         ),
         (
-            {
-                "access": NETWORK | {"transport": ERASING},
-                "learners": {"plain": LEARNER | {"aggregation": "average_received"}},
-                "codec": {"kind": "rand_k", "share": 0.5},
-            },
-            ["learners.plain.aggregation: needs the place of each parameter … 'rand_k' … 'average_received'"],
-        ),
-        (
             {"codec": "sign", "learners": {"plain": LEARNER | {"aggregation": "scaffold"}}},
             ["learners.plain.aggregation: computes … 'sign' changes ('scaffold') … leave the codec out"],
         ),

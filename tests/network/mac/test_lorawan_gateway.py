@@ -158,6 +158,103 @@ def test_gateway_that_sends_hears_nothing(half_duplex):
         assert not (outcomes == "busy").any()
 
 
+CHANNELS = [{"channels": 10_000, "duty_cycle": 1}]
+ANSWERS = {"acknowledgements": {"duty_cycle": 1, "second_duty_cycle": 1}, "sub_bands": CHANNELS}
+ANSWER_S = float(time_on_air_s(12, 0, 125e3, crc=False))
+"""Airtime of an acknowledgement at SF7."""
+
+
+def test_certain_answers_change_no_attempt():
+    """A gateway that always answers in time, to few users, is one whose acknowledgements take no airtime."""
+    settings = {"duration_s": 400.0, "traffic": TRAFFIC | {"rate": 0.01}}
+    mac = {"max_attempts": None, "sub_bands": CHANNELS}
+    _, _, ideal = run(3, mac=mac, **settings)
+    _, _, answered = run(3, mac=mac | ANSWERS, **settings)
+    assert len(ideal) > 5
+    pd.testing.assert_frame_equal(ideal, answered)
+
+
+def test_uplink_without_an_answer_is_repeated():
+    """The gateway answers the first uplink in its first window, the second in its second one, and then no other."""
+    mac = {"max_attempts": None, "sub_bands": CHANNELS, "acknowledgements": {"duty_cycle": 1e-6,
+           "second_duty_cycle": 1e-6}}  # fmt: skip
+    rounds, log, attempts = run(
+        1,
+        rounds=4,
+        mac=mac,
+        compute={"speed": 0.01, "samples": 1},
+        broadcast_rate="1 Gbps",
+        update_size="20 B",
+        round={"kind": "first", "m": 1},
+        energy={"transmit": 1.0, "receive": 1.0},
+    )
+    assert [len(result.deliveries) for result in rounds] == [1] * 4
+    assert [delivery.attempts for result in rounds for delivery in result.deliveries] == [1] * 4
+    numbers = attempts[attempts["outcome"] == "received"].groupby("base").size()
+    assert numbers.tolist() == [1, 1, 8, 1]  # the run ends with the last delivery
+    repeated = attempts[attempts["base"] == 2]
+    waits_s = repeated["start_s"].to_numpy()[1:] - repeated["end_s"].to_numpy()[:-1]
+    assert ((waits_s >= 3.0) & (waits_s <= 5.0)).all()
+    assert repeated["mode"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    second_s = float(time_on_air_s(12, 5, 125e3, crc=False))
+    assert log.spendings["receiving_s"].sum() == pytest.approx(ANSWER_S + second_s, rel=1e-3)  # and the versions
+    assert log.spendings["sending_s"].sum() == pytest.approx(attempts["airtime_s"].sum())
+    sent = sum(1 for row in log.rows if row[0] == "sent")
+    assert sent == len(attempts) == 11
+    assert sum(result.uplink_bits for result in rounds) == 160.0 * sent
+    assert sum(result.downlink_bits for result in rounds) == 4 * 160.0 + 2 * 96.0
+
+
+def test_number_of_attempts_follows_the_losses_of_both_directions():
+    """A user repeats until uplink and answer succeed, each with q: (1 - (1 - q²)^n) / q² attempts in the mean."""
+    limit = 5
+    mac = ANSWERS | {"version": "1.0.4", "max_attempts": limit}
+    gain_db, threshold_db, noise_dbm = -131.0, -7.5, -174 + 10 * math.log10(125e3) + 6
+    channel = [{"kind": "constant", "gain": f"{gain_db} dB"}, {"kind": "rayleigh", "coherence": "500 ms"}]
+    q = math.exp(-(10 ** ((threshold_db - (14 + gain_db - noise_dbm)) / 10)))
+    assert 0.4 < q < 0.9
+    _, log, attempts = run(
+        10, duration_s=40_000.0, mac=mac, channel=channel, traffic=TRAFFIC | {"rate": 0.01}, unreachable="keep"
+    )
+    packets = log.final_values["delivered"] / (1 - log.final_values["loss_ratio"])
+    assert packets > 3000
+    mean = (1 - (1 - q**2) ** limit) / q**2
+    second = sum((2 * k + 1) * (1 - q**2) ** k for k in range(limit))  # E[N²] of the truncated geometric number
+    error = math.sqrt((second - mean**2) / packets)
+    assert len(attempts) / packets == pytest.approx(mean, abs=4 * error + 0.01 * mean)
+    lost = (1 - q) ** limit
+    assert log.final_values["loss_ratio"] == pytest.approx(lost, abs=4 * math.sqrt(lost / packets))
+
+
+def test_answers_keep_the_duty_cycle_and_silence_the_receiver():
+    """With a duty cycle of 2 % in the first window the gateway answers once in 50 airtimes, and else at SF12."""
+    mac = {
+        "max_attempts": 3,
+        "version": "1.0.4",
+        "half_duplex": True,
+        "sub_bands": CHANNELS,
+        "acknowledgements": {"duty_cycle": 0.02, "second_duty_cycle": 0.1},
+    }
+    duration_s = 1000.0
+    _, log, attempts = run(
+        100, duration_s=duration_s, mac=mac, traffic=TRAFFIC | {"rate": 0.02}, energy={"receive": 1.0, "transmit": 1.0}
+    )
+    answers_s = log.spendings["receiving_s"].sum()
+    assert 0.9 * (0.02 + 0.1) * duration_s < answers_s <= (0.02 + 0.1) * duration_s + 1.2
+    outcomes = attempts["outcome"].value_counts(normalize=True)
+    second_s = float(time_on_air_s(12, 5, 125e3, crc=False))
+    met = 0.02 * (1 + AIRTIME_S / ANSWER_S) + 0.1 * (1 + AIRTIME_S / second_s)  # any part of a frame meets an answer
+    assert 0.85 * met < outcomes["busy"] < 1.02 * met
+    assert len(attempts) > 1.5 * log.final_values["delivered"]  # most uplinks are repeated, as nothing answers them
+
+
+def test_answers_need_confirmed_uplinks():
+    with pytest.raises(ScenarioError, match="no effect on unconfirmed uplinks"):
+        NetworkAccess(
+            topology={"kind": "star", "radius": 10}, mac={"kind": "lorawan", "max_attempts": 1, "acknowledgements": {}}
+        )
+
+
 def test_half_duplex_needs_something_to_send():
     section = LORA | {"mac": {"kind": "lorawan", "half_duplex": True}, "traffic": TRAFFIC}
     access = NetworkAccess.model_validate({key: value for key, value in section.items() if key != "kind"})

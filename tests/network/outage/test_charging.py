@@ -34,9 +34,8 @@ def arrivals_of(charger, user, until_s):
     supply = Charger(**charger).open(np.array([user]), STREAMS)
     times_s, now_s = [], np.zeros(1)
     while now_s[0] <= until_s:
-        arriving_j = supply.arriving_j(USER_0, now_s)[0]
-        now_s = supply.until_s(USER_0, now_s, np.zeros(1))
-        times_s += [now_s[0]] * round(arriving_j / charger["energy"])
+        now_s, arriving_j = supply.segment_end(USER_0, now_s, np.zeros(1))
+        times_s += [now_s[0]] * round(arriving_j[0] / charger["energy"])
     return [time_s for time_s in times_s if time_s <= until_s]
 
 
