@@ -1,6 +1,6 @@
 """The speed of the network: queues compared with plain SimPy and ns.py, 802.11 stations, large and moving populations.
 
-    python benchmarks/network.py [--only queues|stations|bands|users|lorawan|waypoint|polling|setup|towers]
+    python benchmarks/network.py [--only queues|stations|bands|users|association|lorawan|waypoint|polling|setup|towers]
         [--packets 1000000] [--turns 5] [--ns-py PYTHON]
 
 The last five are the rows of one table, measured once each, and any of them can be selected.  All times are processor
@@ -18,9 +18,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -30,6 +31,7 @@ from rich.table import Table
 
 import netfl
 from netfl.access import Access
+from netfl.access._open_network import OpenNetwork
 from netfl.access.network import NetworkAccess
 from netfl.network.backhaul import traffic_sources
 from netfl.network.radio.cell import Cell
@@ -46,6 +48,7 @@ WINDOWS = 100
 SETUP_BAR_S = 2.0
 BAND_USERS, BAND_SPAN_S, BAND_BAR = 1000, 30.0, 3.0
 BAND_MACS = ({"kind": "round_robin"}, {"kind": "fdma"}, {"kind": "fdma", "division": "need"})
+ROAMING_USERS, ROAMING_ROUNDS, ROAMING_BAR = 100_000, 3, 20.0
 NS_PY_BAR, REAL_TIME_BAR, WALL_BAR_S, MEMORY_BAR_MB = 2.0, 100.0, 60.0, 2000.0
 
 
@@ -214,6 +217,53 @@ def users() -> Table:
     return table
 
 
+def association() -> Table:
+    """Return the cost of vehicles among 100 towers that look for the strongest of the nearest 7 every 10 s.
+
+    Each moves to it at once; a thousand of them deliver in each round.
+    """
+    settings = {
+        "topology": {"kind": "grid", "rows": 10, "columns": 10, "spacing": "1 km"},
+        "motion": {"kind": "random_waypoint", "width": "10 km", "height": "10 km", "speed": [10, 20]},
+        "association": {"kind": "strongest", "every": "10 s", "moves": "any_time"},
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+        "channel": [
+            {"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"},
+            {"kind": "lognormal_shadowing", "sigma": "6 dB"},
+        ],
+        "reception": {"kind": "snr_threshold", "threshold": "-7.5 dB", "rate": "50 kbps"},
+        "mac": {"kind": "slotted_aloha", "probability": 0.1},
+        "compute": {"speed": 1, "samples": 10},
+        "broadcast_rate": "100 kbps",
+        "update_size": "1 kB",
+        "round": {"kind": "first", "m": 1000, "deadline": "60 s"},
+        "selection": {"kind": "uniform", "m": 1000},
+        "unreachable": "keep",
+    }
+    context = replace(make_context(ROAMING_USERS, 0.0), rounds=ROAMING_ROUNDS, duration_s=None)
+    begin = time.process_time()
+    opened = NetworkAccess.model_validate(settings).open(context)
+    opened_s = time.process_time() - begin
+    simulated_s = [opened.next_round(None).closed_s for _ in range(ROAMING_ROUNDS)][-1]
+    spent_s = time.process_time() - begin - opened_s
+    network = cast(OpenNetwork, opened).network
+    pace = simulated_s / spent_s
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+    table = Table("users", "simulated", "handovers", "set-up, CPU s", "rounds, CPU s", "times real time", "MB", "bar")
+    table.add_row(
+        str(ROAMING_USERS),
+        f"{simulated_s:.0f} s",
+        str(network.membership.moved),
+        f"{opened_s:.1f}",
+        f"{spent_s:.1f}",
+        f"{pace:.1f}",
+        f"{memory_mb:.0f}",
+        judged(pace >= ROAMING_BAR),
+    )
+    return table
+
+
 def lorawan() -> tuple[dict[str, Any], int, float]:
     """Return a cell of 1,000 LoRaWAN users for a day, with SINR; each has one uplink in ten minutes."""
     settings = {
@@ -317,7 +367,9 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--only", choices=["queues", "stations", "bands", "users", "many", *CELLS], help="one table alone"
+        "--only",
+        choices=["queues", "stations", "bands", "users", "many", "association", *CELLS],
+        help="one table alone",
     )
     parser.add_argument("--packets", type=int, default=1_000_000, help="packets of each side in each turn")
     parser.add_argument("--turns", type=int, default=5, help="number of turns of each side")
@@ -335,6 +387,8 @@ def main() -> None:
         console.print(bands(options.turns))
     if options.only in {None, "users"}:
         console.print(users())
+    if options.only in {None, "association"}:
+        console.print(association())
     if options.only is None:
         console.print(cells([*CELLS]))
     elif options.only in CELLS:

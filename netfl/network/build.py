@@ -116,7 +116,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
     outages = CombinedOutages()
     try:
         with prefix_faults("outages"):
-            outages = CombinedOutages.open(spec.outages, layout, context.streams)
+            outages = CombinedOutages.open(spec.outages, layout, context.streams, spec.association.stays)
     except ScenarioError as error:
         faults += error.faults  # reported together with those of the other parts
     faults += _layout_faults(spec, layout)

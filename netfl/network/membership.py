@@ -8,7 +8,7 @@ with it: its *row*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -171,11 +171,15 @@ class Membership:
         self._check_slots(movers, targets)
         self._check_unbound(movers, targets)
 
-        for source, leaving in _groups(sources):
-            row = self._rows[source].take_row(self.slots(movers[leaving], source))
-            for target, group in _groups(targets[leaving]):
-                slots = self.slots(movers[leaving[group]], target)
-                self._rows[target].put_row(slots, _select(row, group))
+        rows = []
+        leaving = []
+        for source, places in _groups(sources):
+            rows.append(self._rows[source].take_row(self.slots(movers[places], source)))
+            leaving.append(places)
+        row = _concatenate(rows)
+        in_row = np.concatenate(leaving)  # the place among the movers of each user in the row
+        for target, places in _groups(targets[in_row]):
+            self._rows[target].put_row(self.slots(movers[in_row[places]], target), _select(row, places))
         if self._is_of_layout:  # the array is that of the layout
             self._tower_now = self._tower_now.copy()
             self._is_of_layout = False
@@ -224,6 +228,15 @@ def _groups(towers: Ints) -> Iterator[tuple[int, Ints]]:
     order = np.argsort(towers, kind="stable")
     names, first = np.unique(towers[order], return_index=True)
     yield from zip(names.tolist(), np.split(order, first[1:]), strict=False)
+
+
+def _concatenate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the rows of several towers as one."""
+    combined: dict[str, Any] = {}
+    for name, values in rows[0].items():
+        parts = [row[name] for row in rows]
+        combined[name] = _concatenate(parts) if isinstance(values, Mapping) else np.concatenate(parts)
+    return combined
 
 
 def _select(row: Mapping[str, Any], places: Ints) -> dict[str, Any]:

@@ -93,8 +93,9 @@ class NetworkParts(Spec):
 
     @property
     def has_outages(self) -> bool:
-        """True if a node can be down, by an outage or because its motion takes a user out of the network."""
-        return bool(self.outages) or (self.motion is not None and self.motion.has_absences)
+        """True if a node can be down, by an outage or as a user is away by its motion or its association."""
+        is_out = self.motion is not None and self.motion.has_absences
+        return bool(self.outages) or is_out or self.association.has_absences
 
     @property
     def user_traffic(self) -> tuple[Traffic, ...]:

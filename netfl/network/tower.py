@@ -247,8 +247,11 @@ class Tower:
     def _set_present(self, slots: Users, *, is_present: bool) -> None:
         """Let the cells know whether the users of *slots* are at the tower."""
         for cell in self.cells:
+            places: Users | Bools = slots
+            if cell is not self.cell:  # of a single user
+                places = np.isin(cell.ids, self.cell.ids[slots])
             changed = cell.is_present.copy()
-            changed[np.isin(cell.ids, self.cell.ids[slots])] = is_present
+            changed[places] = is_present
             cell.is_present = changed
 
     def record_trainings(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from netfl.network._tracks import MAX_DEGREES
+from netfl.network.association import Association
 from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import Measured, repeated_path_loss
@@ -420,11 +421,12 @@ def _largest_uses(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
 
 
 def _files_outside(spec: NetworkSpec, context: AccessContext, deadline_s: float | None) -> Iterator[str]:
-    """Outages and motions from files all whose times lie outside of the run."""
+    """Outages, motions and associations from files all whose times lie outside of the run."""
     end_s = _latest_end_s(context, deadline_s or _LONG_ROUND_S)
-    models: list[tuple[str, Outage | Motion]] = [
+    models: list[tuple[str, Outage | Motion | Association]] = [
         (f"access.outages.{index}", outage) for index, outage in enumerate(spec.outages)
     ]
+    models.append(("access.association", spec.association))
     if spec.motion is not None:
         models.append(("access.motion", spec.motion))
     for key, model in models:
@@ -445,7 +447,7 @@ def _motion_warnings(spec: NetworkSpec, context: AccessContext, deadline_s: floa
         yield f"access.motion, {kind_of(type(spec.motion))}: {warning}"
 
 
-def _time_keys(model: type[Outage | Motion]) -> str:
+def _time_keys(model: type[Outage | Motion | Association]) -> str:
     """Return the keys of a *model* that shift the times of its file, as the end of a remedy."""
     keys = [key for key in ("origin", "begin") if key in model.model_fields]
     return "".join(f" and {key}" for key in keys)

@@ -34,6 +34,7 @@ _FILES = Path(__file__).parents[1] / "network" / "data"
 OF_FILES = {
     ("network/topology", "file"): {"file": str(_FILES / "valley.graphml"), "server": "town", "towers": ["mast"]},
     ("network/placement", "table"): {"file": str(_FILES / "places.csv")},
+    ("network/association", "windows"): {"file": str(_FILES / "passes.csv")},
     ("network/motion", "trajectory"): {"file": str(_FILES / "walks.csv")},
     ("network/motion", "sumo_fcd"): {"file": str(_FILES / "town.fcd.xml")},
     ("network/placement", "sumo_fcd"): {"file": str(_FILES / "town.fcd.xml")},

@@ -44,6 +44,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Annotated, Literal
 
+from netfl.network.layout import Stays
 from netfl.network.radio.tower_links import TowerLinks
 from netfl.registry import OnlyWith, Overridable, Spec, exported_models
 from netfl.types import Ints, Law
@@ -99,6 +100,20 @@ class Association(Spec):
     def follows_position(self) -> bool:
         """True if its answers change only as users move, so that it has no effect on users that stay."""
         return False
+
+    @property
+    def has_absences(self) -> bool:
+        """True if it states when users have no tower at all, by `stays`."""
+        return False
+
+    @property
+    def stays(self) -> Stays | None:
+        """Times in which users have a tower, at least one of each user; ``None`` if all always have one."""
+        return None
+
+    def has_times_within(self, end_s: float) -> bool:
+        """Return whether the file of this association, if it reads one, has a time in a run that ends at *end_s*."""
+        return True
 
     @abstractmethod
     def open(self, links: TowerLinks) -> TowerChoice:

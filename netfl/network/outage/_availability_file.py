@@ -25,7 +25,7 @@ In Parquet, the columns ``user``, ``start`` and ``times``, a list for each row. 
 
 In JSON the keys are ``user``, ``start`` and ``end``, in Parquet the columns; ``start_s`` and ``end_s`` mean the same.
 An empty end is never, and a row with neither start nor end states that the user is never present.  Intervals of a user
-may touch or overlap.  Other columns are ignored.
+may touch or overlap.  Other columns are ignored, but for ``tower``, which is an error: `windows` has times by tower.
 
 Users are numbers, or all of them are names, such as those of devices: in ascending order, or as they are listed, they
 become users 0, 1 and so on.
@@ -174,6 +174,7 @@ def read_availability(
     try:
         with prefix_faults("file"):
             table = _read_table(path, names)
+            _refuse_towers(table)
             table, found = _number_names(table, user_names)
             if table.has(INTERVALS_SCHEMA["end"]):
                 schedules = _read_intervals(table, scale, period)
@@ -185,6 +186,18 @@ def read_availability(
         remedy = "give a row for each user: user,start,times or user,start,end"
         return AvailabilityContent([], [Fault("file", f"{path.name} has no users", None, remedy)])
     return AvailabilityContent(schedules, [fault.under("file") for fault in table.faults], found)
+
+
+def _refuse_towers(table: UserTable) -> None:
+    """Check that the times of a user are not those of several towers.
+
+    Raises:
+        ScenarioError: they are; the key is empty.
+    """
+    if "tower" in table:
+        problem = f"{table.path.name} has the column tower, but these times are those of a user, wherever it is"
+        remedy = "for times at each tower, take association: {kind: windows, file: …}; or remove the column"
+        raise ScenarioError([Fault("", problem, None, remedy)])
 
 
 def _number_names(table: UserTable, listed: Sequence[str] | None) -> tuple[UserTable, tuple[str, ...]]:

@@ -43,10 +43,13 @@ class CombinedOutages(NodeAvailability):
         self.interrupting = CombinedOutages(timelines) if sparing else self
 
     @classmethod
-    def open(cls, outages: Sequence[Outage], layout: Layout, streams: Streams) -> CombinedOutages:
+    def open(
+        cls, outages: Sequence[Outage], layout: Layout, streams: Streams, stays: Stays | None = None
+    ) -> CombinedOutages:
         """Open the outages of a scenario on *layout*, each with its own place below *streams*.
 
-        Users that the motion of *layout* takes out of the network are down in that time, too.
+        Users that the motion of *layout* takes out of the network are down in that time, too, and all users outside of
+        *stays*.
 
         Raises:
             ScenarioError: an outage does not fit *layout*; has the errors of all outages, with keys that start with an
@@ -62,8 +65,10 @@ class CombinedOutages(NodeAvailability):
                 faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
             raise ScenarioError(faults)
-        if layout.paths is not None and layout.paths.stays is not None:
-            timelines["interrupt"].append(_absences(layout.paths.stays, layout.nodes))
+        of_motion = layout.paths.stays if layout.paths is not None else None
+        for known in (of_motion, stays):
+            if known is not None:
+                timelines["interrupt"].append(_absences(known, layout.nodes))
         for drawn_last in timelines.values():  # processes draw for each time that they are asked about
             drawn_last.sort(key=lambda timeline: isinstance(timeline, AlternatingRenewal))
         return cls(timelines["interrupt"], timelines["finish"])

@@ -8,6 +8,8 @@ from netfl.network.layout import Layout
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.types import Floats, Ints
 
+_ROUNDING = 1e-9
+"""Relative difference of distances that may be rounding."""
 _SPARE = 3
 """Towers that are looked at beside those that are asked for, as rounding may change the order of equal distances."""
 
@@ -52,11 +54,18 @@ class TowerLinks:
         """
         positions_m = self.positions_m(users, time_s)
         near = min(count + _SPARE, len(self.towers))
-        _, towers = self._tree.query(positions_m, k=[*range(1, near + 1)])
-        towers = np.sort(towers, axis=1)
-        ways_m = positions_m[:, None] - self._layout.tower_xy_m[towers]
-        order = np.argsort(np.hypot(ways_m[..., 0], ways_m[..., 1]), axis=1, kind="stable")
-        return np.take_along_axis(towers, order, axis=1)[:, :count]
+        distances_m, towers = self._tree.query(positions_m, k=[*range(1, near + 1)])
+
+        # the tree leaves the order of equal distances open
+        is_close = np.diff(distances_m, axis=1) <= _ROUNDING * distances_m[:, 1:]
+        rows = np.flatnonzero(is_close.any(axis=1))
+        if rows.size:
+            by_index = np.sort(towers[rows], axis=1)
+            ways_m = positions_m[rows, None] - self._layout.tower_xy_m[by_index]
+            order = np.argsort(np.hypot(ways_m[..., 0], ways_m[..., 1]), axis=1, kind="stable")
+            towers[rows] = np.take_along_axis(by_index, order, axis=1)
+        nearest: Ints = towers[:, :count]
+        return nearest
 
     def signals_dbm(self, users: Ints, towers: Ints, time_s: float) -> Floats:
         """Return the mean power of each of *users* at its one of *towers*, without fast fading, ``[n]``.
@@ -66,7 +75,10 @@ class TowerLinks:
         if self._budget is None:
             raise ValueError("signals need a radio; override `Association.follows_signal`")
         signals_dbm = np.empty(len(users))
-        for tower in np.unique(towers).tolist():
-            there = towers == tower
-            signals_dbm[there] = self._budget.mean_signal_dbm(users[there], time_s, self.towers[tower])
+        by_tower = np.argsort(towers, kind="stable")
+        first = np.searchsorted(towers[by_tower], np.arange(len(self.towers) + 1))
+        for tower, name in enumerate(self.towers):
+            there = by_tower[first[tower] : first[tower + 1]]
+            if there.size:
+                signals_dbm[there] = self._budget.mean_signal_dbm(users[there], time_s, name)
         return signals_dbm
