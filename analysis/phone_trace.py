@@ -30,7 +30,7 @@ def intervals(rng: np.random.Generator) -> list[tuple[int, int]]:
     time_s = rng.uniform(0.0, HOUR_S)
     found = []
     while time_s < DAYS * DAY_S:
-        time = "night" if 20 <= time_s % DAY_S / HOUR_S or time_s % DAY_S / HOUR_S < 8 else "day"
+        time = "day" if 8 * HOUR_S <= time_s % DAY_S < 20 * HOUR_S else "night"
         end_s = time_s + 1.0 + factor * AVAILABLE_S[time] * rng.weibull(SHAPE)
         found.append((round(time_s), min(round(end_s), DAYS * DAY_S)))
         time_s = end_s + 1.0 + AWAY_S[time] * rng.weibull(SHAPE)

@@ -10,7 +10,7 @@ from netfl.types import Law
 
 
 class WeightedScore(Selection):
-    """The m users of the largest (1 - age) log2(1 + SNR) + age · A + loss · F, with the age A and the loss F of each."""
+    """The m users of the largest (1 - age) log2(1 + SNR) + age · A + loss · F, with the age A and loss F of each."""
 
     observes: ClassVar = ("check_in", "snr_db", "age", "loss")
     m: Annotated[int, Field(ge=1)]
@@ -39,5 +39,7 @@ class _WeightedScore(Selector):
     def choose(self, moment):
         users = moment.candidates
         capacity = np.log2(1 + 10 ** (moment.snr_db[users] / 10))
-        scores = (1 - self.age) * capacity + self.age * moment.age[users] + self.loss * np.nan_to_num(moment.loss[users])
+        scores = (
+            (1 - self.age) * capacity + self.age * moment.age[users] + self.loss * np.nan_to_num(moment.loss[users])
+        )
         return np.sort(users[np.argsort(-scores, kind="stable")[: self.m]])
