@@ -7,6 +7,7 @@ import csv
 import heapq
 import math
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -394,3 +395,34 @@ def test_erased_parts_are_those_that_parity_does_not_restore(run_of):
     chance = [math.comb(6, k) * 0.7**k * 0.3 ** (6 - k) for k in range(4)]
     mean = sum(p * 4 * (6 - k) / 6 for k, p in enumerate(chance))
     assert abs(np.mean(lost) - mean) <= 4 * np.std(lost) / math.sqrt(len(lost))
+
+
+# --- vehicles -----------------------------------------------------------------
+
+
+def positions_m(user, times_s):
+    """Return the places of a car, straight between the rows of the file, and at rest after the last."""
+    steps = ElementTree.parse(ROOT / "scenarios/files/street.fcd.xml").getroot().findall("timestep")
+    rows = [(float(step.get("time")), car) for step in steps for car in step if car.get("id") == f"car.{user}"]
+    known_s = [time_s for time_s, _ in rows]
+    return np.transpose([np.interp(times_s, known_s, [float(car.get(axis)) for _, car in rows]) for axis in "xy"])
+
+
+def test_four_cars_deliver_in_each_round(run_of):
+    run = run_of("vehicles")
+    assert run.rounds["delivered"].tolist() == [4] * 60
+    assert run.rounds["uplink_bits"].sum() == 60 * 4 * 9_610 * 32  # 9.226 MB
+    assert len(run.events.query("kind == 'moved'")) > 0
+
+
+def test_cars_belong_to_the_nearest_mast_as_a_version_is_sent(run_of):
+    run = run_of("vehicles", "nearest_now")
+    sent_s = run.rounds.set_index("round")["opened_s"]
+    changed = 0
+    for user, delivered in run.deliveries.groupby("user"):
+        x_m = positions_m(user, sent_s[delivered["round"]].to_numpy())[:, 0]
+        nearest = np.where(x_m < 0, "tower:0", "tower:1")  # masts at x = -300 m and 300 m
+        clear = np.abs(x_m) > 1e-6
+        assert delivered["tower"].to_numpy()[clear].tolist() == nearest[clear].tolist()
+        changed += len(set(nearest)) > 1
+    assert changed > 2
