@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import setups
+from matplotlib.figure import Figure
 
 import netfl
 
@@ -426,3 +428,24 @@ def test_cars_belong_to_the_nearest_mast_as_a_version_is_sent(run_of):
         assert delivered["tower"].to_numpy()[clear].tolist() == nearest[clear].tolist()
         changed += len(set(nearest)) > 1
     assert changed > 2
+
+
+# --- plots --------------------------------------------------------------------
+
+
+def test_every_scenario_has_a_plot_and_a_section():
+    names = {path.stem for path in ROOT.glob("scenarios/setups/*.yaml")}
+    page = (ROOT / "docs/setups.md").read_text(encoding="utf-8")
+    assert set(setups.PLOTS) == names
+    for name in names:
+        assert f"setups/{name}" in page
+        assert f"](setups/{name}.png)" in page
+
+
+@pytest.mark.parametrize("name", ["unavailability", "lpwan", "vehicles", "joint_allocation"])
+def test_plots_draw_the_runs(name, run_of):
+    plot = setups.PLOTS[name]
+    shown = {label: run_of(name, *variant.blocks) for label, variant in plot.variants.items()}
+    figure = Figure(figsize=plot.size)
+    plot.draw(shown, figure)
+    assert all(ax.lines and ax.get_xlabel() for ax in figure.axes)
