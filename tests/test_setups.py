@@ -357,8 +357,8 @@ def test_three_gateways_receive_the_union(run_of):
     """With Rayleigh fading another gateway than a user's own decodes a frame with exp(-threshold / mean SNR)."""
     own, union = run_of("lpwan", "own_gateway"), run_of("lpwan")
     frames, heard = own.attempts, union.attempts
-    keys = ["user", "start_s", "mode_name"]
-    assert frames[keys].reset_index(drop=True).equals(heard[keys].reset_index(drop=True))
+    assert frames["user"].tolist() == heard["user"].tolist()
+    assert frames["start_s"].to_numpy() == pytest.approx(heard["start_s"].to_numpy(), abs=0.1)  # a copy comes by a link
     towers = union.table("nodes").query("role == 'tower'")[["x_m", "y_m"]].to_numpy()
     place = union.users[["x_m", "y_m"]].to_numpy()
     distance_m = np.linalg.norm(place[:, None] - towers[None], axis=2)
@@ -417,17 +417,20 @@ def test_four_cars_deliver_in_each_round(run_of):
     assert len(run.events.query("kind == 'moved'")) > 0
 
 
-def test_cars_belong_to_the_nearest_mast_as_a_version_is_sent(run_of):
+def test_cars_change_masts_where_their_ways_cross_the_middle(run_of):
+    """With nearest_now a car has the mast on its side of x = 0, at once: the masts stand at -300 m and 300 m."""
     run = run_of("vehicles", "nearest_now")
-    sent_s = run.rounds.set_index("round")["opened_s"]
-    changed = 0
     for user, delivered in run.deliveries.groupby("user"):
-        x_m = positions_m(user, sent_s[delivered["round"]].to_numpy())[:, 0]
-        nearest = np.where(x_m < 0, "tower:0", "tower:1")  # masts at x = -300 m and 300 m
-        clear = np.abs(x_m) > 1e-6
-        assert delivered["tower"].to_numpy()[clear].tolist() == nearest[clear].tolist()
-        changed += len(set(nearest)) > 1
-    assert changed > 2
+        x_m = positions_m(user, delivered["sent_s"].to_numpy())[:, 0]
+        beside = np.abs(x_m) > 1e-6  # on the street in the middle both masts are equally near
+        nearest = np.where(x_m < 0, "tower:0", "tower:1")
+        assert delivered["tower"][beside].tolist() == nearest[beside].tolist()
+    moved = run.events.query("kind == 'moved'")
+    times_s = np.arange(0, run.rounds["closed_s"].iloc[-1], 0.01)
+    sides = [np.sign(positions_m(user, times_s)[:, 0]) for user in range(12)]
+    sides = [np.append(side[0] or -1, side) for side in sides]  # as near to both, a car starts at the first
+    crossings = sum(np.count_nonzero(np.diff(side[side != 0])) for side in sides)
+    assert len(moved) == crossings > 10
 
 
 # --- plots --------------------------------------------------------------------
