@@ -145,3 +145,13 @@ class Connection:
 
 ALWAYS_CONNECTED = Connection()
 """A connection without outages."""
+
+
+def mark_unpaid(interrupted: Sequence[bool] | None, shares: Floats | None) -> Sequence[bool] | None:
+    """Return *interrupted* with the transmissions that had less than all of their energy, `Connection.spend`."""
+    if shares is None or (shares == 1.0).all():
+        return interrupted
+    unpaid: list[bool] = (shares < 1.0).tolist()
+    if interrupted is None:
+        return unpaid
+    return [any(causes) for causes in zip(interrupted, unpaid, strict=True)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
+from netfl.network.radio.connection import mark_unpaid
 from netfl.network.radio.medium import Hearer, Medium, ReceptionResult
 from netfl.network.radio.transmission import Transmission
 from netfl.types import Floats, Ints
@@ -58,15 +59,21 @@ class Receivers:
                 each.receiver.begin(transmission, now_s)
 
     def interrupted(
-        self, ids: Ints, start_s: float, sent_s: float, end_s: float, own_cuts: Sequence[bool] | None
+        self,
+        ids: Ints,
+        start_s: float,
+        sent_s: float,
+        end_s: float,
+        own_cuts: Sequence[bool] | None,
+        shares: Floats | None,
     ) -> Sequence[Sequence[bool] | None]:
         """Return which transmissions an outage will interrupt at each tower, as `Connection.interrupted`.
 
-        *own_cuts* are those at the cell's own tower.
+        *own_cuts* are those at the cell's own tower, and *shares* what batteries have paid.
         """
         cut_off = self._medium.connection.interrupted
         others = (cut_off(ids, each.tower.number, start_s, sent_s, end_s) for each in self.towers[1:])
-        return [own_cuts, *others]
+        return [own_cuts, *(mark_unpaid(each, shares) for each in others)]
 
     def outcomes(self, transmission: Transmission) -> list[ReceptionResult]:
         """Return which frames each tower has received, at the end of a transmission."""

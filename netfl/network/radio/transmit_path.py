@@ -19,6 +19,7 @@ from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.collision_repeats import CollisionRepeats
+from netfl.network.radio.connection import mark_unpaid
 from netfl.network.radio.medium import AirInterface, ReceptionResult
 from netfl.network.radio.receivers import FirstCopies, Receivers
 from netfl.network.radio.reserved_slot import ReservedSlot
@@ -260,18 +261,15 @@ class TransmitPath:
 
         # batteries pay for them, and outages to come interrupt some of them
         interrupted = shares = None
-        interrupted_at: Sequence[Sequence[bool] | None] = ()
-        if self.receivers is not None:
-            interrupted_at = [None] * len(self.receivers.towers)
         if not connection.steady:
             shares = connection.spend(group.ids, start_s, group.airtime_s)
             cut_off = connection.interrupted(group.ids, self._tower.number, start_s, sent_s, end_s)
-            interrupted = _mark_unpaid(cut_off, shares)
-            if self.receivers is not None:
-                cuts_off = self.receivers.interrupted(group.ids, start_s, sent_s, end_s, cut_off)
-                interrupted_at = [_mark_unpaid(each, shares) for each in cuts_off]
+            interrupted = mark_unpaid(cut_off, shares)
             if shares is not None:  # batteries have paid
                 self._queue.check_power(group.users, start_s)
+        interrupted_at: Sequence[Sequence[bool] | None] = ()
+        if self.receivers is not None:
+            interrupted_at = self.receivers.interrupted(group.ids, start_s, sent_s, end_s, interrupted, shares)
         paid_s: float | Floats = group.airtime_s
         if shares is not None:
             paid_s = group.airtime_s * shares
@@ -500,13 +498,3 @@ class TransmitPath:
 def _mark_faded(causes: Sequence[str], is_lost: Bools) -> Sequence[str]:
     """Return *causes* with ``faded`` for frames that are lost for every tower, and have no other cause."""
     return [cause or ("faded" if lost else "") for cause, lost in zip(causes, is_lost.tolist(), strict=True)]
-
-
-def _mark_unpaid(interrupted: Sequence[bool] | None, shares: Floats | None) -> Sequence[bool] | None:
-    """Return *interrupted* with the transmissions that had less than all of their energy, `Connection.spend`."""
-    if shares is None or (shares == 1.0).all():
-        return interrupted
-    unpaid: list[bool] = (shares < 1.0).tolist()
-    if interrupted is None:
-        return unpaid
-    return [any(causes) for causes in zip(interrupted, unpaid, strict=True)]
