@@ -290,7 +290,7 @@ class LossyDownlink:
 
     def _send_next(self, sender: _TowerSender) -> None:
         """Send the next copy that anybody waits for, once the tower has sent what it is sending."""
-        sends_until_s = sender.tower.cell.sends_until_s
+        sends_until_s = sender.tower.cell.transmitter.sends_until_s
         if sends_until_s > after_rounding(self._env.now):  # an acknowledgement
             sender.is_sending = True
             call_at(self._env, sends_until_s, lambda _: self._free(sender))
@@ -337,7 +337,7 @@ class LossyDownlink:
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up, rate_bps)
         sender.is_sending = True
         if is_tower_up:
-            sender.tower.cell.note_sending(now_s + airtime_s)
+            sender.tower.cell.transmitter.send(now_s, now_s + airtime_s)
         copy.sendings += 1
         self._count_sending(copy)
 

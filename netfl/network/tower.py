@@ -24,7 +24,7 @@ from netfl.network.mac._conformance import CheckedCell
 from netfl.network.membership import Membership
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import AirInterface, Hearer, Medium
+from netfl.network.radio.medium import AirInterface, Hearer, Medium, TowerTransmitter
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.receiver import Receiver
@@ -318,6 +318,9 @@ def build_towers(
     shared_channel = SharedChannel(is_shared=True)
     uplinks = _uplinks(config, env, log, sinks)
     receivers = _receivers(config, medium, config.mac, streams)
+    transmitters = {}
+    for name in config.layout.towers:
+        transmitters[name] = TowerTransmitter(NodeId(name, config.layout.number(name)), receivers.get(name))
     for index, name in enumerate(config.layout.towers):
         ids = membership.candidates(index)
         if not ids.size:
@@ -340,8 +343,8 @@ def build_towers(
 
         # where it goes: over the air, then to the tower's port
         channel = shared_channel if config.shared_air else SharedChannel()
-        hearers = _hearers(name, config, env, receivers, uplinks, routes)
-        air = AirInterface(tower, medium, channel, config.band, receivers.get(name), hearers)
+        hearers = _hearers(name, config, env, transmitters, uplinks, routes)
+        air = AirInterface(tower, medium, channel, config.band, receivers.get(name), hearers, transmitters[name])
 
         absent = np.flatnonzero(~membership.is_member(index))
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplinks[name])
@@ -377,7 +380,7 @@ def _hearers(
     tower: str,
     config: NetworkConfig,
     env: Clock,
-    receivers: Mapping[str, Receiver],
+    transmitters: Mapping[str, TowerTransmitter],
     uplinks: Mapping[str, Sink],
     routes: Routes,
 ) -> Sequence[Hearer]:
@@ -387,8 +390,11 @@ def _hearers(
         return ()
 
     def hearer(name: str) -> Hearer:
-        node = NodeId(name, config.layout.number(name))
-        return Hearer(node, receivers.get(name), uplinks[name], lambda: routes.delay_s(name, 0.0, env.now))
+        transmitter = transmitters[name]
+        receiver = transmitter.receiver
+        return Hearer(
+            transmitter.tower, receiver, uplinks[name], lambda: routes.delay_s(name, 0.0, env.now), transmitter
+        )
 
     return [hearer(name) for name in names]
 

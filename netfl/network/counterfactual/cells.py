@@ -10,7 +10,7 @@ import numpy as np
 from netfl.network.backhaul.port import Sink
 from netfl.network.clock import Clock
 from netfl.network.radio.cell import Cell
-from netfl.network.radio.medium import AirInterface
+from netfl.network.radio.medium import AirInterface, TowerTransmitter
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import TxQueue, TxQueueSubset
 from netfl.streams import Streams
@@ -44,8 +44,9 @@ def isolate_users(
     Each is a *new_cell* of the arguments that follow, or of parts of them.
     """
     cells = []
-    hearers = [replace(each, receiver=None) for each in air.hearers]  # limits are shared with others
     for user in isolated.tolist():
+        # limits, and the time of transmitters, are shared with others
+        hearers = [replace(each, receiver=None, transmitter=TowerTransmitter(each.tower)) for each in air.hearers]
         isolated_air = AirInterface(air.tower, air.medium, SharedChannel(), air.band, hearers=hearers)
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import simpy
 from pydantic import Field
@@ -15,6 +15,7 @@ from netfl.network.clock import call_after, call_at
 from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.medium import TowerTransmitter
 from netfl.network.radio.transmission import Frames
 from netfl.registry import Spec
 from netfl.types import Bools
@@ -25,6 +26,8 @@ RX2_DELAY_S = 2.0
 """RECEIVE_DELAY2: from the end of an uplink to its second receive window, before which nothing else may be sent."""
 PHY_BYTES = 12
 """Physical payload of an acknowledgement: MHDR 1, FHDR 7 and MIC 4."""
+Window = Literal["first", "second"]
+"""Receive window of a user."""
 RX2_MODE = 5
 """Mode of the second window: SF12, in EU868."""
 
@@ -36,7 +39,7 @@ class Acknowledgements(Spec):
     If it is sending at that time, or its duty cycle does not allow it, it answers in the second window, 2 s after the
     end, at SF12; if it cannot do so either, not at all.  It has the power of the user that it answers.  The user
     receives the answer as it would a version: without interference, if the signal is strong enough and no outage
-    interrupts it.
+    interrupts it.  Of several gateways that have received an uplink, the one with the strongest copy answers.
     """
 
     duty_cycle: Annotated[float, Field(gt=0, le=1)] = 0.01
@@ -89,8 +92,6 @@ class AcknowledgedUplinks:
     spec: Acknowledgements
     airtimes_s: Sequence[float]
     last: dict[int, ConfirmedUplink] = field(default_factory=dict)
-    _open_s: list[float] = field(default_factory=lambda: [-math.inf, -math.inf])
-    """Times from which the duty cycle of each window allows an answer."""
 
     def note_attempt(self, user: int, mode: int, end: simpy.Event) -> None:
         """Note that a user sends its last uplink in *mode*, until *end*."""
@@ -111,29 +112,31 @@ class AcknowledgedUplinks:
     def _answer_first(self, user: int, uplink: ConfirmedUplink, mode: int) -> None:
         env = self.cell.env
         second_s = env.now + RX2_DELAY_S - RX1_DELAY_S
-        if not self._can_send(0):
-            call_at(env, second_s, lambda _: self._answer_second(user, uplink))
-        elif self._send(user, uplink, 0, self.spec.duty_cycle, mode):
+        gateway = self.cell.answering(user)
+        if not self._can_send(gateway, "first"):
+            call_at(env, second_s, lambda _: self._answer_second(gateway, user, uplink))
+        elif self._send(gateway, user, uplink, "first", mode):
             call_at(env, uplink.answered_s, lambda _: self._conclude(user, uplink))
         else:  # the gateway does not know that its answer is lost
             call_at(env, second_s, lambda _: self._conclude(user, uplink))
 
-    def _answer_second(self, user: int, uplink: ConfirmedUplink) -> None:
-        if self._can_send(1) and self._send(user, uplink, 1, self.spec.second_duty_cycle, RX2_MODE):
+    def _answer_second(self, gateway: TowerTransmitter, user: int, uplink: ConfirmedUplink) -> None:
+        if self._can_send(gateway, "second") and self._send(gateway, user, uplink, "second", RX2_MODE):
             call_at(self.cell.env, uplink.answered_s, lambda _: self._conclude(user, uplink))
         else:
             self._conclude(user, uplink)
 
-    def _can_send(self, window: int) -> bool:
+    def _can_send(self, gateway: TowerTransmitter, window: Window) -> bool:
         now_s = after_rounding(self.cell.env.now)
-        return self._open_s[window] <= now_s and self.cell.sends_until_s <= now_s
+        return max(gateway.sends_until_s, gateway.silent_until_s.get(window, -math.inf)) <= now_s
 
-    def _send(self, user: int, uplink: ConfirmedUplink, window: int, duty_cycle: float, mode: int) -> bool:
+    def _send(self, gateway: TowerTransmitter, user: int, uplink: ConfirmedUplink, window: Window, mode: int) -> bool:
         """Send an answer; return whether the user receives it."""
         now_s = self.cell.env.now
         airtime_s = self.airtimes_s[mode]
-        self._open_s[window] = now_s + airtime_s / duty_cycle
-        is_received = self.cell.send_down(user, 8.0 * PHY_BYTES, airtime_s, mode)
+        duty_cycle = self.spec.duty_cycle if window == "first" else self.spec.second_duty_cycle
+        gateway.silent_until_s[window] = now_s + airtime_s / duty_cycle
+        is_received = self.cell.send_down(gateway, user, 8.0 * PHY_BYTES, airtime_s, mode)
         if is_received:
             uplink.answered_s = now_s + airtime_s
         return is_received

@@ -21,7 +21,7 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
-from netfl.network.radio.medium import AirInterface
+from netfl.network.radio.medium import AirInterface, TowerTransmitter
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import FreeSpectrum, Spectrum
@@ -59,7 +59,7 @@ class Cell:
             array after each move.
         shares_air: whether frames of other cells interfere.
         receiver: limits of what the tower receives at once; ``None`` for none.
-        sends_until_s: end of the last sending of the tower.
+        transmitter: the transmitter of the tower.
     """
 
     def __init__(
@@ -86,7 +86,8 @@ class Cell:
         self._band = air.band
         self.shares_air = air.channel.is_shared
         self.receiver = air.receiver
-        self.sends_until_s = -math.inf
+        self.transmitter = air.transmitter or TowerTransmitter(air.tower)
+        self._transmitters = {each.tower: each.transmitter for each in air.hearers}
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
         self.quiet = queue.quiet and self._connection.steady
@@ -444,32 +445,37 @@ class Cell:
         if self._medium.modes == 1:
             mode = 0
         delay_s = self._medium.delay_s(ids, self.tower, now_s)
+        self._queue.log.uplink_bits += float(np.sum(frame.bits))
         (group,) = group_senders(users, ids, range(1), channel, mode, delay_s, duration_s)
         return self.transmit_path.send(group, now_s, now_s, None, np.zeros(1, np.bool_), frame)
 
-    def send_down(self, user: int, bits: float, duration_s: float, mode: int = 0) -> bool:
-        """Let the tower send a frame to a user from now on; return whether the user receives it, at its end.
+    def answering(self, user: int) -> TowerTransmitter:
+        """Return the transmitter of the tower that answers a user: that of the strongest copy of its last frame."""
+        receivers = self.transmit_path.receivers
+        if receivers is None:
+            return self.transmitter
+        return self._transmitters[receivers.strongest[int(self.ids[user])]]
+
+    def send_down(
+        self, transmitter: TowerTransmitter, user: int, bits: float, duration_s: float, mode: int = 0
+    ) -> bool:
+        """Let a tower send a frame to a user from now on; return whether the user receives it, at its end.
 
         The signal has the SNR of that of the user.  A tower that is down sends nothing.
         """
+        tower = transmitter.tower
         now_s = self.env.now
         end_s = now_s + duration_s
         users = np.array([user])
-        if not self._connection.is_node_up(self.tower.number, now_s):
+        if not self._connection.is_node_up(tower.number, now_s):
             return False
-        self.note_sending(end_s)
+        transmitter.send(now_s, end_s)
         self._queue.log.downlink_bits += bits
         self.pay_for_reception(users, duration_s, is_tower_up=True)
         rate_bps = bits / duration_s if self._medium.follows_snr else None
-        signal = Signal(self.tower, now_s, end_s, bits, min(mode, self._medium.modes - 1), rate_bps=rate_bps)
-        is_sent = self._connection.is_up_during(self.tower.number, now_s, end_s)
+        signal = Signal(tower, now_s, end_s, bits, min(mode, self._medium.modes - 1), rate_bps=rate_bps)
+        is_sent = self._connection.is_up_during(tower.number, now_s, end_s)
         return bool(self._medium.downlink_received(self.ids[users], signal, is_sent=is_sent)[0])
-
-    def note_sending(self, until_s: float) -> None:
-        """Note that the tower sends from now on until *until_s*."""
-        self.sends_until_s = until_s
-        if self.receiver is not None:
-            self.receiver.begin_sending(self.env.now, until_s)
 
     def pay_for_reception(self, users: Users, duration_s: float, *, is_tower_up: bool) -> None:
         """Let those of *users* that listen pay for receiving a frame that arrives from now on."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
@@ -207,6 +208,29 @@ class FrameReceiver(Protocol):
         """Take the end of a transmission; return the causes of failures with those of the receiver."""
 
 
+@dataclass(slots=True, eq=False)
+class TowerTransmitter:
+    """The transmitter of a tower, which sends one frame at a time: a version, or an acknowledgement.
+
+    Args:
+        tower: the tower.
+        receiver: its receiver, which may hear nothing meanwhile; ``None`` without limits.
+        sends_until_s: end of its last sending.
+        silent_until_s: time until which a duty cycle silences it in each band that it uses.
+    """
+
+    tower: NodeId
+    receiver: FrameReceiver | None = None
+    sends_until_s: float = -math.inf
+    silent_until_s: dict[str, float] = field(default_factory=dict)
+
+    def send(self, now_s: float, until_s: float) -> None:
+        """Send from now on until *until_s*."""
+        self.sends_until_s = until_s
+        if self.receiver is not None:
+            self.receiver.begin_sending(now_s, until_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Hearer:
     """A tower that hears the users of a cell.
@@ -216,12 +240,14 @@ class Hearer:
         receiver: limits of what it receives at once; ``None`` for none.
         uplink: takes the messages that it has received.
         delay_s: returns the present delay from it to the server.
+        transmitter: its transmitter.
     """
 
     tower: NodeId
     receiver: FrameReceiver | None
     uplink: Callable[[Message], None]
     delay_s: Callable[[], float]
+    transmitter: TowerTransmitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +259,7 @@ class AirInterface:
         band: band of the cell, which users divide if the MAC gives them shares.
         receiver: limits of what the tower receives at once; ``None`` for none.
         hearers: towers that hear the users, the cell's own first; empty if only this one does.
+        transmitter: the transmitter of the tower; ``None`` for one that sends to these users alone.
     """
 
     tower: NodeId
@@ -241,3 +268,4 @@ class AirInterface:
     band: CellBand = RADIO_BAND
     receiver: FrameReceiver | None = None
     hearers: Sequence[Hearer] = ()
+    transmitter: TowerTransmitter | None = None

@@ -243,11 +243,7 @@ class TransmitPath:
         # the queue hands over the frames
         medium = self._medium
         connection = self._connection
-        if duplicate is None:
-            frames = self._queue.launch(group.users, start_s)
-        else:
-            frames = duplicate
-            self._queue.log.uplink_bits += float(np.sum(duplicate.bits))
+        frames = duplicate or self._queue.launch(group.users, start_s)
         if self._records_starts:
             self._attempt_log.begin(self._tower.name, start_s, group.ids, frames.bits, frames.traffic)
         sent_s = exact_start_s + group.airtime_s

@@ -266,3 +266,28 @@ def test_half_duplex_needs_something_to_send():
 def test_gateway_without_demodulators_is_refused():
     with pytest.raises(ScenarioError, match="greater than or equal to 1"):
         NetworkAccess(topology={"kind": "star", "radius": 10}, mac={"kind": "lorawan", "demodulators": 0})
+
+
+@pytest.mark.parametrize("receivers", ["own", "all"])
+def test_gateway_with_the_strongest_copy_answers(receivers):
+    """Tower 1 has a better antenna: it answers the user of tower 0, too, whose frames both receive."""
+    nodes = {f"tower:{index}": {"role": "tower", "position": [1000 * index, 0]} for index in range(2)}
+    topology = {
+        "kind": "inline",
+        "nodes": {"server": {"role": "server", "position": [500, 0]}, **nodes},
+        "links": [{"between": [name, "server"], "rate": "1 Gbps", "delay": 0} for name in nodes],
+        "placement": {"kind": "listed", "positions": [[10, 0], [990, 0]]},
+    }
+    section = {key: value for key, value in LORA.items() if key not in {"kind", "topology"}}
+    section["mac"] = {"kind": "lorawan", "spreading_factor": 7, "half_duplex": True} | ANSWERS
+    section["radio"] = LORA["radio"] | {"towers": {"tower:1": {"antenna_gain": "40 dB"}}}
+    access = NetworkAccess.model_validate(
+        section | {"topology": topology, "receivers": receivers, "traffic": TRAFFIC | {"rate": 0.1}}
+    )
+    streams = Streams(1).at("access", 0)
+    context = AccessContext(2, 1, 0, streams, np.ones(2), 160.0, 160.0, Memory(), duration_s=100.0)
+    opened = access.open(context)
+    list(opened.rounds)
+    sent_until_s = [tower.cell.transmitter.sends_until_s for tower in opened.network._towers.values()]
+    assert (sent_until_s[0] > 0.0) == (receivers == "own")
+    assert sent_until_s[1] > 0.0
