@@ -230,14 +230,16 @@ def test_equal_users_are_equal_under_each_mac_and_other_models(mac, levels):
      ("strongest at any time", "slotted_aloha")],
 )  # fmt: skip
 def test_equal_users_that_roam_are_equal(association, mac):
-    check_equal(composed({"association": association, "mac": mac} | FADING))
+    """Over all seeds: in one run, users that stay in a small cell have more of it."""
+    check_equal(composed({"association": association, "mac": mac} | FADING), within=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mac", [mac for mac in MACS if mac != "csma_ca"])  # without positions
 @pytest.mark.parametrize("association", ["nearest_now", "strongest", "carry", "drop", "strongest at any time"])
 def test_equal_users_that_roam_are_equal_under_each_mac(association, mac):
-    check_equal(composed({"association": association, "mac": mac} | FADING))
+    """Over all seeds: in one run, users that stay in a small cell have more of it."""
+    check_equal(composed({"association": association, "mac": mac} | FADING), within=False)
 
 
 @pytest.mark.quick_first

@@ -60,6 +60,7 @@ PARTS = (
     ("Occasions to train", "netfl.network.trains_when", ("TrainingOccasion",)),
     ("Limits of a receiver", "netfl.network.radio.receiver", ("ReceiverLimits",)),
     ("The cell that a MAC serves", "netfl.network.radio.cell", ("Cell",)),
+    ("Links that an association compares", "netfl.network.radio.tower_links", ("TowerLinks",)),
 )
 """Modules for scripts and models: title, module and public names; ``()`` means ``__all__``."""
 DIAGNOSIS_PARTS = (
@@ -78,7 +79,7 @@ DIAGNOSIS_PARTS = (
     "dependence.Dependence",
 )
 """Classes of the parts of a diagnosis, below `netfl.diagnosis`."""
-_NEVER_MADE = {"netfl.Scenario", "netfl.network.radio.cell.Cell"}
+_NEVER_MADE = {"netfl.Scenario", "netfl.network.radio.cell.Cell", "netfl.network.radio.tower_links.TowerLinks"}
 """Classes that only netfl creates; the page omits their arguments."""
 
 

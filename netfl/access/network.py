@@ -48,10 +48,10 @@ class NetworkAccess(NetworkSpec, WithSelection):
     ``downlink``, versions cross queues and fading channels, and can be lost.
 
     **User.**  On receiving a version a user trains for samples / speed seconds, connected or not; a training for which
-    its ``battery`` has no energy is lost.  Its update then joins the backlog of its cell, that of the nearest tower.
-    If a newer version arrives before the update is delivered, the user abandons the update (superseded; a frame on the
-    air is sent to its end, and may arrive late), finishes it, or ignores the version (``on_new_version``).  A user that
-    is disconnected, itself or its tower being down, knows it and sends nothing.
+    its ``battery`` has no energy is lost.  Its update then joins the backlog of its cell, that of its tower
+    (``association``).  If a newer version arrives before the update is delivered, the user abandons the update
+    (superseded; a frame on the air is sent to its end, and may arrive late), finishes it, or ignores the version
+    (``on_new_version``).  A user that is disconnected, itself or its tower being down, knows it and sends nothing.
 
     **Air.**  The MAC decides which users send.  Of attempts that overlap on one channel of a cell, ``interference``
     decides which are received: none, by default.  An attempt is lost if the user or the tower goes down during it, and

@@ -44,6 +44,9 @@ class Message(ABC):
     def note_link(self, use: LinkUse) -> None:  # noqa: B027
         """Note how the update, of which this message is a frame, came over the air; by default not kept."""
 
+    def note_tower(self, tower: str) -> None:  # noqa: B027
+        """Note that it goes on from another *tower* than that of its sender; by default not kept."""
+
     @abstractmethod
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
         """End the message, and let *log* record what it carries; called once."""

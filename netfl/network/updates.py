@@ -108,7 +108,7 @@ class Update(UpdateCarrier):
         outstanding: updates that the server expects, this one among them.
         received: whether the server has each of its parts; ``None`` for all.
         link: how it came over the air; ``None`` where nothing asks for it.
-        tower: name of the tower that received it; with packets, the last of them.
+        tower: name of the tower from which it goes on to the server; with packets, the last of them.
     """
 
     base: int
@@ -121,6 +121,9 @@ class Update(UpdateCarrier):
 
     def note_link(self, use: LinkUse) -> None:
         self.link = use
+
+    def note_tower(self, tower: str) -> None:
+        self.tower = tower
 
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
         del self.outstanding.in_flight[self]

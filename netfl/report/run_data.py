@@ -197,8 +197,11 @@ class RunData:
 
     @cached_property
     def tower_outages(self) -> pd.DataFrame:
-        """Outages of the towers of `first_users`."""
-        return aggregates.tower_outages(self.outages, self.first_users.assign(tower=self.towers))
+        """Outages of the towers of `first_users`; none where users change their towers."""
+        users = self.first_users.assign(tower=self.towers)
+        if "tower" in self.run.deliveries:
+            users = users.head(0)
+        return aggregates.tower_outages(self.outages, users)
 
     @cached_property
     def nodes(self) -> pd.DataFrame:

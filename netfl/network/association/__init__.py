@@ -6,6 +6,10 @@ that each user should have; the network moves users there as soon as `Associatio
 on the arguments alone, whatever was asked before.  `TowerLinks` gives distances and mean signals of pairs of a user and
 a tower.
 
+Optional parts: the users that may ever come to a tower (`TowerChoice.visitors`), which saves memory; whether it asks
+for signals (`Association.follows_signal`) or follows positions alone (`Association.follows_position`); and the times
+in which users have no tower at all (`Association.has_absences`, `Association.stays`).
+
 A complete association, by which users stay with a tower as long as they are near it::
 
     class KeepWithin(Association):

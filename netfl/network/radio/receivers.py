@@ -108,7 +108,9 @@ class Receivers:
         """Let each of *messages* go on from the tower whose copy is the first."""
         place_of = dict(zip(transmission.ids.tolist(), copies.places, strict=True))
         for message in messages:
-            self.towers[place_of[message.user]].uplink(message)
+            hearer = self.towers[place_of[message.user]]
+            message.note_tower(hearer.tower.name)
+            hearer.uplink(message)
 
     def gain_db(self, transmission: Transmission, copies: FirstCopies) -> Floats:
         """Return the gain of each link to the tower that passes its frame on, as `Medium.gain_db`."""

@@ -27,12 +27,12 @@ class TowerLinks:
     """
 
     def __init__(self, layout: Layout, budget: LinkBudget | None) -> None:
+        from scipy.spatial import cKDTree
+
         self.users = layout.users
         self.towers = layout.towers
         self._layout = layout
         self._budget = budget
-        from scipy.spatial import cKDTree
-
         self._tree = cKDTree(layout.tower_xy_m)
 
     def positions_m(self, users: Ints, time_s: float) -> Floats:

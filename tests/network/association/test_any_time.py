@@ -258,3 +258,13 @@ def test_outcomes_of_the_two_ways_to_move():
         counts[name] = Counter(row[0] for row in log.rows if row[0] in OUTCOMES)
     assert counts["drop"]["left"] > 3
     assert counts["carry"]["left"] == 0
+
+
+def test_a_delivery_has_the_tower_of_the_copy_that_went_on():
+    """With several receivers it may be another one than that of its user, which may be far away."""
+    simulator, layout, _, rounds = roam(association=Shuttle(times=(3.25,), moves="any_time"), receivers="all")
+    deliveries = [each for result in rounds for each in result.deliveries]
+    own = [simulator.membership.tower_at(np.array([each.user]), each.sent_s)[0] for each in deliveries]
+    heard_elsewhere = [each.tower != layout.towers[tower] for each, tower in zip(deliveries, own, strict=True)]
+    assert {each.tower for each in deliveries} <= {*layout.towers}
+    assert 0 < sum(heard_elsewhere) < len(deliveries)

@@ -350,3 +350,18 @@ def test_a_time_of_a_model_of_the_users_own_is_later():
 def test_keys_of_moves_at_any_time_have_no_effect_on_others(keys):
     with pytest.raises(ValidationError, match="has no effect without moves: any_time"):
         make(USERS, 1, 1, **BUSY | {"motion": WALK, "association": {"kind": "nearest_now", **keys}})
+
+
+class Visited(Answering):
+    """An association of the user's own that gives users who may come to a tower."""
+
+    def open(self, links):
+        choice = super().open(links)
+        choice.visitors = lambda tower: eval(self.answer)
+        return choice
+
+
+@pytest.mark.parametrize("answer", ["[0, 8]", "[0, 0]", "[-1]", "np.zeros((2, 2))", "0.5"])
+def test_visitors_of_a_model_of_the_users_own_are_users(answer):
+    with pytest.raises(ScenarioError, match=r"Visited: visitors\(\), for tower 0, gives other values than users"):
+        roam(motion=WALK, association=Visited(answer=answer))
