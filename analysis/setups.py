@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -194,6 +195,27 @@ def draw_vehicles(shown: Mapping[str, Run], figure: Figure) -> None:
     right.legend()
 
 
+def draw_satellites(shown: Mapping[str, Run], figure: Figure) -> None:
+    """Draw the passes and the deliveries of the first four hours, and the accuracy over the day."""
+    left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
+    run = shown["satellites"]
+    passes = pd.read_csv(ROOT / "scenarios/files/satellite_passes.csv")
+    for user in range(40):
+        own = passes[passes["user"] == user]
+        spans_h = np.transpose([own["start"], own["end"] - own["start"]]) / 3600
+        left.broken_barh(spans_h, (user - 0.4, 0.8), color=style.SKY)
+        arrived_h = run.deliveries.loc[run.deliveries["user"] == user, "arrived_s"] / 3600
+        left.plot(arrived_h, np.full(len(arrived_h), user), "|", color=style.INK, markersize=4, markeredgewidth=0.7)
+    left.set(xlabel="time (h)", ylabel="satellite", yticks=range(0, 40, 8), xlim=(0, 4), xticks=range(5))
+    metrics = run.metrics.query("metric == 'accuracy' and group == ''")
+    styles = style.line_styles(list(metrics["learner"].unique()))
+    for learner, line in styles.items():
+        rows = metrics[metrics["learner"] == learner]
+        right.plot(rows["time_s"] / 3600, 100 * rows["value"], **line)
+    right.set(xlabel="time (h)", ylabel="accuracy (%)", xlim=(0, 24), xticks=range(0, 25, 4))
+    style.line_legend(right, styles, loc="lower right")
+
+
 def weighted() -> Variant:
     """Return the run with the selection of the example."""
     observe = {"check_in": {"airtime": "5 ms"}, "snr_db": "check_in", "loss": "last_delivery"}
@@ -225,6 +247,7 @@ PLOTS = {
         {"in turns, with 5 J": Variant(), "with 5 J": Variant(("charged",)), "always": Variant(("eager",))},
         draw_harvesting_users,
     ),
+    "satellites": Plot({"satellites": Variant()}, draw_satellites, size=(9.5, 3.6)),
     "vehicles": Plot(
         {"strongest": Variant(), "nearest at start": Variant(("nearest_at_start",))}, draw_vehicles, size=(9.5, 3.6)
     ),

@@ -6,21 +6,28 @@ Exact laws are compared exactly. Where chance decides, a result lies within four
 import csv
 import heapq
 import math
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 import setups
 from matplotlib.figure import Figure
+from typer.testing import CliRunner
 
 import netfl
+from netfl.cli import app
 
 ROOT = Path(__file__).parents[1]
 NOISE_DBM_HZ = -174.0
 """Thermal noise."""
 MLP_BITS = 32 * (64 * 32 + 32 + 32 * 10 + 10)
 """Update of a model with 32 hidden units: 2,410 numbers, 77,120 bits."""
+
+SHORTER = {"satellites": {"duration": "8 h"}}
+"""Keys of scenarios whose whole run takes more than a few seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +38,7 @@ def run_of(tmp_path_factory):
     def of(name, *blocks):
         key = "-".join((name, *blocks))
         if key not in runs:
-            scenario = netfl.load(ROOT / f"scenarios/setups/{name}.yaml", {}, blocks)
+            scenario = netfl.load(ROOT / f"scenarios/setups/{name}.yaml", SHORTER.get(name, {}), blocks)
             runs[key] = netfl.run(scenario, folder / key, device="cpu", progress=False)
         return runs[key]
 
@@ -431,6 +438,77 @@ def test_cars_change_masts_where_their_ways_cross_the_middle(run_of):
     sides = [np.append(side[0] or -1, side) for side in sides]  # as near to both, a car starts at the first
     crossings = sum(np.count_nonzero(np.diff(side[side != 0])) for side in sides)
     assert len(moved) == crossings > 10
+
+
+# --- satellites ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def constellation(tmp_path_factory):
+    """Return the files that the constellation of the page gives."""
+    page = (ROOT / "docs/setups.md").read_text(encoding="utf-8")
+    text = re.search(r"^```yaml\n# constellation.yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
+    folder = tmp_path_factory.mktemp("constellation")
+    (folder / "constellation.yaml").write_text(text, encoding="utf-8")
+    arguments = ["orbits", str(folder / "constellation.yaml"), "--out", str(folder)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", ["passes", "gains"])
+def test_files_of_satellites_are_those_of_the_page(name, constellation):
+    shipped = ROOT / f"scenarios/files/satellite_{name}.csv"
+    assert shipped.read_text(encoding="utf-8") == (constellation / f"{name}.csv").read_text(encoding="utf-8")
+
+
+def elevation_deg(satellite, latitude, longitude, times_s):
+    """Return the elevation of a satellite of 5 planes with 8 each, 600 km high, by rotations in space."""
+    earth_m, orbit_m = 6_371e3, 6_971e3
+    angle = 2 * np.pi * (satellite % 8 / 8 + satellite // 8 / 40) + times_s * math.sqrt(3.986004418e14 / orbit_m**3)
+    node, tilt = 2 * np.pi * (satellite // 8) / 5, math.radians(53)
+    flat = np.array([np.cos(angle), np.sin(angle) * math.cos(tilt), np.sin(angle) * math.sin(tilt)])
+    turn = np.array([[math.cos(node), -math.sin(node), 0], [math.sin(node), math.cos(node), 0], [0, 0, 1]])
+    east, north = math.radians(longitude) + 7.2921159e-5 * times_s, math.radians(latitude)
+    up = np.array([math.cos(north) * np.cos(east), math.cos(north) * np.sin(east), math.sin(north) + 0 * times_s])
+    line = orbit_m * (turn @ flat) - earth_m * up
+    return np.degrees(np.arcsin((line * up).sum(0) / np.linalg.norm(line, axis=0)))
+
+
+def test_satellites_pass_where_geometry_has_them_above_ten_degrees():
+    passes = pd.read_csv(ROOT / "scenarios/files/satellite_passes.csv")
+    times_s = np.arange(0, 86_400, 20.0)
+    for satellite in range(40):
+        own = passes[passes["user"] == satellite]
+        inside = ((own["start"].to_numpy() <= times_s[:, None]) & (times_s[:, None] < own["end"].to_numpy())).any(1)
+        height = elevation_deg(satellite, 48.1, 11.6, times_s)
+        clear = np.abs(height - 10) > 0.01
+        assert (inside == (height > 10))[clear].all()
+
+
+def test_satellites_send_at_the_rate_of_their_range(run_of):
+    """A frame has the n-th part of the band, and the SNR of the last line of the gains before it begins."""
+    run = run_of("satellites")
+    assert run.rounds["delivered"].eq(10).all()
+    frames = run.attempts.query("outcome == 'received'").sort_values("start_s").rename(columns={"start_s": "time_s"})
+    assert frames["bits"].eq(40e6 / 10).all()  # 5 MB in 10 packets
+    assert frames.groupby(["user", "base"]).size().max() % 10 == 0
+    snr = 10 ** (frames["snr_db"] / 10)
+    parts = frames["airtime_s"] * 1e6 * np.log2(1 + snr / 10**0.3) / frames["bits"]
+    assert np.abs(parts - parts.round()).max() < 1e-3
+    gains = pd.read_csv(ROOT / "scenarios/files/satellite_gains.csv")
+    both = pd.merge_asof(frames.assign(parts=parts.round()), gains.sort_values("time_s"), on="time_s", by="user")
+    expected_db = 33 + 3 + 30 + both["gain_db"] + 10 * np.log10(both["parts"]) - (NOISE_DBM_HZ + 60 + 2)
+    assert both["snr_db"].to_numpy() == pytest.approx(expected_db.to_numpy(), abs=1e-3)
+
+
+def test_satellites_send_within_their_passes(run_of):
+    run = run_of("satellites")
+    frames = run.attempts.query("outcome == 'received'").sort_values("start_s")
+    passes = pd.read_csv(ROOT / "scenarios/files/satellite_passes.csv").sort_values("start")
+    both = pd.merge_asof(frames, passes, left_on="start_s", right_on="start", by="user", tolerance=3600.0)
+    late_s = both["start_s"] + both["airtime_s"] - both["end"]
+    assert late_s.max() <= 1e-5, both[~(late_s <= 1e-5)]
+    assert late_s.notna().all()
 
 
 # --- plots --------------------------------------------------------------------

@@ -219,7 +219,7 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
         for index, name in enumerate(spec.receivers):
             if name not in layout.towers:
                 yield Fault(f"receivers.{index}", "no such tower", name, suggest(name, layout.towers))
-    if spec.association.can_move and len(layout.towers) == 1:
+    if spec.association.can_move and not spec.association.has_absences and len(layout.towers) == 1:
         yield from no_effect(spec, ["association"], "with one tower: there is no other to move to")
 
 

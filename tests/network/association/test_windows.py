@@ -188,3 +188,13 @@ def test_only_users_with_a_window_have_a_slot_at_a_tower(tmp_path):
     simulator, _, _ = network(write(tmp_path, OVERLAPPING), 3, topology=TREE)
     slots = [simulator.membership.candidates(tower).tolist() for tower in range(3)]
     assert slots == [[0, 1, 2], [0, 1], [0, 1, 2]]
+
+
+def test_windows_of_one_tower_state_when_users_are_there(tmp_path):
+    file = write(tmp_path, "user,tower,start,end\n0,tower:0,0,5\n0,tower:0,20,40\n1,tower:0,10,\n")
+    star = {"topology": {"kind": "star", "radius": "600 m"}, "round": {"kind": "first", "m": 1, "deadline": "8 s"}}
+    simulator, _, log = network(file, 2, **LOUD | star)
+    [*simulator.rounds(8)]
+    changes = {(kind, user, time_s) for kind, time_s, _, user, *_ in log.rows if kind in {"down", "up"}}
+    assert simulator.env.now > 20.0
+    assert changes == {("down", 1, 0.0), ("down", 0, 5.0), ("up", 1, 10.0), ("up", 0, 20.0)}
