@@ -33,14 +33,19 @@ class Roaming:
         self._log = log
         self._membership = membership
 
+        self._towers: Mapping[int, Tower] = {}
+        self._index_of = {name: index for index, name in enumerate(layout.towers)}
+
         # with moves at any time: users that should move and could not yet
         self._waiting: Users = np.empty(0, np.int64)
 
     def start(self, towers: Iterable[Tower]) -> None:
-        """Let users move at any time from now on, if the rule says so."""
+        """Let users move among *towers* from now on, also at any time if the rule says so."""
+        self._towers = {tower.index: tower for tower in towers}
+        self._rule.links.last_heard = self._last_heard
         if not self._rule.at_any_time:
             return
-        for tower in towers:
+        for tower in self._towers.values():
             tower.call_on_release(self._move_waiting)
         self._plan_look()
 
@@ -64,6 +69,15 @@ class Roaming:
         now_s = float(self._env.now)
         serving = self._membership.tower_at(users, now_s)
         return serving, self._choice.choose(users, serving, now_s)
+
+    def _last_heard(self, users: Users, serving: Ints) -> Ints:
+        """Return the tower of the strongest copy of each user's last frame; see `TowerLinks.last_heard`."""
+        heard = np.full(len(users), -1)
+        for place, (user, tower) in enumerate(zip(users.tolist(), serving.tolist(), strict=True)):
+            node = self._towers[tower].strongest_copy(user) if tower in self._towers else None
+            if node is not None:
+                heard[place] = self._index_of[node.name]
+        return heard
 
     def _plan_look(self) -> None:
         """Look again when an answer may be another one."""

@@ -126,6 +126,14 @@ class Tower:
         """Return whether the server has not dismissed each of *users*, ``[n]``."""
         return np.asarray(self._newest[users] < _NOT_SELECTED)
 
+    def strongest_copy(self, user: int) -> NodeId | None:
+        """Return the tower that heard the last frame of *user* best of those sent here; ``None`` for none."""
+        for cell in self.cells:
+            receivers = cell.transmit_path.receivers
+            if receivers is not None and user in receivers.strongest:
+                return receivers.strongest[user]
+        return None
+
     def has_to_wait(self, users: Users) -> Bools:
         """Return whether each of *users*, if it misses a version, can do nothing but wait for it, ``[n]``."""
         return self._population.has_to_wait(users)
@@ -216,6 +224,7 @@ class Tower:
         self._newest_s[slots] = 0.0
         self._connected_s[slots] = -np.inf
         self._set_present(slots, is_present=False)
+        self._forget_copies(slots)
         self.wake(slots)
         return row
 
@@ -243,6 +252,14 @@ class Tower:
         for cell in self.cells:
             cell.transmit_path.on_end = release
         self._on_copy_end = release
+
+    def _forget_copies(self, slots: Users) -> None:
+        """Forget which towers have heard the users of *slots*, who leave."""
+        for cell in self.cells:
+            receivers = cell.transmit_path.receivers
+            if receivers is not None:
+                for user in self.cell.ids[slots].tolist():
+                    receivers.strongest.pop(user, None)
 
     def _set_present(self, slots: Users, *, is_present: bool) -> None:
         """Let the cells know whether the users of *slots* are at the tower."""

@@ -126,6 +126,9 @@ def _association_faults(spec: NetworkSpec, *, is_timed: bool) -> Iterator[Fault]
     if spec.association.follows_signal and spec.radio is None:
         problem = "compares the signals of towers, but there is no radio"
         yield Fault("association", problem, None, "give radio and channel, or use nearest_now")
+    if spec.association.follows_reception and spec.receivers == "own":
+        problem = "only the user's own tower hears it"
+        yield Fault("association", problem, None, "give receivers: all, or use nearest_at_start")
     if spec.association.follows_position and spec.motion is None:
         yield from no_effect(spec, ["association"], "without a motion: users stay where they are")
     if spec.user_traffic:

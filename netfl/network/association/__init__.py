@@ -106,6 +106,11 @@ class Association(Spec):
         return False
 
     @property
+    def follows_reception(self) -> bool:
+        """True if it asks which towers have heard the users, `TowerLinks.last_heard`."""
+        return False
+
+    @property
     def has_absences(self) -> bool:
         """True if it states when users have no tower at all, by `stays`."""
         return False

@@ -20,12 +20,14 @@ class RoamingRule:
 
     Args:
         choice: the tower that each user should have.
+        links: of users to all towers, as the choice sees them.
         start: the tower of each user at the start, ``[users]``.
         at_any_time: whether users move at any time; else when a version is about to be sent to them.
         drops: whether updates that wait to be sent end when their users move; else they go along.
     """
 
     choice: TowerChoice
+    links: TowerLinks
     start: Ints
     at_any_time: bool = False
     drops: bool = False
@@ -36,7 +38,7 @@ class RoamingRule:
         choice = open_choice(association, links)
         nobody = np.full(links.users, -1)
         start = choice.choose(np.arange(links.users), nobody, 0.0)
-        return cls(choice, start, association.moves == "any_time", association.on_move == "drop")
+        return cls(choice, links, start, association.moves == "any_time", association.on_move == "drop")
 
     def visitors(self, layout: Layout) -> Mapping[int, Users]:
         """Return the users that may come to each tower of *layout*."""

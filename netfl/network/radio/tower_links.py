@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from netfl.network.layout import Layout
@@ -24,6 +26,8 @@ class TowerLinks:
     Attributes:
         users: number of users of the network.
         towers: names of the towers, in the order of their indices.
+        last_heard: ``last_heard(users, serving)`` returns the tower that has received the last frame of each of
+            *users*, at its tower of *serving*, with the strongest signal, ``[n]``; -1 if none has heard any.
     """
 
     def __init__(self, layout: Layout, budget: LinkBudget | None) -> None:
@@ -34,6 +38,7 @@ class TowerLinks:
         self._layout = layout
         self._budget = budget
         self._tree = cKDTree(layout.tower_xy_m)
+        self.last_heard: Callable[[Ints, Ints], Ints] = lambda users, serving: np.full(len(users), -1)
 
     def positions_m(self, users: Ints, time_s: float) -> Floats:
         """Return the positions of *users*, ``[n, 2]``."""

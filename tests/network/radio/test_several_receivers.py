@@ -242,6 +242,40 @@ class TestOutages:
         assert ended(heard) == {"received"}
 
 
+class TestLastHeard:
+    """Tower 0 is the nearest of all users, and another one hears two of them better."""
+
+    def channel(self, folder):
+        gains = {0: (-110, -90, -120), 1: (-110, -120, -90), 2: (-90, -110, -120)}  # of each user at each tower
+        rows = [
+            f"{user},{tower},0,{gain}" for user, of in gains.items() for tower, gain in zip(TOWERS, of, strict=True)
+        ]
+        (folder / "gains.csv").write_text("\n".join(["user,tower,time_s,gain_db", *rows]) + "\n")
+        return [{"kind": "trace", "file": str(folder / "gains.csv"), "after_end": "hold"}]
+
+    def test_users_move_to_the_tower_that_heard_them_best(self, tmp_path):
+        checked = scenario(
+            places=((10, 10), (20, 10), (10, 20)),
+            channel=self.channel(tmp_path),
+            association="last_heard",
+            reception={"kind": "snr_threshold", "threshold": "-30 dB", "rate": "100 kbps"},
+            **ROUNDS,
+        )
+        run = netfl.trace(checked, tmp_path / "run")
+        moved = run.events[run.events["kind"] == "moved"]
+        found = {(row.user, str(row.detail), str(row.node)) for row in moved.itertuples()}
+        assert found == {(0, "tower:0", "tower:1"), (1, "tower:0", "tower:2")}
+        assert len(moved) == 2
+        assert (moved["round"] == 2).all()  # when the first version was sent, nobody had been heard
+        received = run.events[run.events["kind"] == "received"]
+        last = received[received["round"] == 60].set_index("user")["node"].astype(str).to_dict()
+        assert last == {0: "tower:1", 1: "tower:2", 2: "tower:0"}
+
+    def test_one_receiver_is_an_error(self):
+        with pytest.raises(ScenarioError, match=r"access\.association: only the user's own tower hears it"):
+            scenario(association="last_heard", receivers="own", **ROUNDS)
+
+
 class TestDemodulators:
     """Three gateways of one demodulator each, which hear all frames alike."""
 
