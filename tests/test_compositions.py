@@ -242,6 +242,10 @@ def test_equal_users_that_roam_are_equal_under_each_mac(association, mac):
     check_equal(composed({"association": association, "mac": mac} | FADING), within=False)
 
 
+def test_frames_in_several_slots_keep_invariants():
+    check(composed({"mac": "tdma", "size": "exponential"}))
+
+
 @pytest.mark.quick_first
 @pytest.mark.parametrize("association", ["strongest", "carry", "drop"])
 @pytest.mark.parametrize("levels", [{"outage": "renewal"}, {"outage": "battery", "mac": "slotted_aloha"},

@@ -424,14 +424,21 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return push
 
+    @patched(TransmitPath, "_settle")
+    def _(old):
+        def settle(path, flight, *more):  # of frames in several slots, too
+            old(path, flight, *more)
+            each = np.broadcast_to(flight.frames.bits, len(flight.ids))
+            is_received = more[-1].value[list(flight.places)]
+            watch.bits[path]["received"] += float(each[is_received].sum())
+            watch.bits[path]["failed"] += float(each[~is_received].sum())
+
+        return settle
+
     @patched(TransmitPath, "_end_transmission")
     def _(old):
         def land(path, flight, event):
             old(path, flight, event)
-            each = np.broadcast_to(flight.frames.bits, len(flight.ids))
-            is_received = event.value[list(flight.places)]
-            watch.bits[path]["received"] += float(each[is_received].sum())
-            watch.bits[path]["failed"] += float(each[~is_received].sum())
             medium, received = path._medium, event.value[list(flight.places)]
             interference = getattr(medium, "_interference", None)
             alone = interference is None or interference.loses_all
