@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.data import Dataset
     from netfl.learning.objective import Objective
-    from netfl.learning.own_evaluation import OwnEvaluation
     from netfl.learning.server_state import LaneServers
     from netfl.learning.spec import EvaluateSpec
     from netfl.learning.user_data import ReplicaData, UserDatasets
@@ -88,6 +87,16 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     return torch.as_tensor(torch.linalg.vector_norm(gradient, dim=1))
 
 
+class UserEvaluation(Protocol):
+    """Evaluation of a model of each user, such as `netfl.learning.own_evaluation.OwnEvaluation`."""
+
+    def measure(self, versions: Tensor, index: int) -> Iterator[tuple[Key, Tensor]]:
+        """Yield the values on the device from which `metrics` follow, for *versions* after round *index*."""
+
+    def metrics(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
+        """Yield the metrics of all lanes, ``[lanes]`` each."""
+
+
 class LearningMetrics:
     """The metrics of all lanes."""
 
@@ -98,7 +107,7 @@ class LearningMetrics:
         servers: LaneServers,
         baseline: CentralizedBaseline | None,
         levels: Sequence[float],
-        own_models: OwnEvaluation | None = None,
+        own_models: UserEvaluation | None = None,
     ) -> None:
         self._own_models = own_models
         self._names, self._evaluation, self._servers = frozenset(options.metrics), evaluation, servers

@@ -16,7 +16,7 @@ from netfl.types import Floats
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
     from netfl.learning.device_rules import DeviceRules
-    from netfl.learning.evaluation import Evaluation
+    from netfl.learning.evaluation import Evaluation, Key
     from netfl.learning.minibatches import BatchSampler
     from netfl.learning.spec import LearnerSpec
     from netfl.learning.user_data import UserDatasets
@@ -62,7 +62,7 @@ class OwnEvaluation:
             brief = [spec.model_copy(update=steps) for spec in learners]
             self._tuning = [LearnerGroup({number: spec}, architecture, data) for number, spec in enumerate(brief)]
 
-    def measure(self, versions: Tensor, index: int) -> Iterator[tuple[tuple[str, int], Tensor]]:
+    def measure(self, versions: Tensor, index: int) -> Iterator[tuple[Key, Tensor]]:
         """Yield the performance of all users, ``[metrics, users]``, by the beginning of its metrics and the lane.
 
         Args:
@@ -78,7 +78,7 @@ class OwnEvaluation:
                 tuned = self._fine_tuned(models, group, replica, index)
                 yield (FINE_TUNED, lane), self._evaluation.of_users(tuned[:, :-1], replica)
 
-    def metrics(self, measured: Mapping[tuple[str | int, ...], Floats]) -> Iterator[tuple[str, Floats]]:
+    def metrics(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         """Yield the metrics of all lanes that follow from the values of `measure`."""
         lanes = range(len(self._evaluation.lane_replicas))
         for prefix in (OWN, FINE_TUNED) if self._tuning else (OWN,):
