@@ -308,6 +308,13 @@ class Watch:
         self.on_link.discard(message)
         assert self.place.pop(message) is port
 
+    def count_bits(self, path, flight, event):
+        """Count the bits of frames that have landed."""
+        each = np.broadcast_to(flight.frames.bits, len(flight.ids))
+        is_received = event.value[list(flight.places)]
+        self.bits[path]["received"] += float(each[is_received].sum())
+        self.bits[path]["failed"] += float(each[~is_received].sum())
+
     def ends(self, simulator):
         """Check the ports at the end of a simulation: their contents match the recorded messages."""
         now_s = simulator.env.now
@@ -428,16 +435,21 @@ def watched():  # noqa: PLR0915 - one patch after the other
     def _(old):
         def land(path, flight, event):
             old(path, flight, event)
-            each = np.broadcast_to(flight.frames.bits, len(flight.ids))
-            is_received = event.value[list(flight.places)]
-            watch.bits[path]["received"] += float(each[is_received].sum())
-            watch.bits[path]["failed"] += float(each[~is_received].sum())
+            watch.count_bits(path, flight, event)
             medium, received = path._medium, event.value[list(flight.places)]
             interference = getattr(medium, "_interference", None)
             alone = interference is None or interference.loses_all
             if alone and flight.share is None and received.any():
                 assert np.count_nonzero(received) == 1
                 watch.airtimes_s[path._channel, flight.channel].append((flight.start_s, flight.end_s))
+
+        return land
+
+    @patched(TransmitPath, "_end_parts")
+    def _(old):
+        def land(path, frame_parts, event):
+            old(path, frame_parts, event)
+            watch.count_bits(path, frame_parts.whole, event)
 
         return land
 
