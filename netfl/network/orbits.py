@@ -14,7 +14,7 @@ interval in which the elevation of a satellite is at least ``min_elevation``.  T
 >>> round(orbits.period_s, 2)
 5730.13
 >>> len(orbits.passes())
-64
+67
 """
 
 from __future__ import annotations

@@ -42,11 +42,13 @@ class EnergyArrivals(ABC):
         """Return the times of the arrivals of a user in some periods, in rising order."""
 
     def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
+        """Return when the segment of each user from *from_s* on ends, and the energy that arrives then, ``[n]`` each."""
         ends = [self._next(user, at_s) for user, at_s in zip(users.tolist(), from_s.tolist(), strict=True)]
         until_s, portions = np.array(ends, float).reshape(-1, 2).T
         return until_s, self.portion_j * portions
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> Callable[[Floats], Floats]:
+        """Return the function of a time in the segment that gives what each user has gained since *from_s*, ``[n]``."""
         return lambda to_s: np.asarray(-drain_w * (to_s - from_s))
 
     def _next(self, user: int, from_s: float) -> tuple[float, int]:
