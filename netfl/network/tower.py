@@ -334,10 +334,7 @@ def build_towers(
         return towers
     shared_channel = SharedChannel(is_shared=True)
     uplinks = _uplinks(config, env, log, sinks)
-    receivers = _receivers(config, medium, config.mac, streams)
-    transmitters = {}
-    for name in config.layout.towers:
-        transmitters[name] = TowerTransmitter(NodeId(name, config.layout.number(name)), receivers.get(name))
+    transmitters = _transmitters(config, medium, config.mac, streams)
     for index, name in enumerate(config.layout.towers):
         ids = membership.candidates(index)
         if not ids.size:
@@ -361,7 +358,7 @@ def build_towers(
         # where it goes: over the air, then to the tower's port
         channel = shared_channel if config.shared_air else SharedChannel()
         hearers = _hearers(name, config, env, transmitters, uplinks, routes)
-        air = AirInterface(tower, medium, channel, config.band, receivers.get(name), hearers, transmitters[name])
+        air = AirInterface(tower, medium, channel, config.band, hearers, transmitters[name])
 
         absent = np.flatnonzero(~membership.is_member(index))
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplinks[name])
@@ -381,16 +378,18 @@ def _uplinks(config: NetworkConfig, env: Clock, log: EventLog, sinks: Mapping[st
     return {name: end_traffic(name, ends_at_tower, sinks[name], env, log) for name in config.layout.towers}
 
 
-def _receivers(config: NetworkConfig, medium: Medium, mac: Mac, streams: Streams) -> Mapping[str, Receiver]:
-    """Return the receivers of towers that cannot receive everything, by their names; none without limits."""
+def _transmitters(config: NetworkConfig, medium: Medium, mac: Mac, streams: Streams) -> Mapping[str, TowerTransmitter]:
+    """Return the transmitters of all towers by their names, with receivers where these have limits."""
     limits = mac.receiver_limits
-    if limits is None:
-        return {}
-    receivers = {}
+    transmitters = {}
     for index, name in enumerate(config.layout.towers):
-        order = streams.at("receiver", index).field("order")
-        receivers[name] = Receiver(limits, NodeId(name, config.layout.number(name)), medium, order)
-    return receivers
+        tower = NodeId(name, config.layout.number(name))
+        receiver = None
+        if limits is not None:
+            order = streams.at("receiver", index).field("order")
+            receiver = Receiver(limits, tower, medium, order)
+        transmitters[name] = TowerTransmitter(tower, receiver)
+    return transmitters
 
 
 def _hearers(
@@ -407,11 +406,7 @@ def _hearers(
         return ()
 
     def hearer(name: str) -> Hearer:
-        transmitter = transmitters[name]
-        receiver = transmitter.receiver
-        return Hearer(
-            transmitter.tower, receiver, uplinks[name], lambda: routes.delay_s(name, 0.0, env.now), transmitter
-        )
+        return Hearer(transmitters[name], uplinks[name], lambda: routes.delay_s(name, 0.0, env.now))
 
     return [hearer(name) for name in names]
 

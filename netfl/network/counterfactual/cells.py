@@ -46,7 +46,7 @@ def isolate_users(
     cells = []
     for user in isolated.tolist():
         # limits, and the time of transmitters, are shared with others
-        hearers = [replace(each, receiver=None, transmitter=TowerTransmitter(each.tower)) for each in air.hearers]
+        hearers = [replace(each, transmitter=TowerTransmitter(each.tower)) for each in air.hearers]
         isolated_air = AirInterface(air.tower, air.medium, SharedChannel(), air.band, hearers=hearers)
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))

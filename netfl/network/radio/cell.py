@@ -58,7 +58,6 @@ class Cell:
         is_present: whether each user is at the tower now, ``[size]``; one that is not sends nothing.  It is another
             array after each move.
         shares_air: whether frames of other cells interfere.
-        receiver: limits of what the tower receives at once; ``None`` for none.
         transmitter: the transmitter of the tower.
     """
 
@@ -85,7 +84,6 @@ class Cell:
         self._medium = air.medium
         self._band = air.band
         self.shares_air = air.channel.is_shared
-        self.receiver = air.receiver
         self.transmitter = air.transmitter or TowerTransmitter(air.tower)
         self._transmitters = {each.tower: each.transmitter for each in air.hearers}
         self._connection = air.medium.connection

@@ -236,18 +236,24 @@ class Hearer:
     """A tower that hears the users of a cell.
 
     Args:
-        tower: the tower.
-        receiver: limits of what it receives at once; ``None`` for none.
+        transmitter: its transmitter, which knows its receiver.
         uplink: takes the messages that it has received.
         delay_s: returns the present delay from it to the server.
-        transmitter: its transmitter.
     """
 
-    tower: NodeId
-    receiver: FrameReceiver | None
+    transmitter: TowerTransmitter
     uplink: Callable[[Message], None]
     delay_s: Callable[[], float]
-    transmitter: TowerTransmitter
+
+    @property
+    def tower(self) -> NodeId:
+        """The tower."""
+        return self.transmitter.tower
+
+    @property
+    def receiver(self) -> FrameReceiver | None:
+        """Limits of what it receives at once; ``None`` for none."""
+        return self.transmitter.receiver
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,15 +263,19 @@ class AirInterface:
     Args:
         channel: air in which transmissions interfere; cells that share their channels share it.
         band: band of the cell, which users divide if the MAC gives them shares.
-        receiver: limits of what the tower receives at once; ``None`` for none.
         hearers: towers that hear the users, the cell's own first; empty if only this one does.
-        transmitter: the transmitter of the tower; ``None`` for one that sends to these users alone.
+        transmitter: the transmitter of the tower; ``None`` for one that sends to these users alone, without limits of
+            its receiver.
     """
 
     tower: NodeId
     medium: Medium
     channel: SharedChannel
     band: CellBand = RADIO_BAND
-    receiver: FrameReceiver | None = None
     hearers: Sequence[Hearer] = ()
     transmitter: TowerTransmitter | None = None
+
+    @property
+    def receiver(self) -> FrameReceiver | None:
+        """Limits of what the tower receives at once; ``None`` for none."""
+        return None if self.transmitter is None else self.transmitter.receiver
