@@ -44,9 +44,9 @@ class Windows(Association):
         1,tower:1,30 min,
 
     Where windows of a user overlap, it holds the one that it has until that ends; then it takes the one of those that
-    are open that began first, and of several the longest.  It moves as a window begins that it takes, whatever it
-    does: a frame on the air ends where it began.  In all times without a window the user is **away**: it neither sends
-    nor receives, as under the outage ``availability``.
+    are open that began first, and of several the longest.  It moves as the window before ends: a frame on the air
+    ends where it began, and an update of which a part is sent goes there as a whole.  In all times without a window the
+    user is **away**: it neither sends nor receives, as under the outage ``availability``.
 
     In Parquet the columns have the same names; ``start_s`` and ``end_s`` mean the same as ``start`` and ``end``.  Times
     are in seconds from time 0: numbers, quantities or, with an ``origin``, dates.  An empty end is never.
@@ -178,8 +178,11 @@ class _Windows(TowerChoice):
     """
 
     def __init__(self, users: int, held: _Rows, towers: Ints) -> None:
-        by_begin = np.argsort(held.starts_s, kind="stable")
-        self._begins_s = held.starts_s[by_begin]
+        moves_s = held.starts_s.copy()  # an absence is spent at the tower of the next window, to be there as it begins
+        follows = held.users[1:] == held.users[:-1]
+        moves_s[1:][follows] = held.ends_s[:-1][follows]
+        by_begin = np.argsort(moves_s, kind="stable")
+        self._begins_s = moves_s[by_begin]
         self._users = held.users[by_begin]
         self._towers = towers[by_begin]
         self._first = np.zeros(users, np.int64)  # the tower of each user's first window

@@ -64,19 +64,19 @@ def test_a_window_is_held_until_it_ends(tmp_path):
 
 def test_users_are_where_their_windows_are(tmp_path):
     file = write(tmp_path, OVERLAPPING)
-    simulator, config, log = network(file, 3, **LOUD, round={"kind": "first", "m": 2, "deadline": "8 s"})
+    simulator, _, log = network(file, 3, **LOUD, round={"kind": "first", "m": 2, "deadline": "8 s"})
     with watched():
         [*simulator.rounds(12)]
     assert simulator.env.now > 20.0
     held = Windows(file=file)._held
-    starts = {(user, config.layout.towers.index(tower)): start for user, tower, start in zip(
-        held.users.tolist(), held.towers.tolist(), held.starts_s.tolist(), strict=True)}  # fmt: skip
+    ends_before = {(user, tower): end for user, tower, end in zip(
+        held.users[1:].tolist(), held.towers[1:].tolist(), held.ends_s[:-1].tolist(), strict=True)}  # fmt: skip
     moves = [row for row in log.rows if row[0] == "moved"]
     assert len(moves) > 3
     for _, time_s, _, user, node, *_ in moves:
-        start_s = starts[user, config.layout.towers.index(node)]
-        assert start_s <= time_s + 1e-9 < start_s + 0.6, "as it begins, or as a frame ends that is on the air"
-    assert towers_of(simulator, 2, [0.0, 13.0, 19.0]) == [2, 2, 2], "it begins at the tower of its first window"
+        end_s = ends_before[user, node]
+        assert end_s <= time_s + 1e-9 < end_s + 0.6, "as the one before ends, or as a frame ends that is on the air"
+    assert towers_of(simulator, 2, [0.0, 13.0, 19.0]) == [2, 2, 0], "it is away at the tower of its next window"
 
 
 def test_a_user_outside_of_its_windows_neither_sends_nor_receives(tmp_path):
@@ -103,6 +103,15 @@ def test_a_version_that_was_sent_before_comes_with_the_next_window(tmp_path):
     received = [row for row in log.rows if row[0] == "received" and row[3] == 1 and row[1] > 4.0]
     assert received[0][1] == pytest.approx(11.5)
     assert received[0][4] == "tower:2"
+
+
+def test_an_update_that_was_trained_while_away_goes_to_the_tower_of_the_next_window(tmp_path):
+    file = write(tmp_path, "user,tower,start,end\n0,tower:0,0,\n1,tower:0,0,4\n1,tower:2,11.5,\n")
+    simulator, _, log = network(file, 2, **LOUD, compute={"speed": [1.0, 0.2], "samples": 1}, mac={"kind": "fdma"})
+    [*simulator.rounds(4)]
+    sent = [(time_s, node) for kind, time_s, _, user, node, *_ in log.rows if kind == "sent" and user == 1]
+    assert sent[0] == (pytest.approx(11.5), "tower:2")
+    assert {node for _, node in sent} == {"tower:2"}
 
 
 @pytest.mark.parametrize("on_move", ["carry", "drop"])
