@@ -72,12 +72,12 @@ class Roaming:
 
     def _last_heard(self, users: Users, serving: Ints) -> Ints:
         """Return the tower of the strongest copy of each user's last frame; see `TowerLinks.last_heard`."""
-        heard = np.full(len(users), -1)
+        towers = np.full(len(users), -1)
         for place, (user, tower) in enumerate(zip(users.tolist(), serving.tolist(), strict=True)):
             node = self._towers[tower].strongest_copy(user) if tower in self._towers else None
             if node is not None:
-                heard[place] = self._index_of[node.name]
-        return heard
+                towers[place] = self._index_of[node.name]
+        return towers
 
     def _plan_look(self) -> None:
         """Look again when an answer may be another one."""

@@ -251,7 +251,8 @@ def check_outages(events, access):
         return
     exempt = (access.get("exempt") or {}).get("outage") or ()
     sent = events[(events["kind"] == "sent") & ~events["user"].isin(list(exempt))]
-    for column in ("user", "node"):
+    senders = ("user", "node") if access.get("receivers", "own") == "own" else ("user",)  # or another tower hears them
+    for column in senders:
         for label, sent_s in sent.groupby(column)["time_s"]:
             before, during = (
                 np.searchsorted(ends_s.get(label, []), sent_s, side=side) % 2 for side in ("left", "right")

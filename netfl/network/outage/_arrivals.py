@@ -42,7 +42,7 @@ class EnergyArrivals(ABC):
         """Return the times of the arrivals of a user in some periods, in rising order."""
 
     def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
-        """Return when the segment of each user from *from_s* on ends, and the energy that arrives then, ``[n]`` each."""
+        """Return when each user's segment from *from_s* on ends, and the energy that arrives then, ``[n]`` each."""
         ends = [self._next(user, at_s) for user, at_s in zip(users.tolist(), from_s.tolist(), strict=True)]
         until_s, portions = np.array(ends, float).reshape(-1, 2).T
         return until_s, self.portion_j * portions
