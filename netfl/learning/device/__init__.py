@@ -1,10 +1,10 @@
-"""The device family: what devices keep between their updates, from where they train, and what they train.
+'''The device family: what devices keep between their updates, from where they train, and what they train.
 
 To add one, derive a class from `DeviceRule` in a file of this package, or in a module of your own.  This one is
 complete::
 
     class HalfWay(DeviceRule):
-        \"\"\"A device starts half way between the version and the model that it trained last.\"\"\"
+        """A device starts half way between the version and the model that it trained last."""
 
         def start(self, base, kept):
             return (base + kept["model"]) / 2 if "model" in kept else base
@@ -24,7 +24,7 @@ complete::
 - Of a device, only delivered updates change what it keeps: one whose update is lost is as it was before, unless the
   learner has ``on_loss: keep``.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
-"""
+'''
 
 from __future__ import annotations
 
