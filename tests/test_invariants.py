@@ -104,12 +104,16 @@ def record_of(access_kind):
     return {"events": "all", "attempts": access_kind == "network"}
 
 
+LONGER = {"rounds": 100, "duration": None}
+
+
 def shortened(name):
     """Return a shortened version of a shipped scenario."""
     whole = netfl.load(examples.examples_folder() / f"{name}.yaml")
     overrides = {"replicas": 1, "record": record_of(kind_of(type(whole.access)))}
-    if whole.duration is not None:
+    if not whole.has_rounds:
         return whole.at(overrides | {"duration": whole.duration / 1000, "warmup": whole.warmup / 1000})
+    overrides["duration"] = None
     overrides["rounds"] = 25 if "adversarial" in name else 4
     return whole.at(
         overrides
@@ -144,7 +148,7 @@ def test_attempts_of_shipped_scenarios_add_up(name, tmp_path, real_data):
         pytest.skip("nothing is sent over the air")
     scenario = whole.at(
         {"replicas": 2, "record": record_of("network")}
-        | ({"rounds": 100} if whole.duration is None else {"duration": min(whole.duration, whole.warmup + 2.0)})
+        | (LONGER if whole.has_rounds else {"duration": min(whole.duration, whole.warmup + 2.0)})
     )
     run = (netfl.run if name == "closed_loop" else netfl.trace)(scenario, tmp_path / "run")
     check_run(run, scenario)

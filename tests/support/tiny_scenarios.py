@@ -89,6 +89,7 @@ _BESIDE_FAMILIES = {
     "network/association": {
         "topology": {"kind": "tree", "fanout": [3], "ring": "200 m", "radius": "200 m", "rate": "1 Mbps", "delay": 0},
         "motion": {"kind": "random_waypoint", "radius": "500 m", "speed": [10, 20]},
+        "receivers": "all",
     },
     "network/allocation": {
         "mac": {"kind": "fdma", "division": "allocated"},
