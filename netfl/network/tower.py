@@ -206,12 +206,15 @@ class Tower:
         return is_bound
 
     def _awaits_copy(self, slots: Users) -> Bools:
-        """Return whether a copy of a version that the user of each of *slots* does not have is on its way, ``[n]``.
+        """Return whether a copy of a version is on its way to the user of each of *slots*, ``[n]``.
 
-        The server may expect no update from it any more.
+        It is of a version that the user does not have, from which the server may expect no update any more; or of the
+        one that it has, from which it is to train again.
         """
-        is_newer = self._newest[slots] > self._population.version[slots]
-        return is_newer & np.isin(self._newest[slots], [*self.copies])
+        newest = self._newest[slots]
+        present = self._population.version[slots]
+        trains_again = (newest == present) & self._population.is_awaited(slots)
+        return np.asarray(((newest > present) | trains_again) & np.isin(newest, [*self.copies]))
 
     def take_row(self, slots: Users) -> dict[str, Any]:
         """Take the rows of users who leave out of their *slots*; see `netfl.network.membership.Row`."""

@@ -258,6 +258,10 @@ class UserPopulation:
         is_coming = np.isfinite(self._version_due_s[users]) | ~self._outstanding.absent(self._ids[users])
         return np.asarray(self.queue.is_busy(users) | is_coming)
 
+    def is_awaited(self, users: Users) -> Bools:
+        """Return whether the server expects an update of each of *users*, which has none, ``[n]``."""
+        return np.asarray(~self._outstanding.absent(self._ids[users]) & ~self.queue.is_busy(users))
+
     def take_row(self, users: Users, now_s: float) -> dict[str, Any]:
         """Take the rows of *users*, who leave, out of the arrays; see `netfl.network.membership.Row`.
 

@@ -165,8 +165,9 @@ def _near_users(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
 
 
 def _other_towers(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
-    """Users that keep a tower although another one has a clearly stronger mean signal at the start."""
-    if spec.radio is None or spec.association.can_move or len(layout.towers) == 1:
+    """Users whose tower is clearly weaker than another one at the start, where no association is stated."""
+    is_stated = "association" in spec.model_fields_set
+    if spec.radio is None or is_stated or len(layout.towers) == 1:
         return
     if any(channel.missing_towers(layout) for channel in spec.channel):  # data of links to their own towers alone
         return

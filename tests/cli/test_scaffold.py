@@ -11,6 +11,11 @@ from typer.testing import CliRunner
 from netfl.cli import app
 from netfl.registry import FAMILIES
 
+
+def class_name(family):
+    return "My" + "".join(word.capitalize() for word in family.split("_"))
+
+
 SHORT = [family.rpartition("/")[2] for family in FAMILIES]
 NETFL = "from netfl.cli import main; main()"
 """Code of the console script, which does not have the working folder on its path."""
@@ -71,7 +76,7 @@ def everything(tmp_path_factory):
 @pytest.mark.slow
 def test_starter_of_each_family_passes_its_test(everything, family):
     starters, outputs, pytest_output = everything
-    model = f"my_{family}:My{family.capitalize()}"
+    model = f"my_{family}:{class_name(family)}"
     assert model in outputs[family]
     assert f"PASSED test_my_{family}.py::test_it_holds_its_laws" in pytest_output
     assert f"PASSED test_my_{family}.py::test_it_runs_by_its_name" in pytest_output
@@ -82,8 +87,8 @@ def test_starter_of_each_family_passes_its_test(everything, family):
 @pytest.mark.slow
 def test_starter_of_each_family_is_listed(everything, monkeypatch, family):
     monkeypatch.chdir(everything[0])
-    output = shell("-c", NETFL, "list", family, f"my_{family}:My{family.capitalize()}")
-    assert f"kind: my_{family}:My{family.capitalize()}" in output
+    output = shell("-c", NETFL, "list", family, f"my_{family}:{class_name(family)}")
+    assert f"kind: my_{family}:{class_name(family)}" in output
     assert "Stated properties" in output
 
 

@@ -5,6 +5,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from support.composition_checks import simulate
+from support.compositions import budgeted, checked
 from support.roaming_networks import BUSY, CASES, USERS, check_updates
 from support.run_invariants import tables_of_recorder, watched
 from support.small_network import make
@@ -268,3 +270,12 @@ def test_a_delivery_has_the_tower_of_the_copy_that_went_on():
     heard_elsewhere = [each.tower != layout.towers[tower] for each, tower in zip(deliveries, own, strict=True)]
     assert {each.tower for each in deliveries} <= {*layout.towers}
     assert 0 < sum(heard_elsewhere) < len(deliveries)
+
+
+def test_a_user_waits_for_a_version_that_it_has_already():
+    """After its delivery, a user gets the version again that is still the newest, and moves when it is there."""
+    levels = {"selection": "oldest", "round": "buffered", "association": "carry", "topology": "ring"}
+    scenario = budgeted(checked(levels)).scenario
+    for replica in range(8):
+        rounds, _ = simulate(scenario, replica)
+        assert len(rounds) == 12
