@@ -189,7 +189,8 @@ def check_outcomes(events, energy):
     ordered = events[events["kind"].isin(ORDERED_KINDS)]
     opened_s = ordered["round"].map(ordered[ordered["kind"] == "broadcast"].groupby("round")["time_s"].min())
     came_during_call = ordered["kind"].isin(["delivered", "late"]) & (ordered["time_s"] < opened_s)  # judged later
-    assert (np.diff(ordered[~came_during_call]["time_s"]) >= 0).all()
+    time_s = ordered[~came_during_call]["time_s"].to_numpy(np.float64)
+    assert (np.diff(time_s) >= -SLACK * time_s[1:]).all()  # one instant may be computed by two ways
     based = events[events["kind"].isin((*OUTCOMES, "received", "trained", "queued"))]
     assert (based["value"] >= 0).all()
     assert (based["value"] < based["round"]).all()
