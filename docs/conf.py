@@ -52,7 +52,7 @@ nitpick_ignore_regex = [
     ),  # what only netfl handles
     (
         r"py:class",
-        r"netfl\.(network|learning|simulation)\..*|(netfl\.access\.selection\._observation\.)?Observe",
+        r"netfl\.(network|learning|simulation)\..*|(netfl\.access\.selection\._observation\.)?Observe|OnlyWith",
     ),  # sections of a scenario, and machinery behind a contract
 ]
 

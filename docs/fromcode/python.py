@@ -57,7 +57,6 @@ PARTS = (
         ("ModuleArchitecture", "Architecture", "BatchedModel"),
     ),
     ("Layout", "netfl.network.layout", ("Layout", "Trajectories")),
-    ("Occasions to train", "netfl.network.trains_when", ("TrainingOccasion",)),
     ("Limits of a receiver", "netfl.network.radio.receiver", ("ReceiverLimits",)),
     ("The cell that a MAC serves", "netfl.network.radio.cell", ("Cell",)),
     ("Links that an association compares", "netfl.network.radio.tower_links", ("TowerLinks",)),
