@@ -1,7 +1,7 @@
 """The speed of the network: queues compared with plain SimPy and ns.py, 802.11 stations, large and moving populations.
 
-    python benchmarks/network.py [--only queues|stations|bands|users|association|lorawan|waypoint|polling|setup|towers]
-        [--packets 1000000] [--turns 5] [--ns-py PYTHON]
+    python benchmarks/network.py [--packets 1000000] [--turns 5] [--ns-py PYTHON]
+        [--only queues|stations|bands|users|association|satellites|lorawan|waypoint|polling|setup|towers]
 
 The last five are the rows of one table, measured once each, and any of them can be selected.  All times are processor
 time.  The sides of a comparison take turns, and medians are compared, so that other load on the machine affects all of
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -34,6 +35,7 @@ from netfl.access import Access
 from netfl.access._open_network import OpenNetwork
 from netfl.access.network import NetworkAccess
 from netfl.network.backhaul import traffic_sources
+from netfl.network.orbits import Orbits
 from netfl.network.radio.cell import Cell
 from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
@@ -49,6 +51,7 @@ SETUP_BAR_S = 2.0
 BAND_USERS, BAND_SPAN_S, BAND_BAR = 1000, 30.0, 3.0
 BAND_MACS = ({"kind": "round_robin"}, {"kind": "fdma"}, {"kind": "fdma", "division": "need"})
 ROAMING_USERS, ROAMING_ROUNDS, ROAMING_BAR = 100_000, 3, 20.0
+SATELLITES, DAY_S, SATELLITES_BAR_S = 66, 86_400.0, 30.0
 NS_PY_BAR, REAL_TIME_BAR, WALL_BAR_S, MEMORY_BAR_MB = 2.0, 100.0, 60.0, 2000.0
 
 
@@ -264,6 +267,66 @@ def association() -> Table:
     return table
 
 
+def satellites() -> Table:
+    """Return the cost of a day of 66 satellites over three stations: their passes, the set-up, and the rounds."""
+    constellation = {
+        "satellites": SATELLITES,
+        "planes": 6,
+        "phasing": 2,
+        "pattern": "star",
+        "inclination": 86.4,
+        "altitude": "781 km",
+        "min_elevation": 10,
+        "stations": [
+            {"latitude": 78.2, "longitude": 15.4},
+            {"latitude": 47.9, "longitude": 11.1},
+            {"latitude": -33.2, "longitude": -70.7},
+        ],
+        "frequency": "2 GHz",
+        "duration": "1 day",
+        "every": "10 s",
+    }
+    with TemporaryDirectory() as folder:
+        begin = time.process_time()
+        orbits = Orbits.model_validate(constellation)
+        passes = orbits.passes()
+        windows, gains = orbits.write(Path(folder), passes)
+        passes_s = time.process_time() - begin
+        settings = {
+            "topology": {"kind": "tree", "fanout": [3], "ring": "1000 km", "radius": "1 km", "rate": "100 Mbps"},
+            "association": {"kind": "windows", "file": str(windows)},
+            "radio": {
+                "power": "33 dBm",
+                "tower": {"antenna_gain": "25 dB"},
+                "bandwidth": "1 MHz",
+                "noise_figure": "3 dB",
+            },
+            "channel": [{"kind": "trace", "file": str(gains)}],
+            "reception": {"kind": "shannon", "rate": "1 Mbps"},
+            "mac": "round_robin",
+            "compute": {"speed": 20, "samples": 100},
+            "broadcast_rate": "1 Mbps",
+            "update_size": "1 MB",
+            "round": {"kind": "first", "m": SATELLITES, "deadline": "1 min", "losses": "unknown"},
+        }
+        context = replace(make_context(SATELLITES, 0.0), rounds=int(DAY_S / 60.0), duration_s=None)
+        rounds = [*NetworkAccess.model_validate(settings).rounds(context)]
+        spent_s = time.process_time() - begin
+    deliveries = sum(len(round_.deliveries) for round_ in rounds)
+
+    table = Table("satellites", "simulated", "passes", "deliveries", "passes, CPU s", "all, CPU s", "bar")
+    table.add_row(
+        str(SATELLITES),
+        f"{rounds[-1].closed_s / 3600.0:.1f} h",
+        str(len(passes)),
+        str(deliveries),
+        f"{passes_s:.1f}",
+        f"{spent_s:.1f}",
+        judged(spent_s < SATELLITES_BAR_S),
+    )
+    return table
+
+
 def lorawan() -> tuple[dict[str, Any], int, float]:
     """Return a cell of 1,000 LoRaWAN users for a day, with SINR; each has one uplink in ten minutes."""
     settings = {
@@ -368,7 +431,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--only",
-        choices=["queues", "stations", "bands", "users", "many", "association", *CELLS],
+        choices=["queues", "stations", "bands", "users", "many", "association", "satellites", *CELLS],
         help="one table alone",
     )
     parser.add_argument("--packets", type=int, default=1_000_000, help="packets of each side in each turn")
@@ -389,6 +452,8 @@ def main() -> None:
         console.print(users())
     if options.only in {None, "association"}:
         console.print(association())
+    if options.only in {None, "satellites"}:
+        console.print(satellites())
     if options.only is None:
         console.print(cells([*CELLS]))
     elif options.only in CELLS:

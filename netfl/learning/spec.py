@@ -108,8 +108,8 @@ class LearnerSpec(Spec):
     device: Annotated[DeviceRule, FamilyMember()] | None = None
     """What devices keep between their updates, such as layers or models of their own; by default nothing."""
     on_loss: Literal["roll_back", "keep"] = "roll_back"
-    """What a device keeps of an update that does not arrive: nothing, so that it is as before (``roll_back``), or what
-    it keeps of others (``keep``), as in most papers.  Each of these updates is then trained, when the next one of its
+    """What a device keeps of an update that is lost.  ``roll_back``: nothing, as if it had not trained.  ``keep``: the
+    same as of an update that arrives, as in most papers; lost updates are then trained when the next update of their
     user arrives.  Only for networks with rounds."""
 
     @model_validator(mode="after")

@@ -266,7 +266,7 @@ def _other_links(spec: NetworkSpec, layout: Layout) -> Iterator[tuple[str, str, 
         yield "shared_air", "with shared_air, users of other cells interfere", layout.towers
     if spec.association.can_move:
         yield "association", "with this association, users change their towers", layout.towers
-    yield "receivers", "with receivers, users of other cells are heard", receivers_of(spec, layout)
+    yield "receivers", "with receivers, towers receive users of other cells", receivers_of(spec, layout)
 
 
 def receivers_of(spec: NetworkSpec, layout: Layout) -> tuple[str, ...]:

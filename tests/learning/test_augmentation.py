@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from itertools import product
 
@@ -11,7 +10,17 @@ import pytest
 import torch
 from learning.test_learner import run_rounds
 from scipy.stats import chi2
-from support.learner_factory import CLASSES, SPLIT, USERS, a_round, draw_batches, learner, network, spec
+from support.learner_factory import (
+    CLASSES,
+    SPLIT,
+    USERS,
+    a_round,
+    draw_batches,
+    learner,
+    network,
+    read_back,
+    spec,
+)
 from torch import nn
 
 from netfl.errors import ScenarioError
@@ -195,10 +204,7 @@ def test_a_restored_learner_continues_identically():
         whole.step([current])
     for current in rounds[:3]:
         stopped.step([current])
-    file = io.BytesIO()
-    torch.save(stopped.state(), file)
-    file.seek(0)
-    resumed.restore(torch.load(file, weights_only=True))
+    resumed.restore(read_back(stopped.state()))
     for current in rounds[3:]:
         resumed.step([current])
     assert all((resumed.version(lane) == whole.version(lane)).all() for lane in range(4))

@@ -1,19 +1,24 @@
 """A rule of bases from outside netfl: each user starts from the version that its last delivery made."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import a_round, learner, network, spec
+from support.learner_factory import (
+    a_round,
+    learner,
+    network,
+    read_back,
+    spec,
+    split_and_merged,
+)
 
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.base_rule import BaseRule
-from netfl.learning.sharding import merge_states, shard_lanes, split_state
 from netfl.learning.spec import EvaluateSpec
 
 NAME = "base.last"
@@ -117,12 +122,7 @@ def test_a_restored_rule_continues(workers):
     whole = learner(specs(Mifa()), REPLICAS, base_rule=LastParticipation)
     restored = learner(specs(Mifa()), REPLICAS, base_rule=LastParticipation)
     run(whole, all_rounds[:4])
-    shards = shard_lanes(3, len(REPLICAS), workers)
-    state = merge_states([split_state(whole.state(), shard, len(REPLICAS)) for shard in shards], shards, len(REPLICAS))
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    restored.restore(torch.load(file, weights_only=True))
+    restored.restore(read_back(split_and_merged(whole.state(), 3, len(REPLICAS), workers)))
     expected, found = run(whole, all_rounds[4:]), run(restored, all_rounds[4:])
     assert all(np.array_equal(found[lane], version) for lane, version in expected.items())
 

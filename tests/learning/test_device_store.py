@@ -1,11 +1,18 @@
 """The store of what devices keep: sparse by user, lent to its holders, in checkpoints of this form and of the last."""
 
-import io
-
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import USERS, a_round, learner, mixture, network, spec
+from support.learner_factory import (
+    USERS,
+    a_round,
+    learner,
+    mixture,
+    network,
+    read_back,
+    spec,
+    split_and_merged,
+)
 
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.fedvarp import Fedvarp
@@ -15,7 +22,6 @@ from netfl.learning.codec import Codecs
 from netfl.learning.codec.top_k import TopK
 from netfl.learning.cohort import Cohort
 from netfl.learning.device_store import CODEC_ERRORS, DeviceStore, UserPlaces, UserRows, rows_in_memory
-from netfl.learning.sharding import merge_states, shard_lanes, split_state
 
 LEARNERS = {
     "mifa": {"a": spec(aggregation=Mifa()), "b": spec(aggregation=Mifa(server_lr=0.3), lr=0.1)},
@@ -75,17 +81,12 @@ def test_a_restored_learner_continues_with_what_devices_keep(name, form):
     if form.startswith("earlier"):
         state = earlier_form(state)
     if form.endswith("workers"):
-        shards = shard_lanes(len(LEARNERS[name]), len(REPLICAS), 4)
-        parts = [split_state(state, shard, len(REPLICAS)) for shard in shards]
-        state = merge_states(parts, shards, len(REPLICAS))
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
+        state = split_and_merged(state, len(LEARNERS[name]), len(REPLICAS), 4)
     restored = open_learner(name)
     if form == "used learner":
         for current in all_rounds[:2]:
             restored.step(current)
-    restored.restore(torch.load(file, weights_only=True))
+    restored.restore(read_back(state))
     for current in all_rounds[4:]:
         whole.step(current)
         restored.step(current)

@@ -1,6 +1,5 @@
 """Batched training: only delivered updates are computed, and batching, padding and restarts change no result."""
 
-import io
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -19,6 +18,7 @@ from support.learner_factory import (
     learner,
     mixture,
     network,
+    read_back,
     spec,
     torch_model,
 )
@@ -353,11 +353,8 @@ def test_a_restored_learner_continues_identically():
     reports = [uninterrupted.step(current) for current in rounds]
     for current in rounds[:4]:
         stopped.step(current)
-    file = io.BytesIO()
-    torch.save(stopped.state(), file)
-    file.seek(0)
     resumed = learner(specs, (0, 1))
-    resumed.restore(torch.load(file, weights_only=True))
+    resumed.restore(read_back(stopped.state()))
     for current, expected in zip(rounds[4:], reports[4:], strict=True):
         report = resumed.step(current)
         assert {name: list(x) for name, x in report.metrics.items()} == {

@@ -130,7 +130,7 @@ def test_evaluation_changes_no_training():
 
 
 def test_users_without_own_models_count_with_the_version_that_is_evaluated():
-    """All before the first delivery; later those whose devices keep nothing, also with a mean of versions."""
+    """So do all users before the first delivery, and all users of a learner without a device rule, as of FedAWE."""
     learners = specs() | {"FedAWE": spec(**EPOCHS, aggregation=Fedawe(), base="last_participation")}
     metrics, _ = run(learners=learners)
     at_start, _ = run([a_round(1)], learners)

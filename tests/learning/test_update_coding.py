@@ -18,6 +18,7 @@ from support.learner_factory import (
     mixture,
     network,
     spec,
+    split_and_merged,
 )
 from support.plain_loops import learners_of, module
 
@@ -40,7 +41,6 @@ from netfl.learning.cohort import Cohort
 from netfl.learning.device_store import CODEC_ERRORS, DeviceStore
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.sharding import merge_states, shard_lanes, split_state
 from netfl.learning.spec import LocalWork
 from netfl.learning.update_coding import UpdateCoder
 from netfl.streams import Streams
@@ -176,8 +176,7 @@ def test_a_restored_learner_continues_as_before(parts):
         whole.step(current)
     state = whole.state()
     if parts is not None:
-        shards = shard_lanes(len(mixture()), 2, parts)
-        state = merge_states([split_state(state, shard, 2) for shard in shards], shards, 2)
+        state = split_and_merged(state, len(mixture()), 2, parts)
     assert state["devices"]
     restored = learner(mixture(), replicas, codecs=CODED)
     restored.restore(state)
@@ -237,6 +236,19 @@ def lossy_rounds():
         yield replace(current, deliveries=tuple(lossy))
 
 
+def lossy_versions(codec):
+    """Return the versions of a rule that reads what arrived and of one that does not, ``[rounds + 1, 2, size]``."""
+    rules = {"received": AverageReceived(), "all": AverageAll()}
+    objective = Cvar(alpha=0.3, gamma=0.1, lr_t=0.2)
+    specs = {rule_name: spec(objective, rule, lr=0.3) for rule_name, rule in rules.items()}
+    made = learner(specs, codecs=Codecs(codec), loses_parts=True)
+    versions = [[made.version(lane) for lane in range(2)]]
+    for current in lossy_rounds():
+        made.step([current])
+        versions.append([made.version(lane) for lane in range(2)])
+    return np.array(versions)
+
+
 @pytest.mark.quick_first
 @pytest.mark.parametrize("at_once", [None, 1])
 @pytest.mark.parametrize("name", ["whole", "float16", "qsgd in buckets", "sign"])
@@ -246,14 +258,7 @@ def test_erased_parts_equal_numpy(name, at_once, monkeypatch):
         monkeypatch.setattr(update_coding, "_NUMBERS_AT_ONCE", at_once)
     codec, code = CODECS.get(name, (None, plain.whole))
     theta_bits = (codec or Whole()).bits(PARAMETERS)
-    rules = {"received": AverageReceived(), "all": AverageAll()}
-    objective = Cvar(alpha=0.3, gamma=0.1, lr_t=0.2)
-    specs = {rule_name: spec(objective, rule, lr=0.3) for rule_name, rule in rules.items()}
-    made = learner(specs, codecs=Codecs(codec), loses_parts=True)
-    versions = [[made.version(lane) for lane in range(2)]]
-    for current in lossy_rounds():
-        made.step([current])
-        versions.append([made.version(lane) for lane in range(2)])
+    versions = lossy_versions(codec)
 
     def received(user, base):
         return plain.arrived(LOST.get((user, base), (True,)), theta_bits, PARAMETERS, 1)
@@ -265,7 +270,7 @@ def test_erased_parts_equal_numpy(name, at_once, monkeypatch):
             code, STREAMS, has_memory=has_memory, received=lambda user, base: received(user, base)[:-1]
         )
         rule = PlainRule(received, reads_parts=reads_parts)
-        of_lane = np.array(versions)[:, lane]
+        of_lane = versions[:, lane]
         expected = papers.play(rule, local, of_lane[0], TRACE, data=EXAMPLES, batches=batches, code=coder)
         assert of_lane == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
@@ -278,14 +283,7 @@ def test_erased_parts_of_sparse_updates_equal_numpy(name, at_once, monkeypatch):
         monkeypatch.setattr(update_coding, "_NUMBERS_AT_ONCE", at_once)
     codec, code = CODECS[name]
     theta_bits = codec.bits(PARAMETERS)
-    rules = {"received": AverageReceived(), "all": AverageAll()}
-    objective = Cvar(alpha=0.3, gamma=0.1, lr_t=0.2)
-    specs = {rule_name: spec(objective, rule, lr=0.3) for rule_name, rule in rules.items()}
-    made = learner(specs, codecs=Codecs(codec), loses_parts=True)
-    versions = [[made.version(lane) for lane in range(2)]]
-    for current in lossy_rounds():
-        made.step([current])
-        versions.append([made.version(lane) for lane in range(2)])
+    versions = lossy_versions(codec)
 
     def arrived(user, base, entries):
         return plain.arrived(LOST.get((user, base), (True,)), theta_bits, entries, 1)
@@ -305,7 +303,7 @@ def test_erased_parts_of_sparse_updates_equal_numpy(name, at_once, monkeypatch):
             return np.append(of_theta, arrived(user, base, codec.count(PARAMETERS))[-1])
 
         rule = PlainRule(received, reads_parts=reads_parts)
-        of_lane = np.array(versions)[:, lane]
+        of_lane = versions[:, lane]
         expected = papers.play(rule, local, of_lane[0], TRACE, data=EXAMPLES, batches=batches, code=coder)
         assert of_lane == pytest.approx(expected, rel=1e-10, abs=1e-12)
         assert not any(coder.known.values())  # all were used

@@ -1,5 +1,7 @@
 """Small learners, rounds to train on, and their model in plain PyTorch."""
 
+import io
+
 import numpy as np
 import torch
 from torch import nn
@@ -11,6 +13,7 @@ from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
+from netfl.learning.sharding import merge_states, shard_lanes, split_state
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
@@ -38,6 +41,20 @@ def spec(objective=None, aggregation=None, lr=0.05, batch_size=8, **amount):
         batch_size=batch_size,
         **(amount or {"local_epochs": 2}),
     )
+
+
+def read_back(state):
+    """Return a state of a learner as a file gives it back."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def split_and_merged(state, specs, replicas, parts):
+    """Return a state of a learner that went to *parts* workers and came back."""
+    shards = shard_lanes(specs, replicas, parts)
+    return merge_states([split_state(state, shard, replicas) for shard in shards], shards, replicas)
 
 
 def learning_task(*, datasets, splits, streams, validation=(), first=0, **options):

@@ -1,12 +1,23 @@
 """A rule of devices from outside netfl: each device mixes its own last model into the one from which it trains."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import DATA, SPLIT, a_round, draw_batches, flat, learner, network, spec, torch_model
+from support.learner_factory import (
+    DATA,
+    SPLIT,
+    a_round,
+    draw_batches,
+    flat,
+    learner,
+    network,
+    read_back,
+    spec,
+    split_and_merged,
+    torch_model,
+)
 from torch import nn
 
 from netfl.learning.aggregation.mifa import Mifa
@@ -14,7 +25,6 @@ from netfl.learning.codec import Codecs
 from netfl.learning.codec.sign import Sign
 from netfl.learning.device import DeviceRule
 from netfl.learning.minibatches import BatchSampler
-from netfl.learning.sharding import merge_states, shard_lanes, split_state
 from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.streams import Streams
 
@@ -116,13 +126,7 @@ def test_what_devices_keep_is_in_a_checkpoint(workers):
     all_rounds = rounds()
     whole, restored = open_learner(), open_learner()
     run(whole, all_rounds[:4])
-    state = whole.state()
-    shards = shard_lanes(len(SPECS), len(REPLICAS), workers)
-    state = merge_states([split_state(state, shard, len(REPLICAS)) for shard in shards], shards, len(REPLICAS))
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    restored.restore(torch.load(file, weights_only=True))
+    restored.restore(read_back(split_and_merged(whole.state(), len(SPECS), len(REPLICAS), workers)))
     expected, found = run(whole, all_rounds[4:]), run(restored, all_rounds[4:])
     assert all(np.array_equal(found[lane], version) for lane, version in expected.items())
 

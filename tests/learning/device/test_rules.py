@@ -256,7 +256,7 @@ def test_the_order_of_learners_changes_nothing():
 
 
 def test_learners_with_other_work_need_no_momentum():
-    """They train apart from the one whose devices keep it."""
+    """Learners with another number of steps train apart from the learner whose devices keep a momentum."""
     specs = {"momentum": CASES["local_momentum"][0], "steps": PLAIN["steps"]}
     found, _ = run(specs, TRACES["random"])
     alone, _ = run({"steps": PLAIN["steps"]}, TRACES["random"])

@@ -92,7 +92,7 @@ def test_users_move_when_they_may():
 
 
 def test_a_waiting_update_goes_along():
-    """It is received at the tower to which its user went, with the base and the attempts of before."""
+    """The tower to which its user moved receives it; its base and the number of its attempts stay."""
     simulator, layout, log, rounds = roam(association=CARRY, on_new_version="finish", staleness=3)
     trained_s = {(row[3], row[5]): row[1] for row in log.rows if row[0] == "trained"}
     carried = 0
@@ -117,7 +117,7 @@ def test_a_training_goes_along():
 
 
 def test_the_pending_version_of_a_user_in_an_outage_goes_along():
-    """It begins to train where it is when it is connected again."""
+    """The user begins to train at its new tower, as soon as it is connected again."""
     outage = {"kind": "renewal", "nodes": "users", "up": {"distribution": "fixed", "mean": 6.0},
               "down": {"distribution": "fixed", "mean": 6.0}}  # fmt: skip
     simulator, layout, log, _ = roam(association=CARRY, outages=[outage])

@@ -179,7 +179,7 @@ def test_an_unknown_tower_is_named(tmp_path):
 
 
 def test_the_outage_availability_refuses_a_column_of_towers(tmp_path):
-    """It dropped it in silence: a user would have been connected to any tower."""
+    """Without the refusal a user would be connected to any tower, whatever the column says."""
     file = write(tmp_path, "user,tower,start,end\n0,tower:0,0,5\n")
     (fault,) = nested_faults(Availability(file=file), "", ScenarioFacts(users=1, rounds=1))
     assert "passes.csv has the column tower" in str(fault)

@@ -137,7 +137,7 @@ ROUNDS = {
 
 @pytest.mark.parametrize("half_duplex", [True, False])
 def test_gateway_that_sends_hears_nothing(half_duplex):
-    """All frames that are on the air while a version is sent are missed, and no others."""
+    """A frame is lost if and only if it is on the air while the gateway sends a version."""
     mac = {"half_duplex": half_duplex, "sub_bands": [{"channels": 10_000, "duty_cycle": 1}]}
     _, log, attempts = run(40, rounds=30, mac=mac, **ROUNDS)
     arrivals_s = np.unique([row[1] for row in log.rows if row[0] in {"received", "held"} and row[5] is not None])

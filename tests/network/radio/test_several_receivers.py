@@ -303,7 +303,7 @@ class TestDemodulators:
         return (netfl.trace(checked, folder).attempts["outcome"] == "busy").mean()
 
     def test_further_gateways_have_their_own(self, tmp_path):
-        """They take the same frames, so that no copy is received where the own gateway has no demodulator."""
+        """All gateways hear the same frames here: where one has no free demodulator, no other has one."""
         alone = self.busy(tmp_path / "own", 1, receivers="own")
         assert alone > 0.2
         assert self.busy(tmp_path / "all", 1) == pytest.approx(alone, abs=0.01)
