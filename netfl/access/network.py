@@ -206,15 +206,10 @@ class NetworkAccess(NetworkSpec, WithSelection):
         return build_layout(self, context)
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
-        from netfl.network.build import compute_streams, open_budget, open_roaming
+        from netfl.network.build import compute_streams, open_budget, towers_at_start
 
         layout = self.layout(context)
-        towers = layout.tower_at_start
-        if self.association.can_move:
-            budget = None if self.radio is None else open_budget(self, context, layout)
-            roaming = open_roaming(self, layout, budget)
-            assert roaming is not None
-            towers = roaming.start
+        towers = towers_at_start(self, context, layout)
         x_m, y_m = layout.user_xy_m.T
         distance_m = layout.distances_to_m(towers, np.arange(context.users), 0.0)
         columns = {"x_m": x_m, "y_m": y_m, "distance_m": distance_m, "tower": towers}

@@ -13,6 +13,7 @@ from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.blocks import Block
 from netfl.learning.data import Data, Dataset
 from netfl.learning.partition import Partition
+from netfl.network import attempt_log
 from netfl.scenario.recording import EventFilter
 from netfl.scenario.scenario import Scenario, ScenarioSource, load
 from netfl.simulation.history import History
@@ -21,7 +22,7 @@ from netfl.simulation.simulation import Simulation
 from netfl.streams import Streams
 from netfl.types import OUTCOMES, Event, Ints
 
-CAUSES = ("collided", "faded", "lost", "busy")
+CAUSES = (*attempt_log.CAUSES, attempt_log.BUSY)
 """Causes of failed attempts."""
 _CODES = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _CACHED = 8

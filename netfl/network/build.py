@@ -37,7 +37,7 @@ from netfl.network.theory import TheoryCase
 from netfl.network.training_gate import TrainingGate
 from netfl.registry import no_effect
 from netfl.streams import Streams
-from netfl.types import AccessContext, Floats, Users
+from netfl.types import AccessContext, Floats, Ints, Users
 
 _ROUNDING = 1e-9
 """Amount by which a share may exceed the bandwidth of a radio, as rounding, relative to it."""
@@ -203,6 +203,20 @@ def open_roaming(spec: NetworkSpec, layout: Layout, budget: LinkBudget | None) -
     links = TowerLinks(layout, budget)
     with prefix_faults("association"):
         return RoamingRule.begin(spec.association, links)
+
+
+def towers_at_start(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Ints:
+    """Return the tower of each user at the start, as the association decides, ``[users]``.
+
+    Raises:
+        ScenarioError: the association is not valid here; the keys start with ``association``.
+    """
+    if not spec.association.can_move:
+        return layout.tower_at_start
+    budget = None if spec.radio is None else open_budget(spec, context, layout)
+    roaming = open_roaming(spec, layout, budget)
+    assert roaming is not None
+    return roaming.start
 
 
 def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
@@ -401,8 +415,8 @@ def _medium(
     spec: NetworkSpec, context: AccessContext, layout: Layout, budget: LinkBudget | None, node_state: NodeState
 ) -> Medium | None:
     exemptions = spec.exempt or NO_EXEMPTIONS
-    connection = exemptions.choose(Connection, UninterruptedConnection, "outage")(node_state)
-    connection.hearers = [layout.number(name) for name in receivers_of(spec, layout)]
+    hearers = [layout.number(name) for name in receivers_of(spec, layout)]
+    connection = exemptions.choose(Connection, UninterruptedConnection, "outage")(node_state, hearers)
     if budget is not None and spec.reception is not None:
         new_medium = exemptions.choose(FadingMedium, UnfadedMedium, "fading")
         return new_medium(

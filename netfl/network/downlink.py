@@ -98,14 +98,18 @@ class IdealDownlink:
         if np.isinf(sent_s):  # the route is interrupted for good
             self._outstanding.cancel(tower.cell.ids[users], version)
         else:
-            self._schedule(tower, version, sent_s, users)
+            held_s = sent_s if sent_s > undisturbed_s else -np.inf
+            self._schedule(tower, version, sent_s, users, held_s=held_s)
 
-    def _schedule(self, tower: Tower, version: int, sent_s: float, users: Users) -> None:
-        """Let *version*, which *tower* has sent by *sent_s*, arrive at *users* after the delay of each."""
+    def _schedule(self, tower: Tower, version: int, sent_s: float, users: Users, *, held_s: float = -np.inf) -> None:
+        """Let *version*, which *tower* has sent by *sent_s*, arrive at *users* after the delay of each.
+
+        It waits for the end of an outage until *held_s*.
+        """
         start_s = sent_s - self.bits / self._rate_bps
         delay_s = self._medium.delay_s(tower.cell.ids[users], tower.cell.tower, start_s)
         for group, group_delay_s in _group_by_delay(users, delay_s):
-            tower.schedule_broadcast(version, sent_s + group_delay_s, group)
+            tower.schedule_broadcast(version, sent_s + group_delay_s, group, held_s=held_s)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netfl.network.build import build_layout, compute_streams, open_band, open_budget
+from netfl.network.build import build_layout, compute_streams, open_band, open_budget, towers_at_start
 from netfl.network.radio.transmission import share_gain_db
 from netfl.network.radio.user_bands import UserBands
 from netfl.network.sizes import largest_frame_bits, update_cut
@@ -114,7 +114,7 @@ def least_times(spec: NetworkSpec, context: AccessContext, *, at_best: bool) -> 
 def _turns_s(spec: NetworkSpec, context: AccessContext) -> Floats:
     """Return the time from one turn of each user to its next, ``[users]``; 0 where a MAC has none, or rates vary."""
     assert spec.mac is not None
-    tower_of = build_layout(spec, context).tower_at_start
+    tower_of = towers_at_start(spec, context, build_layout(spec, context))
     slowest_bps = min(spec.air_rates_bps)
     if slowest_bps <= 0.0:
         return np.zeros(context.users)

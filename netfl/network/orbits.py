@@ -48,6 +48,8 @@ _HALVINGS = 48
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _MOST_AT_ONCE = 1 << 21
 """Most pairs of a satellite and an instant that are searched at once."""
+_DECIMALS = 6
+"""Of times in s, in the files."""
 _MOST_LINES = 20_000_000
 """Most lines of the file of gains."""
 
@@ -159,13 +161,12 @@ class Orbits(Spec):
 
     def ranges_m(self, satellites: Ints, stations: Ints, times_s: Floats) -> Floats:
         """Return the distance between satellite and station, through the Earth where it is in the way."""
-        cosines = self.cosines(satellites, stations, times_s)
-        return np.sqrt(EARTH_M**2 + self.radius_m**2 - 2.0 * EARTH_M * self.radius_m * cosines)
+        return self._ranges_m(self.cosines(satellites, stations, times_s))
 
     def elevations(self, satellites: Ints, stations: Ints, times_s: Floats) -> Floats:
         """Return the elevation of each satellite over the horizon of its station, in degrees."""
         cosines = self.cosines(satellites, stations, times_s)
-        ranges_m = np.sqrt(EARTH_M**2 + self.radius_m**2 - 2.0 * EARTH_M * self.radius_m * cosines)
+        ranges_m = self._ranges_m(cosines)
         sines = (self.radius_m * cosines - EARTH_M) / ranges_m
         return np.degrees(np.arcsin(np.clip(sines, -1.0, 1.0)))
 
@@ -192,7 +193,8 @@ class Orbits(Spec):
             ScenarioError: there would be too many lines; the key is ``every``.
         """
         towers = passes["tower"].str.removeprefix("tower:").to_numpy(np.int64)
-        starts_s, ends_s = passes["start"].to_numpy(), passes["end"].to_numpy()
+        starts_s = passes["start"].to_numpy()
+        ends_s = passes["end"].to_numpy()
         counts = np.ceil((ends_s - starts_s) / self.every).astype(np.int64) + 1
         pairs = self.satellites * len(self.stations)
         lines = int(counts.sum()) + 2 * pairs
@@ -207,7 +209,7 @@ class Orbits(Spec):
         users = np.concatenate([passes["user"].to_numpy()[row], np.repeat(of_pair // len(self.stations), 2)])
         stations = np.concatenate([towers[row], np.repeat(of_pair % len(self.stations), 2)])
         times_s = np.concatenate([within_s, np.tile([0.0, self.duration], pairs)])
-        keys = pd.DataFrame({"user": users, "station": stations, "time_s": times_s})
+        keys = pd.DataFrame({"user": users, "station": stations, "time_s": times_s.round(_DECIMALS)})
         keys = keys.drop_duplicates().sort_values(["user", "station", "time_s"], ignore_index=True)
 
         ranges_m = self.ranges_m(keys["user"].to_numpy(), keys["station"].to_numpy(), keys["time_s"].to_numpy())
@@ -242,11 +244,16 @@ class Orbits(Spec):
             raise ScenarioError([Fault("min_elevation", problem, None, "lower it, or change orbits or stations")])
         gains = self.gains(passes)
         folder.mkdir(parents=True, exist_ok=True)
-        paths = folder / "passes.csv", folder / "gains.csv"
-        passes[["user", "tower", "start", "end"]].to_csv(paths[0], index=False, float_format="%.6f")
+        passes_path = folder / "passes.csv"
+        gains_path = folder / "gains.csv"
+        passes[["user", "tower", "start", "end"]].to_csv(passes_path, index=False, float_format=f"%.{_DECIMALS}f")
         rounded = gains.assign(gain_db=gains["gain_db"].round(4), delay_s=gains["delay_s"].round(9))
-        rounded.to_csv(paths[1], index=False, float_format="%.10g")
-        return paths
+        rounded.to_csv(gains_path, index=False)
+        return passes_path, gains_path
+
+    def _ranges_m(self, cosines: Floats) -> Floats:
+        """Return the distance between satellite and station from `cosines`."""
+        return np.sqrt(EARTH_M**2 + self.radius_m**2 - 2.0 * EARTH_M * self.radius_m * cosines)
 
     def _passes_over(self, station: int) -> Iterator[pd.DataFrame]:
         """Yield the passes over one station, for some satellites at a time."""
@@ -274,7 +281,8 @@ class Orbits(Spec):
             above: `_above` of these satellites at these times, ``[k, m]``.
         """
         is_up = above >= 0.0
-        already, still = satellites[is_up[:, 0]], satellites[is_up[:, -1]]
+        already = satellites[is_up[:, 0]]
+        still = satellites[is_up[:, -1]]
         row, before = np.nonzero(~is_up[:, :-1] & is_up[:, 1:])
         rising = satellites[row]
         rises_s = self._crossing(rising, station, instants_s[before], instants_s[before + 1])
@@ -296,12 +304,16 @@ class Orbits(Spec):
         """
         middle = above[:, 1:-1]
         row, before = np.nonzero((middle < 0.0) & (middle >= above[:, :-2]) & (middle >= above[:, 2:]))
-        users, low_s, high_s = satellites[row], instants_s[before], instants_s[before + 2]
+        users = satellites[row]
+        low_s = instants_s[before]
+        high_s = instants_s[before + 2]
         tops_s = self._highest(users, station, low_s, high_s)
         is_pass = self._above(users, station, tops_s) >= 0.0
-        users, tops_s = users[is_pass], tops_s[is_pass]
+        users = users[is_pass]
+        tops_s = tops_s[is_pass]
         starts_s = self._crossing(users, station, low_s[is_pass], tops_s)
-        return users, starts_s, self._crossing(users, station, tops_s, high_s[is_pass])
+        ends_s = self._crossing(users, station, tops_s, high_s[is_pass])
+        return users, starts_s, ends_s
 
     def _above(self, satellites: Ints, station: int, times_s: Floats) -> Floats:
         """Return how far each satellite is above the smallest elevation: at least 0 in a pass."""
@@ -310,7 +322,6 @@ class Orbits(Spec):
 
     def _crossing(self, satellites: Ints, station: int, low_s: Floats, high_s: Floats) -> Floats:
         """Return when each satellite crosses the smallest elevation between two times, one of them in a pass."""
-        low_s, high_s = low_s.copy(), high_s.copy()
         is_up_at_low = self._above(satellites, station, low_s) >= 0.0
         for _ in range(_HALVINGS):
             middle_s = (low_s + high_s) / 2.0
@@ -321,18 +332,21 @@ class Orbits(Spec):
 
     def _highest(self, satellites: Ints, station: int, low_s: Floats, high_s: Floats) -> Floats:
         """Return when each satellite is highest between two times, by golden section."""
-        low_s, high_s = low_s.copy(), high_s.copy()
         for _ in range(_HALVINGS):
             part_s = _GOLDEN * (high_s - low_s)
-            left = self._above(satellites, station, high_s - part_s)
-            right = self._above(satellites, station, low_s + part_s)
+            inner_low_s = high_s - part_s
+            inner_high_s = low_s + part_s
+            left = self._above(satellites, station, inner_low_s)
+            right = self._above(satellites, station, inner_high_s)
             is_right = right > left
-            low_s, high_s = np.where(is_right, high_s - part_s, low_s), np.where(is_right, high_s, low_s + part_s)
+            low_s = np.where(is_right, inner_low_s, low_s)
+            high_s = np.where(is_right, high_s, inner_high_s)
         return (low_s + high_s) / 2.0
 
 
 def _in_order(users: Sequence[Ints], times_s: Sequence[Floats]) -> tuple[Ints, Floats]:
     """Return all users and times, by user and then by time."""
-    all_users, all_times_s = np.concatenate(users), np.concatenate(times_s)
+    all_users = np.concatenate(users)
+    all_times_s = np.concatenate(times_s)
     order = np.lexsort((all_times_s, all_users))
     return all_users[order], all_times_s[order]

@@ -120,5 +120,6 @@ class Roaming:
             return
         for source, target in sorted(set(zip(sources.tolist(), targets.tolist(), strict=True))):
             movers = users[(sources == source) & (targets == target)]
-            left, reached = self._layout.towers[source], self._layout.towers[target]
+            left = self._layout.towers[source]
+            reached = self._layout.towers[target]
             self._log.event("moved", np.full(len(movers), now_s), user=movers, node=reached, detail=left)

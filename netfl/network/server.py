@@ -271,6 +271,8 @@ class Server:
         """Select the users of a round, and give MACs the metrics of users that they need."""
         self._selected = self.admission.choose(self._log.round, report)
         if self.on_selected is not None:
+            if self.roaming is not None:
+                self.roaming.prepare_sending(self._selected)  # they get their shares where they will be
             self.left_out[self._selected] += 1
             self._selected = self.on_selected(self._selected)
             self.left_out[self._selected] -= 1

@@ -38,7 +38,7 @@ from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import TrainingPower, UserBehaviour, UserPopulation
 from netfl.registry import is_plugin, stream_keys
 from netfl.streams import Streams
-from netfl.types import Bools, Floats, Users
+from netfl.types import Bools, Floats, Ints, Users
 
 _NOT_SELECTED = np.iinfo(np.int64).max
 """Version of users that are to receive none: those that are not selected, or are at another tower."""
@@ -86,6 +86,9 @@ class Tower:
         self._newest = np.full(cell.size, -1)
         self._newest_s = np.zeros(cell.size)
         self._connected_s = np.full(cell.size, -np.inf)
+        # until when that version waits for the end of an outage of its route, and how often each user has left
+        self._held_s = np.full(cell.size, -np.inf)
+        self._departures = np.zeros(cell.size, np.int64)
         if absent.size:
             self._set_present(absent, is_present=False)
             self._newest[absent] = _NOT_SELECTED
@@ -94,14 +97,20 @@ class Tower:
         """Let trainings of its users that begin from now on run at *factor* times their frequency, ``[size]``."""
         self._population.set_frequency(factor)
 
-    def schedule_broadcast(self, version: int, at_s: float, users: Users | None = None) -> None:
-        """Send *version* to *users*, by default all, at *at_s*; older ones that would come no sooner are skipped."""
+    def schedule_broadcast(
+        self, version: int, at_s: float, users: Users | None = None, *, held_s: float = -np.inf
+    ) -> None:
+        """Send *version* to *users*, by default all, at *at_s*; older ones that would come no sooner are skipped.
+
+        Until *held_s* it waits for the end of an outage; users that leave before get it from their new towers.
+        """
         env = self.cell.env
         receivers = np.arange(self.cell.size) if users is None else users
         self._newest[receivers] = version
         self._newest_s[receivers] = at_s
+        self._held_s[receivers] = held_s
         self.begin_copy(version)
-        broadcast = partial(self._broadcast, version, receivers)
+        broadcast = partial(self._broadcast, version, receivers, self._departures[receivers])
         call_after(env, at_s - env.now, lambda _: env.at_end(Stage.VERSIONS, broadcast))
 
     def announce(self, version: int, users: Users) -> None:
@@ -206,7 +215,11 @@ class Tower:
         return is_bound
 
     def _awaits_copy(self, slots: Users) -> Bools:
-        """Return whether a copy of a version is on its way to the user of each of *slots*, ``[n]``.
+        """Return whether a copy of a version is on its way to the user of each of *slots*, ``[n]``."""
+        return self._expects_copy(slots) & ~self._is_held(slots)
+
+    def _expects_copy(self, slots: Users) -> Bools:
+        """Return whether the user of each of *slots* will get a copy of a version, ``[n]``.
 
         It is of a version that the user does not have, from which the server may expect no update any more; or of the
         one that it has, from which it is to train again.
@@ -216,9 +229,15 @@ class Tower:
         trains_again = (newest == present) & self._population.is_awaited(slots)
         return np.asarray(((newest > present) | trains_again) & np.isin(newest, [*self.copies]))
 
+    def _is_held(self, slots: Users) -> Bools:
+        """Return whether the newest version of each of *slots* waits for the end of an outage of its route, ``[n]``."""
+        return np.asarray(after_rounding(self.cell.env.now) < self._held_s[slots])
+
     def take_row(self, slots: Users) -> dict[str, Any]:
         """Take the rows of users who leave out of their *slots*; see `netfl.network.membership.Row`."""
+        is_held = self._expects_copy(slots) & self._is_held(slots)
         row = {
+            "held": np.where(is_held, self._newest[slots], -1),
             "newest": self._newest[slots].copy(),
             "newest_s": self._newest_s[slots].copy(),
             "population": self._population.take_row(slots, self.cell.env.now),
@@ -226,6 +245,8 @@ class Tower:
         self._newest[slots] = _NOT_SELECTED  # copies of versions that are on their way find nobody
         self._newest_s[slots] = 0.0
         self._connected_s[slots] = -np.inf
+        self._held_s[slots] = -np.inf
+        self._departures[slots] += 1
         self._set_present(slots, is_present=False)
         self._forget_copies(slots)
         self.wake(slots)
@@ -234,7 +255,7 @@ class Tower:
     def put_row(self, slots: Users, row: Mapping[str, Any]) -> None:
         """Put the rows of users who come from another tower into their *slots*.
 
-        This tower sends them now what they would have received there when they were connected again.
+        This tower sends them now what they would have received there at the end of an outage.
         """
         now_s = float(self.cell.env.now)
         self._newest[slots] = row["newest"]
@@ -242,9 +263,9 @@ class Tower:
         self._population.put_row(slots, row["population"], now_s)
         self._set_present(slots, is_present=True)
         self.wake(slots)
-        due_version = row["population"]["due_version"]
-        for version in np.unique(due_version[due_version >= 0]).tolist():
-            self.schedule_broadcast(version, now_s, slots[due_version == version])
+        missed = np.maximum(row["population"]["due_version"], row["held"])  # the newer one
+        for version in np.unique(missed[missed >= 0]).tolist():
+            self.schedule_broadcast(version, now_s, slots[missed == version])
 
     def drop_waiting(self, slots: Users, tower: str) -> None:
         """End the updates that users of *slots*, who come from another *tower*, wait to send."""
@@ -283,10 +304,14 @@ class Tower:
         isolated_cells = self.cells[:-1]
         self.cell.finish([transmission for cell in isolated_cells for transmission in cell.transmissions])
 
-    def _broadcast(self, version: int, users: Users) -> None:
-        """Send a version to *users*, except those whom a newer one has reached."""
+    def _broadcast(self, version: int, users: Users, departures: Ints) -> None:
+        """Send a version to *users*, except those whom a newer one has reached, and those who have left since.
+
+        They had left the tower *departures* times as the version set out.
+        """
         now_s = self.cell.env.now
         self.end_copy(version)
+        users = users[self._departures[users] == departures]
         is_superseded = (self._newest[users] > version) & (self._newest_s[users] <= after_rounding(now_s))
         users = users[~is_superseded]
         if users.size:

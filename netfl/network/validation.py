@@ -53,7 +53,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
         reason = "because all traffic leaves at the tower"
         remedy = "leave it out, or set destination: server"
         yield from no_effect(spec, ("queue", "queues", "routing"), reason, remedy)
-    if spec.radio is None:
+    if spec.radio is None and not spec.association.follows_position:
         yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
     yield from _shared_air_faults(spec)
     if spec.receivers == ():

@@ -10,7 +10,15 @@ import numpy as np
 
 from netfl.network._tracks import MAX_DEGREES
 from netfl.network.association import Association
-from netfl.network.build import build_layout, compute_streams, open_band, open_budget, open_energy, open_service
+from netfl.network.build import (
+    build_layout,
+    compute_streams,
+    open_band,
+    open_budget,
+    open_energy,
+    open_service,
+    towers_at_start,
+)
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
@@ -93,7 +101,7 @@ def network_notes(spec: NetworkSpec, context: AccessContext, max_selected: int) 
     if spec.mac is None:
         return
     layout = build_layout(spec, context)
-    users = int(np.bincount(layout.tower_at_start).max())
+    users = int(np.bincount(towers_at_start(spec, context, layout)).max())
     selected = min(users, max_selected)
     if spec.allocation is None and "share" in spec.mac.control_ranges:
         yield (
@@ -613,7 +621,7 @@ def _version_backlog(
     rate_bps = max(spec.air_rates_bps)
     if rate_bps == 0.0:
         return
-    users_in_cell = np.minimum(np.bincount(layout.tower_at_start, minlength=len(layout.towers)), max_selected)
+    users_in_cell = np.bincount(towers_at_start(spec, context, layout)).clip(max=max_selected)
     most_users = int(users_in_cell.max())
     copy_s = broadcast_bits(spec, context) / rate_bps
     all_copies_s = float(most_users) * copy_s

@@ -67,6 +67,14 @@ def test_users_train_in_turns():
     assert counts(log)["trained"] == 9 * 2
 
 
+@pytest.mark.parametrize("turns", [(2, 3), (3, 2)])
+def test_all_rules_of_a_list_must_agree(turns):
+    rounds, log = play(6, 12, trains_when=[{"every": k} for k in turns], round={"kind": "first", "m": 1})
+    trained = [(delivery.user, delivery.base) for result in rounds for delivery in result.deliveries]
+    assert trained == [(version % 6, version) for version in range(12)]
+    assert counts(log)["not_trained"] == 5 * 12
+
+
 @pytest.mark.parametrize("transport", [None, PACKETS], ids=["message", "packet"])
 @pytest.mark.parametrize("on_new_version", ["restart", "finish", "ignore"])
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ A complete association, by which users stay with a tower as long as they are nea
 
     class _KeepWithin(TowerChoice):
         def __init__(self, radius_m, links):
-            self._radius_m, self._links = radius_m, links
+            self._radius_m = radius_m
+            self._links = links
 
         def choose(self, users, serving, time_s):
             nearest = self._links.nearest(users, time_s)

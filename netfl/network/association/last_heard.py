@@ -15,8 +15,8 @@ class LastHeard(Association):
     """Each user takes the tower that has received its last frame with the strongest signal.
 
     So a server of LoRaWAN answers by the gateway that heard an uplink best.  It is for networks in which several towers
-    hear a user (``receivers``).  A user of whom none has heard anything has the nearest one.  The signal of a frame has
-    its fading.
+    hear a user (``receivers``).  At the start a user has the nearest one, which it keeps until a frame of it is
+    received.  The signal of a frame has its fading.
 
     Example::
 

@@ -19,8 +19,8 @@ class UninterruptedConnection(Connection):
     Their batteries are drained as those of others.
     """
 
-    def __init__(self, exemptions: Exemptions, node_state: NodeState | None) -> None:
-        super().__init__(node_state)
+    def __init__(self, exemptions: Exemptions, node_state: NodeState | None, hearers: Sequence[int] = ()) -> None:
+        super().__init__(node_state, hearers)
         self._exemptions = exemptions
 
     def connected(self, ids: Ints, tower: int, time_s: float) -> Bools:

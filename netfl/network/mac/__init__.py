@@ -47,7 +47,7 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``snr_db``: ``cell.snr_db(users)``.
   - ``rate_bps``: ``cell.modes(users)``, the mode in which each would send, and ``cell.airtimes_s(users)`` of the next
     frames.
-  - ``user_up``: ``cell.connected(users)``, whether each and the tower are up.
+  - ``user_up``: ``cell.connected(users)``, whether each and the tower, or another that hears it, are up.
   - ``backlog``: ``cell.backlog_lengths()``, the frames of each user, behind its next one, too.
 
 - ``cell.user_metrics``: metrics of users that `Mac.user_metrics` requests (``norm``, ``loss``, ``age``), updated when a

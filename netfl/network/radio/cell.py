@@ -234,13 +234,13 @@ class Cell:
         return np.zeros(len(users)) if delays_s is None else delays_s
 
     def connected(self, users: Users) -> Bools:
-        """Return whether each of *users* and the tower are up now, ``[n]``.
+        """Return whether each of *users* and the tower, or another that hears it, are up now, ``[n]``.
 
         Raises:
             ScenarioError: the MAC has not declared ``user_up``.
         """
         self._check_declared("user_up")
-        return self._values.connected(users)
+        return self._values.can_send(users)
 
     def backlog_lengths(self) -> Ints:
         """Return the number of frames that each user can send now, or is sending, ``[size]``.
@@ -428,9 +428,9 @@ class Cell:
         )
 
     def can_repeat(self, user: int) -> bool:
-        """Return whether a user is at the tower and connected, so that it can `repeat` a frame."""
-        is_connected = self._connection.connected(self.ids[[user]], self.tower.number, self.env.now)[0]
-        return bool(self.is_present[user] and is_connected)
+        """Return whether a user is at the tower and can send, so that it can `repeat` a frame."""
+        can_send = self._connection.can_send(self.ids[[user]], self.tower.number, self.env.now)[0]
+        return bool(self.is_present[user] and can_send)
 
     def repeat(self, user: int, frame: Frames, duration_s: float, *, channel: int = 0, mode: int = 0) -> simpy.Event:
         """Let a user send a *frame* again that the tower has received, as it does not know that.

@@ -19,18 +19,18 @@ class Connection:
 
     Args:
         node_state: state of the nodes; ``None`` if there are no outages.
+        hearers: numbers of the towers that hear the users of every tower; none if their own tower alone does.
 
     Attributes:
         steady: whether there are no outages.
         usage_independent: whether outages do not depend on what users send.
-        hearers: numbers of the towers that hear the users of every tower.
     """
 
-    def __init__(self, node_state: NodeState | None = None) -> None:
+    def __init__(self, node_state: NodeState | None = None, hearers: Sequence[int] = ()) -> None:
         self._state = None if node_state is None or node_state.is_always_up else node_state  # None without outages
         self.steady = self._state is None
         self.usage_independent = self._state is None or not self._state.is_metered
-        self.hearers: Sequence[int] = ()
+        self._hearers = hearers
 
     def connected(self, ids: Ints, tower: int, time_s: float) -> Bools:
         """Return whether each user and the tower are up, ``[n]``."""
@@ -50,14 +50,14 @@ class Connection:
     def can_send(self, ids: Ints, tower: int, time_s: float) -> Bools:
         """Return whether each user of *tower* is up, and so is a tower that hears it, ``[n]``."""
         is_up = self.connected(ids, tower, time_s)
-        for other in self.hearers:
+        for other in self._hearers:
             is_up = is_up | self.connected(ids, other, time_s)
         return is_up
 
     def can_send_from(self, ids: Ints, tower: int, time_s: float) -> Floats:
         """Return the first time from *time_s* on at which each user `can_send`, ``[n]``; or infinity."""
         from_s = self.connected_from(ids, tower, time_s)
-        for other in self.hearers:
+        for other in self._hearers:
             from_s = np.minimum(from_s, self.connected_from(ids, other, time_s))
         return from_s
 

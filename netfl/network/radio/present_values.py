@@ -55,6 +55,12 @@ class PresentValues:
         return airtimes_s
 
     def connected(self, users: Users) -> Bools:
+        """Return whether each of *users* and the tower are up, so that it receives versions, ``[n]``."""
+        if self.connection.steady:
+            return np.ones(len(users), np.bool_)
+        return self.connection.connected(self._ids[users], self._tower.number, self._env.now)
+
+    def can_send(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower, or another that hears it, are up, ``[n]``."""
         if self.connection.steady:
             return np.ones(len(users), np.bool_)

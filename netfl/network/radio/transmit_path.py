@@ -372,7 +372,8 @@ class TransmitPath:
         self._is_sending[users] = False
         now_s = self._env.now
         copies = self._first_copies(transmission, results)
-        causes, snr_db = copies.causes, copies.snr_db
+        causes = copies.causes
+        snr_db = copies.snr_db
         # the counters take the outcomes
         self._note_repeats(transmission, causes, now_s)
         received: Bools = event.value  # type: ignore[assignment]

@@ -96,6 +96,7 @@ OWN_TOWER = Condition(
 EQUAL_LINKS = (
     ONE_RADIO,
     OWN_TOWER,
+    Condition("association", "users that keep their towers", lambda case: not case.network.association.can_move),
     Condition("motion", "users that do not move", lambda case: case.network.motion is None),
     Condition("topology", "users at one distance", _is_at_one_distance),
 )

@@ -279,3 +279,31 @@ def test_a_user_waits_for_a_version_that_it_has_already():
     for replica in range(8):
         rounds, _ = simulate(scenario, replica)
         assert len(rounds) == 12
+
+
+def tower_down(start, duration):
+    return [{"kind": "maintenance", "windows": [{"nodes": ["tower:0"], "start": start, "duration": duration}]}]
+
+
+@pytest.mark.parametrize("case", ["restart", "finish", "no deadline", "multicast", "unicast"])
+def test_users_leave_a_tower_that_is_down(case):
+    """They have a version that waits there from their new towers; those of other downlinks end as missed before."""
+    association = Shuttle(times=(30.0, 600.0), moves="any_time")
+    simulator, layout, log, _ = roam(**CASES[case], association=association, outages=tower_down("5 s", "995 s"))
+    check_updates(simulator, layout, log)
+    left = [row for row in moves_of(log) if row[6] == "tower:0" and 30.0 <= row[1] < 45.0]
+    assert {row[3] for row in left} == {0, 3, 6}
+
+
+def test_a_version_that_waited_reaches_a_user_once():
+    """Users come to the tower, leave it and come back while a version waits there."""
+    times = (1.0, 2.0, 3.0, 4.0)
+    association = Shuttle(times=times, moves="any_time")
+    simulator, layout, log, _ = roam(association=association, outages=tower_down("0 s", "10 s"), rounds=4)
+    check_updates(simulator, layout, log)
+    received = Counter((row[3], row[5]) for row in log.rows if row[0] == "received")
+    assert {row[1] for row in moves_of(log) if row[6] == "tower:0"} >= {*times}
+    assert max(received.values()) == 1
+    of_first = [row for row in log.rows if row[0] == "received" and row[5] == 0]
+    assert {row[3] for row in of_first if row[1] == times[0]} == {0, 3, 6}, "those who left the tower first"
+    assert {row[3] for row in of_first if row[1] < times[0]} == {1, 2, 4, 5, 7}

@@ -13,9 +13,10 @@ from netfl.errors import ScenarioError
 from netfl.network.association import Association, TowerChoice
 from netfl.network.association.strongest import Strongest
 from netfl.network.build import build_layout, build_network, open_budget
+from netfl.network.least_time import least_times
 from netfl.network.radio.tower_links import TowerLinks
 from netfl.network.simulator import NetworkSimulator
-from netfl.network.warnings import network_warnings
+from netfl.network.warnings import network_notes, network_warnings
 from netfl.scenario.validation import nested_faults
 from netfl.types import ScenarioFacts
 
@@ -365,3 +366,41 @@ class Visited(Answering):
 def test_visitors_of_a_model_of_the_users_own_are_users(answer):
     with pytest.raises(ScenarioError, match=r"Visited: visitors\(\), for tower 0, gives other values than users"):
         roam(motion=WALK, association=Visited(answer=answer))
+
+
+def test_an_allocation_decides_for_the_towers_to_which_users_move():
+    """Users that move as a version is sent to them have their shares there, so that no round waits for them."""
+    fdma = {"mac": {"kind": "fdma", "band": "125 kHz", "division": "allocated"}, "allocation": "equal"}
+    settings = fdma | {
+        "channel": [{"kind": "constant", "gain": "-90 dB"}],
+        "round": {"kind": "first", "m": USERS, "deadline": "200 s"},
+    }
+    simulator, _, _, rounds = roam(**NEAREST, **settings)
+    lasted_s = np.diff([0.0, *(result.closed_s for result in rounds)])
+    assert simulator.membership.moved > 5
+    assert max(lasted_s) < 20.0
+    assert all(len(result.deliveries) == USERS for result in rounds)
+
+
+def test_users_without_a_radio_take_the_nearest_tower_as_they_move():
+    without = {"radio": None, "channel": [], "reception": None, "energy": None, "unreachable": "error"}
+    access, context, _log = make(USERS, 20, 1, **BUSY | NEAREST | without | {"mac": "csma_ca", "update_size": "1 kB"})
+    assert not [*nested_faults(access, "access", ScenarioFacts(users=USERS, rounds=20, sized=True))]
+    simulator = NetworkSimulator(build_network(access, context), context.streams, context.recorder)
+    rounds = [*simulator.rounds(20)]
+    assert simulator.membership.moved > 0
+    assert {each.tower for result in rounds for each in result.deliveries} > {"tower:0"}
+
+
+def test_notes_count_users_at_the_towers_where_they_start(tmp_path):
+    """All begin at the first tower, by a file of windows, and none at the one that is nearest."""
+    path = tmp_path / "w.csv"
+    path.write_text("user,tower,start,end\n" + "".join(f"{user},tower:0,0,\n" for user in range(USERS)))
+    fdma = {"mac": {"kind": "fdma", "band": "125 kHz", "among": "users"}}
+    notes = {}
+    for association in ("nearest_at_start", {"kind": "windows", "file": str(path)}):
+        access, context, _ = make(USERS, 1, 1, **BUSY | fdma | {"association": association})
+        notes[str(association)] = " ".join(network_notes(access, context, USERS))
+        turns_s = least_times(access, context, at_best=False).turn_s
+    assert [f"for each of {USERS} users" in note for note in notes.values()] == [False, True]
+    assert len({*turns_s}) == 1

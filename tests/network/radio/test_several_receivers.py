@@ -7,10 +7,13 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
+from support.roaming_networks import BUSY, USERS
+from support.small_network import make
 
 import netfl
 from netfl.errors import ScenarioError
 from netfl.network.build import build_layout, build_network, open_budget
+from netfl.network.simulator import NetworkSimulator
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import access_context
@@ -227,6 +230,17 @@ class TestOutages:
                 assert ended(run) == {"received"}
         assert shares["own"] == 0.0
         assert shares["all"] == pytest.approx(0.2, abs=0.01)
+
+    def test_user_that_others_hear_repeats_frames_and_receives_no_version(self):
+        """While its own tower is down; a selection that asks for users that are connected leaves it out."""
+        access, context, _ = make(USERS, 1, 1, **BUSY | {"receivers": "all", "outages": DOWN})
+        simulator = NetworkSimulator(build_network(access, context), context.streams, context.recorder)
+        simulator.env.run(until=3.0)
+        for tower in simulator._towers.values():
+            slots = simulator.membership.members(tower.index)
+            assert tower.present.can_send(slots).all()
+            assert all(tower.cell.can_repeat(slot) for slot in slots.tolist())
+            assert tower.present.connected(slots).tolist() == [tower.index != 0] * len(slots)
 
     def test_frame_that_the_outage_of_its_tower_cuts_arrives_at_another(self, tmp_path):
         """Slots of 30 ms with frames of 25 ms: one is on the air when tower 0 goes down."""
