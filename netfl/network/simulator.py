@@ -42,6 +42,7 @@ from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
+from netfl.network.radio.transmit_path import POWER_COUNTS
 from netfl.network.roaming import Roaming
 from netfl.network.server import Admission, Server
 from netfl.network.state import NetworkState
@@ -618,13 +619,15 @@ class NetworkSimulator:
         metrics = self._network_metrics(now_s)
         if self._cells:
             attempts = self._attempts_by_user()
+            power_counts = self._power_counts_by_user()
+            by_user = {**attempts, **power_counts}
+            metrics |= {name: float(counts.sum()) for name, counts in power_counts.items()}
             left_out = self.left_out
-            if left_out is None:
-                self._recorder.add_rows("users", attempts)
-            else:
-                self._recorder.add_rows("users", {**attempts, "left_out": left_out})
+            if left_out is not None:
+                by_user["left_out"] = left_out
                 metrics["left_out"] = float(left_out.sum())
                 metrics["users_left_out"] = float(np.count_nonzero(left_out))
+            self._recorder.add_rows("users", by_user)
             metrics |= _attempt_metrics(attempts)
         metrics |= self._log.metrics
         if self._config.sampler is not None:
@@ -669,6 +672,16 @@ class NetworkSimulator:
         for counts in by_outcome.values():
             attempts += counts
         return {"attempts": attempts, **{f"attempts_{outcome}": counts for outcome, counts in by_outcome.items()}}
+
+    def _power_counts_by_user(self) -> dict[str, Ints]:
+        """Return the frames of each user that were clipped, and withheld, ``[users]`` each; none at one power."""
+        if not self._config.controls_power:
+            return {}
+        by_user = {f"frames_{name}": np.zeros(self._config.layout.users, np.int64) for name in POWER_COUNTS}
+        for cell in self._cells:
+            for name, counts in cell.transmit_path.power_counts.items():
+                by_user[f"frames_{name}"][cell.ids] += counts
+        return by_user
 
 
 def _attempt_metrics(by_user: Mapping[str, Ints]) -> dict[str, float]:

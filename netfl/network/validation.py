@@ -20,7 +20,7 @@ from netfl.types import ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"
 """Reason why a key of rounds has no effect."""
-_LINK = ("channel", "interference", "receivers", "common_loss", "unreachable")
+_LINK = ("channel", "power_control", "interference", "receivers", "common_loss", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
     "on_new_version", "allocation", "association", "trains_when",

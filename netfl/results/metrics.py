@@ -316,6 +316,10 @@ _ACCESS: tuple[Metric, ...] = (
         views={"headline": "", "sweep": "", "points": ""},
     ),
     Metric(name="duplicates", label="copies of frames that further towers received"),
+    Metric(name="frames_clipped", label="frames that needed more power than the radio has", lists_zero=False),
+    Metric(
+        name="frames_withheld", label="times that a user withheld its frame, as its channel was bad", lists_zero=False
+    ),
     Metric(name="left_out", label="left out by the allocation, users times rounds", lists_zero=False),
     Metric(name="users_left_out", label="users left out by the allocation", lists_zero=False),
     Metric(name="rounds_abandoned"),

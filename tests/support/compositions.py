@@ -137,6 +137,9 @@ FITTED = {
 }
 """Changes of the examples of models that suit runs of seconds with equal users; a key with ``None`` is left out."""
 
+_ABOVE_NEED_DB = {"target": 3.0, "threshold": 0.5, "reference": 5.0, "good": 8.0}
+"""Levels of a power control above the SNR at which every frame is received."""
+
 
 def members(family: str) -> dict[str, dict[str, Any]]:
     """Return the examples of a family by kind, with the changes in `FITTED`, and the guides' own models."""
@@ -203,6 +206,7 @@ def axes() -> dict[str, dict[str, Any]]:
                   "towers": {"tower": {"noise_figure": "3 dB", "antenna_gain": "5 dB"},
                              "towers": {"tower:0": {"noise_figure": "9 dB"}}}},
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
+        "power_control": {"full": None, **members("network/power_control")},
         "interference": {"collide": None, **members("network/interference")},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "receivers": {"own": {}, "all": {"receivers": "all"}, "common loss": {"receivers": "all", "common_loss": 0.2}},
@@ -278,8 +282,9 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         if has[key]:
             access[key] = value[key]
     access |= value["air"] | value["receivers"]
-    if value["interference"] is not None:
-        access["interference"] = value["interference"]
+    for key in ("interference", "power_control"):
+        if value[key] is not None:
+            access[key] = value[key]
     access.setdefault("compute", {}).update(value["compute"])
     if value["channel"] is not None:
         access["channel"] = [*access["channel"], value["channel"]]
@@ -452,6 +457,8 @@ def budgeted(row: Row) -> Row:
     data = copy.deepcopy(row.data)
     data["access"]["channel"][0]["gain"] = f"{_AMPLE_DB + need_db + margin_db - have_db:.3f} dB"
     data["access"]["unreachable"] = "keep"
+    control = data["access"].get("power_control", {})
+    control |= {key: f"{need_db + _ABOVE_NEED_DB[key]:.3f} dB" for key in _ABOVE_NEED_DB if key in control}
     return Row(row.levels, data, _build(data))
 
 

@@ -27,6 +27,8 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``spectrum``: places of these shares in the band, of `netfl.network.radio.spectrum`, which matter if
     ``cell.shares_air``; by default side by side in the lowest parts of ``cell.free_spectrum()``.
 
+  - ``power_db``: power of each frame above that of the radio, at most 0; a MAC that uses it states `Mac.sets_power`.
+    By default the power control of the network decides.
   - ``slot``: a `netfl.network.radio.reserved_slot.ReservedSlot` of a schedule, which begins at the tower and comes
     again in each period.  A frame that outlasts it continues in the next ones.  The sender begins
     ``cell.delays_s(users)`` before.
@@ -163,6 +165,9 @@ class Mac(Spec):
     has_fixed_order: ClassVar[bool] = False
     """True if the numbers of users decide the order in which equal users are served, as in a schedule or a rotation."""
 
+    sets_power: ClassVar[bool] = False
+    """True if it gives frames powers, ``power_db`` of `netfl.network.radio.cell.Cell.attempt`."""
+
     takes_whole_slots: ClassVar[bool] = False
     """True if a frame that outlasts its slot takes further ones, so that the last one is not filled."""
 
@@ -295,8 +300,9 @@ class Mac(Spec):
 
     @property
     def declared(self) -> frozenset[str]:
-        """Names of the values of users that it may read: `observes` and `user_metrics`."""
-        return frozenset(self.observes) | self.user_metrics
+        """Names of the values of users that it may read, `observes` and `user_metrics`, and of those that it sets."""
+        settings = {"power_db"} if self.sets_power else set()
+        return frozenset(self.observes) | self.user_metrics | settings
 
     @property
     def needs_learner_metrics(self) -> bool:

@@ -12,9 +12,12 @@ from netfl.network.interference import DisturbedFrames, Interference, Overlappin
 from netfl.network.interference._conformance import checked_success
 from netfl.network.interference.collide import Collide
 from netfl.network.layout import NodeId
+from netfl.network.power_control import PowerControl, SenderLinks
+from netfl.network.power_control._conformance import checked_power_db
+from netfl.network.power_control.full import Full
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.link_budget import LinkBudget
-from netfl.network.radio.medium import Medium, ReceptionResult, mark_interrupted, unknown_snr
+from netfl.network.radio.medium import FramePower, Medium, ReceptionResult, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Signal, Transmission, share_gain_db, touch_tolerance_s
 from netfl.network.radio.user_bands import UserBands
 from netfl.network.reception import FadedFrames, Reception
@@ -28,6 +31,7 @@ _MAX_KEPT = 4096
 _CERTAIN = (0.0, 1.0)
 """Probabilities for which nothing is drawn."""
 _COLLIDE = Collide()
+_FULL = Full()
 _MIN_WIDTH = 1e-12
 """Width, as a fraction of the band, below which a frame has no place in it, and so disturbs nobody."""
 
@@ -69,6 +73,7 @@ class FadingMedium(Medium):
         streams: Streams,
         *,
         interference: Interference = _COLLIDE,
+        power_control: PowerControl = _FULL,
         common_loss: float = 0.0,
     ) -> None:
         self.follows_snr = reception.follows_snr
@@ -89,6 +94,7 @@ class FadingMedium(Medium):
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._interference = interference
         self._is_checked = is_plugin(interference)
+        self._power_control = power_control
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
         self._outside: Floats | None = None
@@ -110,6 +116,35 @@ class FadingMedium(Medium):
         if offset_db is None:
             return None
         return offset_db[ids]
+
+    def frame_power(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        share: float | Floats | None = None,
+        wanted_db: Floats | None = None,
+    ) -> FramePower | None:
+        if wanted_db is not None:
+            return FramePower.up_to(0.0, wanted_db)
+        if self._power_control.is_full:
+            return None
+        present_db = self._offset_db(ids)
+        channel_snr_db = self.snr_db(ids, tower, time_s) - present_db
+        snr_db = channel_snr_db
+        if share is not None:
+            snr_db = snr_db + share_gain_db(share, self.outside_of(ids))
+
+        def mean_snr_db() -> Floats:
+            return self._link_budget.slow_snr_db(ids, time_s, tower.name) - present_db
+
+        links = SenderLinks(ids, snr_db, channel_snr_db, mean_snr_db)
+        if is_plugin(self._power_control):
+            return FramePower.up_to(present_db, checked_power_db(self._power_control, links))
+        return FramePower.up_to(present_db, self._power_control.power_db(links))
+
+    def next_change_s(self, time_s: float) -> float:
+        return self._link_budget.next_change_s(time_s)
 
     def outside_over_noise(self, ids: Ints, tower: NodeId, power_dbm: Floats) -> Floats:
         noise_dbm = self._link_budget.noise_dbm(ids, tower.name)
@@ -138,8 +173,9 @@ class FadingMedium(Medium):
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        power_db: Floats | None = None,
     ) -> Ints:
-        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
+        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share, power_db)
         return self._bands.choose(ids, snr_db)
 
     def rates_bps(
@@ -149,8 +185,9 @@ class FadingMedium(Medium):
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        power_db: Floats | None = None,
     ) -> Floats:
-        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
+        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share, power_db)
         rates_bps = self._bands.expected_rates_bps(ids, snr_db)
         if share is None:
             return rates_bps
@@ -163,9 +200,12 @@ class FadingMedium(Medium):
         time_s: float,
         boost_db: float | Floats | None,
         share: float | Floats | None,
+        power_db: Floats | None,
     ) -> Floats:
         """Return the SNR of each link, as the sender knows it, ``[n]``; the arguments are those of `choose`."""
         snr_db = self.snr_db(ids, tower, time_s)
+        if power_db is not None:
+            snr_db = snr_db + power_db - self._offset_db(ids)
         if boost_db is not None:  # the tower sends, with its power in place of the users'
             snr_db = snr_db + boost_db - self._offset_db(ids)
         if share is not None:

@@ -24,6 +24,8 @@ from netfl.units import db_to_linear
 
 _MAX_PARTS = 4096
 """Largest number of parts of a transmission."""
+_MOTION_S = 1.0
+"""Time after which the gains of users that move count as changed."""
 THERMAL_DBM_HZ = -174.0
 """Thermal noise at about 290 K, in dBm per hertz."""
 
@@ -121,6 +123,21 @@ class LinkBudget:
     def _slow(self, gains: Sequence[LinkGain]) -> list[LinkGain]:
         """Return those of the *gains* of all channels that are no fast fading."""
         return [gain for channel, gain in zip(self._channels, gains, strict=True) if not channel.has_fast_fading]
+
+    def slow_snr_db(self, users: Ints, time_s: float, tower: str) -> Floats:
+        """Return the SNR of each user at *tower*, antennas included, without fast fading, ``[n]``."""
+        return np.asarray(self.mean_signal_dbm(users, time_s, tower) - self.noise_dbm(users, tower))
+
+    def next_change_s(self, time_s: float) -> float:
+        """Return the next time after *time_s* at which gains change; infinity if they never do.
+
+        Users that move have other gains all the time; of theirs, a change is counted once a second.
+        """
+        holds_s = self._holds_s
+        if self._layout.moving:
+            holds_s = [*holds_s, _MOTION_S]
+        changes_s = [(period_of(time_s, hold_s) + 1) * hold_s for hold_s in holds_s]
+        return min(changes_s, default=math.inf)
 
     def parts_of(self, start_s: float, end_s: float) -> tuple[Floats, Floats] | None:
         """Divide a time into parts in which every gain is constant; at most 4096, evenly spread.
