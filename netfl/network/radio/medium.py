@@ -44,7 +44,7 @@ class FramePower(NamedTuple):
 
     @property
     def is_withheld(self) -> Bools:
-        """Whether each user withholds its frame, ``[n]``."""
+        """True for each user that withholds its frame, ``[n]``."""
         return np.isneginf(self.offset_db)
 
     def select(self, places: Sequence[int]) -> FramePower:
