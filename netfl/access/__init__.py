@@ -191,6 +191,11 @@ class Access(Spec):
         return {}
 
     @property
+    def reporting_parts(self) -> Mapping[str, Spec]:
+        """The parts that report metrics with their decisions (`netfl.types.Reported`), by their keys."""
+        return {}
+
+    @property
     def closed_loop_parts(self) -> Mapping[str, Spec]:
         """The parts that ask the learners, by their keys; an access that has any states ``is_closed_loop``."""
         return {}

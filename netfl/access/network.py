@@ -89,6 +89,15 @@ class NetworkAccess(NetworkSpec, WithSelection):
         return parts
 
     @property
+    def reporting_parts(self) -> Mapping[str, Spec]:
+        if self.round is None:  # traffic alone has no rounds to decide on
+            return {}
+        parts = dict(super().reporting_parts)
+        if self.allocation is not None and self.allocation.reports:
+            parts["allocation"] = self.allocation
+        return parts
+
+    @property
     def parts_that_need_samples(self) -> Mapping[str, Spec]:
         parts = dict(super().parts_that_need_samples)
         if self.allocation is not None and self.allocation.needs_sample_counts:

@@ -139,6 +139,9 @@ class LearningMetrics:
         metrics |= dict(self._optional_metrics(measured))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
             self._servers.mark_diverged(int(lane), index, f"loss after round {index}")
+        reported = self._servers.reported_values
+        if reported is not None:
+            metrics |= reported.metrics(measured["reported",], index, self._servers.diverged_lanes)
         for values in metrics.values():
             values[[*self._servers.diverged_lanes]] = np.nan
         return metrics
@@ -164,6 +167,8 @@ class LearningMetrics:
             yield from ((("baseline", metric), pair) for metric, pair in self._baseline.distances(versions))
         if self._own_models is not None:
             yield from self._own_models.measure(versions, index)
+        if self._servers.reported_values is not None:
+            yield ("reported",), self._servers.reported_values.measure()
 
     def _optional_metrics(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         if "staleness" in self._names:

@@ -26,6 +26,7 @@ from netfl.learning.device_store import UserRows
 from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
+from netfl.learning.reported_values import values_problem
 from netfl.learning.spec import LearnerSpec
 from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
 from netfl.types import Floats, Ints
@@ -220,7 +221,11 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         result = yield from _try(part, "step", inputs, expected, given)
         if result is None:
             return
-        current, state = result
+        following, state = result
+        is_right = yield from _report_faults(part, state, current, inputs["updates"], following)
+        if not is_right:
+            return
+        current = following
     inputs = {"state": state, "current": current, "index": 3, "newest_rates": rates}
     yield from _try(part, "idle", inputs, expected, given)
     yield from _faults_beside_steps(part, state, current, updates, users)
@@ -255,6 +260,34 @@ def _faults_beside_steps(
         expected = f"({_describe(current[None])}, ({_describe(state)}))"
         given = f"one lane with one update, {shown}; it returns the next versions and the next states"
         yield from _try(part, "step_together", inputs, expected, given)
+
+
+def _report_faults(
+    part: Aggregation, state: State, current: Tensor, updates: Updates, following: Tensor
+) -> Generator[Fault, None, bool]:
+    """Try what an aggregation reports of a step; return whether there was no error."""
+    kind = kind_of(type(part))
+    if not part.reports:
+        if type(part).metrics is not Aggregation.metrics:
+            problem = "it has a method 'metrics', but its 'reports' is empty, so that the method has no effect"
+            yield Fault("", problem, kind, "declare each metric: reports = (Reported(name, label),)")
+            return False
+        return True
+    inputs = {"state": state, "current": current, "updates": updates, "following": following}
+    given = f"the state, two versions of {_VERSION_SIZE} numbers and updates; it returns tensors by name"
+    values = yield from _try(part, "metrics", inputs, "", given)
+    if values is None:
+        return False
+    wrong = values_problem(part, values)
+    if wrong is not None:
+        yield Fault("", f"its method 'metrics' {wrong[0]}", kind, wrong[1])
+        return False
+    for name, value in values.items():
+        if not torch.isfinite(value):
+            shown = f"'{name}', which is not finite ({float(value):g})"
+            yield Fault("", f"its method 'metrics' gives {shown}", kind, "return a finite number in each step")
+            return False
+    return True
 
 
 def _message_faults(part: Aggregation, message: Tensor | None) -> Iterator[Fault]:

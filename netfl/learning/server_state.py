@@ -21,6 +21,7 @@ from netfl.learning.aggregation import Aggregation, SingleUpdates, Updates
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.device_check import DeviceCheck
 from netfl.learning.device_store import DeviceStore, UserRows
+from netfl.learning.reported_values import ReportedValues
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
@@ -71,8 +72,14 @@ class LaneServers:
         self._rules = [spec.aggregation for spec in self.specs]
         self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
         """True if an aggregation adds a term to the gradients of the users."""
-        classes = [*dict.fromkeys(type(rule) for rule in self._rules if "step_together" in vars(type(rule)))]
+        together = [type(rule) for rule in self._rules if "step_together" in vars(type(rule)) and not rule.reports]
+        classes = [*dict.fromkeys(together)]
         self._classes = np.array([classes.index(type(rule)) if type(rule) in classes else -1 for rule in self._rules])
+        self.reported_values: ReportedValues | None = None
+        """Values that aggregations report; ``None`` if none reports any."""
+        if any(rule.reports for rule in self._rules):
+            names = [self.name(lane) for lane in range(len(lanes))]
+            self.reported_values = ReportedValues(self._rules, names, origins.device)
         self._step_sizes = StepSizes(self.specs, origins)
         self._buffers: slice | None = None  # place of the buffers in a version
         if buffers:
@@ -151,8 +158,11 @@ class LaneServers:
         rule = self._rules[lane]
         try:
             of_parameters = _select(updates, self._without_buffers, rule.reads_parts)
-            after, state = rule.step(self._state(node, lane), self._without_buffers(current), of_parameters)
+            before = self._without_buffers(current)
+            after, state = rule.step(self._state(node, lane), before, of_parameters)
             self._keep_state(node, lane, state)
+            if self.reported_values is not None and rule.reports:
+                self.reported_values.add(lane, state, before, of_parameters, after)
             return self._with_buffers(after, self._next_buffers(rule, current, updates))
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
@@ -339,7 +349,8 @@ class LaneServers:
         }
         of_nodes = [[*key, _without_rows(state)] for key, state in self._node_states.items()]
         nodes = {"nodes": of_nodes} if of_nodes else {}
-        return {"aggregations": [_without_rows(state) for state in self._states], "lost": lost, **nodes}
+        reported = {} if self.reported_values is None else {"reported": self.reported_values.state()}
+        return {"aggregations": [_without_rows(state) for state in self._states], "lost": lost, **nodes, **reported}
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
         """Restore a `state`, once the store of the devices is restored."""
@@ -354,6 +365,8 @@ class LaneServers:
             int(lane): Divergence(*self._lanes[int(lane)], index, None if user < 0 else user, problem)
             for lane, (index, user, problem) in state["lost"].items()
         }
+        if self.reported_values is not None:
+            self.reported_values.restore(state["reported"])
         if self._check is not None:
             self._check.restore({lane: lost.round for lane, lost in self._diverged.items()})
 

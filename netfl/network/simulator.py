@@ -453,7 +453,9 @@ class NetworkSimulator:
         server.admission = admission
         server.roaming = self._roaming
         if self._config.allocation is not None:
-            allocator = RoundAllocator(self._config.allocation, self._config, self.env, self._towers, self.membership)
+            allocator = RoundAllocator(
+                self._config.allocation, self._config, self.env, self._towers, self.membership, self._recorder
+            )
             server.on_selected = allocator.apply
         elif self._controls is not None:
             server.on_selected = partial(drop_without_share, self._controls)

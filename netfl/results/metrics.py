@@ -426,6 +426,11 @@ def find_metric(name: str) -> Metric:
     return declared.named(name)
 
 
+def is_declared(name: str) -> bool:
+    """Return whether the catalogue has a metric of exactly this *name*."""
+    return name in _METRICS
+
+
 def check_declared(names: Iterable[str], declared: Collection[str] = ()) -> None:
     """Check that metrics of an access are in the catalogue, or among those that it has *declared*.
 
@@ -439,10 +444,10 @@ def check_declared(names: Iterable[str], declared: Collection[str] = ()) -> None
         ValueError: nobody declares a metric.
     """
     for name in names:
-        is_declared = any(fnmatchcase(name, pattern) for pattern in declared)
+        is_own = any(fnmatchcase(name, pattern) for pattern in declared)
         of_traffic = name.removeprefix("traffic.")  # traffic beside updates has the metrics of a network without them
         is_known = any(pattern.matches(name) for pattern in _PATTERNS) or "_theory" in name or of_traffic in _METRICS
-        if not is_declared and not is_known:
+        if not is_own and not is_known:
             near = find_meant(name, [*_METRICS]) or next(iter(get_close_matches(name, [*_METRICS], n=1)), "")
             meant = f"did you mean '{near}'? Else " if near else ""
             raise ValueError(f"no metric ('{name}'); {meant}declare it: AccessInfo(metrics=('{name}',))")

@@ -28,6 +28,7 @@ from netfl.types.merges import SERVER, Merge, MergedModel, VersionRef, waves
 from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationInfo, Observed
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
+from netfl.types.reported import Reported, reported_problem
 from netfl.types.round_ledger import RoundLedger
 from netfl.types.rounds import Round, RoundBatch, RoundProgress, ignore_progress, round_number
 
@@ -60,6 +61,7 @@ __all__ = [
     "Outcome",
     "Payload",
     "Recorder",
+    "Reported",
     "Round",
     "RoundBatch",
     "RoundControls",
@@ -76,6 +78,7 @@ __all__ = [
     "check_kind",
     "check_table",
     "ignore_progress",
+    "reported_problem",
     "round_number",
     "waves",
 ]

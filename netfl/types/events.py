@@ -108,6 +108,12 @@ class Recorder(Protocol):
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
 
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
+        """Record what a selection or an allocation reports with a decision for *round*; see `netfl.types.Reported`.
+
+        It is called for each decision of a model that declares `Selection.reports` or `Allocation.reports`.
+        """
+
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Record rows of one of `ADDED_TABLES`, by column, ``[rows]`` each.
 
@@ -130,6 +136,9 @@ class NullRecorder:
         check_kind(event.kind)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
+        """Ignore the metrics."""
+
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
         """Ignore the metrics."""
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:

@@ -54,7 +54,7 @@ def a_round(index, users, oldest=0):
 def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
     """Return a writer of a run with *replicas* replicas."""
     evaluation = SimpleNamespace(choose={}, targets=())
-    access = SimpleNamespace(info=AccessInfo(), merging_nodes=lambda users: 0)
+    access = SimpleNamespace(info=AccessInfo(), merging_nodes=lambda users: 0, reporting_parts={})
     scenario = SimpleNamespace(
         access=access,
         keeping=event_filter,

@@ -31,6 +31,8 @@ complete::
   states it in `Aggregation.needs_whole_models`: it would compute something else than its users.
 - An access may deliver updates without some of their parts.  A rule that is right for them states it in
   `Aggregation.accepts_parts` or, if it needs to know which parts arrived, in `Aggregation.reads_parts`.
+- A rule that measures something itself, such as the error of its mean, declares it in `Aggregation.reports`, and
+  returns it from `Aggregation.metrics`.  It is then a metric like the others.
 - A rule that uses how updates came over the air, such as their SNR, names it in `Aggregation.reads_links`, and finds
   it in `Updates.links`.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
@@ -41,11 +43,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 from netfl.errors import Fault
 from netfl.registry import Spec, exported_models
-from netfl.types import Floats, Ints, Law
+from netfl.types import Floats, Ints, Law, Reported
 
 if TYPE_CHECKING:
     from torch import Tensor as Tensor
@@ -162,6 +164,9 @@ class SingleUpdates:
 class Aggregation(Spec):
     """Base class of all aggregations."""
 
+    reports: ClassVar[tuple[Reported, ...]] = ()
+    """Metrics that the rule reports, by `metrics`; none by default."""
+
     def with_participation(self, rates: Floats | None) -> Self:
         """Return this rule for a replica with known participation *rates*, ``[users]``: shares of the rounds.
 
@@ -182,6 +187,20 @@ class Aggregation(Spec):
     @abstractmethod
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """Return the next version, ``[parameters + 1]``, and the next state."""
+
+    def metrics(self, state: State, current: Tensor, updates: Updates, following: Tensor) -> Mapping[str, Tensor]:
+        """Return the values of `reports` by name, each a tensor with a single number, ``[]``.
+
+        It is called after each `step` of a rule that declares `reports`.  The run records the mean over the steps since
+        the last evaluation.  Values stay on the device until then, so do not read them (``.item()``).
+
+        Args:
+            state: that `step` has returned.  What only the step knows goes through it.
+            current: the version before the step, ``[parameters + 1]``.
+            updates: of the step.
+            following: the version that the step has returned, ``[parameters + 1]``.
+        """
+        return {}
 
     @classmethod
     def step_together(
