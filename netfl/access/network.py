@@ -121,6 +121,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             can_erase=self.transport is not None and self.transport.loss == "erase",
             has_roaming=self.association.can_move,
             knows_lost=self.round is not None,
+            sums=self.interference.sums,
             link_values=self._link_values,
         )
 
@@ -132,6 +133,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
             names.add("not_trained")
         if self.association.can_move and self.association.on_move == "drop":
             names.add("left")
+        if self.interference.sums:
+            names.add("not_summed")
         return frozenset(names)
 
     @property
@@ -256,6 +259,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             context.controls,
             reports_links=context.reports_links,
             reports_lost=context.reports_lost,
+            reports_not_summed=context.reports_not_summed,
         )
         if context.duration_s is None:
             admission = build_admission(self.selection, config, context, simulator.observations)

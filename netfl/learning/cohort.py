@@ -55,6 +55,18 @@ class Cohort:
         return cls._collect([*enumerate(deliveries)], link_values)
 
     @classmethod
+    def of_not_summed(cls, rounds: Sequence[Round | None]) -> Cohort:
+        """Collect the updates that sums in the air of one round of each replica left out."""
+        rows = [
+            (replica, user, base)
+            for replica, round_ in enumerate(rounds)
+            if round_ is not None
+            for user, base in round_.not_summed
+        ]
+        replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()
+        return cls(replicas, users, bases, ())
+
+    @classmethod
     def of_merges(cls, merges: Sequence[tuple[int, Merge]], link_values: Collection[str] = ()) -> Cohort:
         """Collect the deliveries of *merges*, each with the place of its replica; the versions have no times yet."""
         cohort = cls._collect([(replica, merge.deliveries) for replica, merge in merges], link_values)

@@ -27,9 +27,11 @@ from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
 from netfl.learning.reported_values import values_problem
+from netfl.learning.rule_draws import RuleDraws
 from netfl.learning.spec import LearnerSpec
 from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
-from netfl.types import Floats, Ints
+from netfl.streams import Streams
+from netfl.types import SERVER, Floats, Ints
 
 _VERSION_SIZE = 7
 _MAX_DELIVERIES = 3
@@ -211,6 +213,8 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         losses=ones.clone() if part.needs_losses else None,
         messages=None if message is None else torch.stack([message] * deliveries),
         links={name: ones.clone() for name in part.reads_links},
+        draws=RuleDraws(Streams(0), SERVER, 1, current),
+        not_summed=torch.zeros(1, _VERSION_SIZE) if part.reads_not_summed else None,
     )
     expected = f"({_describe(current)}, {_describe(state)})"
     given = (

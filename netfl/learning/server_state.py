@@ -433,7 +433,12 @@ def _select(updates: Updates, select: Callable[[Tensor], Tensor], reads_parts: b
     received = None
     if updates.received is not None and reads_parts:
         received = select(updates.received)
-    return replace(updates, bases=select(updates.bases), models=select(updates.models), received=received)
+    not_summed = None
+    if updates.not_summed is not None:
+        not_summed = select(updates.not_summed)
+    bases = select(updates.bases)
+    models = select(updates.models)
+    return replace(updates, bases=bases, models=models, received=received, not_summed=not_summed)
 
 
 def _first_broken(users: Tensor, models: Tensor) -> int | None:

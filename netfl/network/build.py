@@ -36,7 +36,7 @@ from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bi
 from netfl.network.spec import NetworkSpec
 from netfl.network.theory import TheoryCase
 from netfl.network.training_gate import TrainingGate
-from netfl.registry import no_effect
+from netfl.registry import kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats, Ints, Users
 
@@ -229,6 +229,9 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
             yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
     if spec.shared_air and len(layout.towers) == 1:
         yield from no_effect(spec, ["shared_air"], "with one tower: there are no other cells")
+    if spec.interference.sums and len(layout.towers) > 1:
+        problem = f"sums are those of one tower, but there are {len(layout.towers)}"
+        yield Fault("interference", problem, kind_of(type(spec.interference)), "take a topology with one, such as star")
     if spec.receivers != "own" and len(layout.towers) == 1:
         yield from no_effect(spec, ["receivers"], "with one tower: no other receives")
     elif isinstance(spec.receivers, tuple):

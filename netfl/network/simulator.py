@@ -123,6 +123,7 @@ class NetworkSimulator:
         controls: settings that a caller changes before each round; ``None`` for none.
         reports_links: whether deliveries state how they came over the air.
         reports_lost: whether deliveries state the trainings that were in vain before them.
+        reports_not_summed: whether rounds state the updates that a sum in the air left out.
 
     Attributes:
         env: the clock.
@@ -140,6 +141,7 @@ class NetworkSimulator:
         *,
         reports_links: bool = False,
         reports_lost: bool = False,
+        reports_not_summed: bool = False,
     ) -> None:
         layout = config.layout
         self._config = config
@@ -160,8 +162,10 @@ class NetworkSimulator:
             reports_lost=reports_lost,
         )
         self._log = log
+        self._reports_not_summed = reports_not_summed
         if config.medium is not None:
             log.attempts.mode_names = config.medium.mode_names
+            log.is_analogue = config.medium.sums
 
         # rounds and the server, which opens with them
         self._round_closed = env.event()
@@ -274,6 +278,7 @@ class NetworkSimulator:
                 queries=queries,
                 needed=result.needed,
                 energy_j=energy_j,
+                not_summed=tuple(sorted(log.not_summed)) if self._reports_not_summed else (),
             )
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:
@@ -657,6 +662,8 @@ class NetworkSimulator:
             metrics["duplicates"] = float(sum(each.duplicates for each in receivers if each is not None))
         if self._roaming is not None:
             metrics |= self._roaming.metrics()
+        if self._log.is_analogue:
+            metrics["uplink_symbols"] = float(sum(cell.transmit_path.symbols for cell in self._cells))
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics

@@ -13,6 +13,7 @@ from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.reception import Reception
 from netfl.network.spec import NetworkSpec
+from netfl.network.sum_validation import sum_faults
 from netfl.network.traffic import class_names
 from netfl.network.versions import Downlink
 from netfl.registry import no_effect
@@ -56,6 +57,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     if spec.radio is None and not spec.association.follows_position:
         yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
     yield from _shared_air_faults(spec)
+    yield from sum_faults(spec)
     if spec.receivers == ():
         yield Fault("receivers", "a list that names no tower", [], "name towers, such as [tower:0], or set own or all")
 

@@ -358,6 +358,7 @@ _ACCESS: tuple[Metric, ...] = (
     ),
     Metric(name="uplink_bits", label="sent on the uplink", views={"costs": "Sent up", "target": "{} up"}),
     Metric(name="downlink_bits", label="sent on the downlink", views={"target": "{} down"}),
+    Metric(name="uplink_symbols", label="analogue symbols on the uplink", views={"costs": "Sent up in the air"}),
     Metric(name="billed_uplink_bits", label="billed per update"),
     Metric(name="billed_downlink_bits", label="billed per broadcast"),
     Metric(name="collision_probability", label="collisions per attempt", unit="%"),

@@ -41,6 +41,7 @@ from netfl.results.tables import (
     merged_model_columns,
     merged_update_columns,
     metric_columns,
+    not_summed_columns,
     write_parquet,
 )
 from netfl.scenario.scenario import Scenario
@@ -165,6 +166,7 @@ _TABLES_OF_ROUNDS = {
     "erasures": erasure_columns,
     "delivery_towers": delivery_tower_columns,
     "lost_trainings": lost_training_columns,
+    "not_summed": not_summed_columns,
     "links": link_columns,
 }
 """Functions that make the columns of tables which only some runs have from the rounds of a replica."""
@@ -200,6 +202,7 @@ class RunWriter(RunObserver):
             "erasures": scenario.access.info.can_erase,
             "delivery_towers": scenario.access.info.has_roaming,
             "lost_trainings": scenario.reports_lost,
+            "not_summed": scenario.reports_not_summed,
             "links": keeping.links,
         }
         names = [name for name in GROWING if optional.get(name, True)]

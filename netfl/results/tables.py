@@ -96,6 +96,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("place", "int32", "place of the training before that of the update, from 0, in the order of time"),
         Column("lost_base", "int64", "number of the version from which the user trained in vain"),
     ),
+    "not_summed": (
+        REPLICA,
+        ROUND,
+        Column("user", "int64", "user whose update the sum in the air of this round left out"),
+        Column("base", "int64", "version from which it was trained"),
+    ),
     "links": (
         *_DELIVERY_KEY,
         *(
@@ -162,6 +168,7 @@ GROWING = (
     "erasures",
     "delivery_towers",
     "lost_trainings",
+    "not_summed",
     "links",
     "events",
     "attempts",
@@ -170,7 +177,17 @@ GROWING = (
 """Tables that grow during a run; the others are written at once."""
 
 OF_SOME_RUNS = frozenset(
-    {"attempts", "merges", "merged_models", "merged_updates", "erasures", "delivery_towers", "lost_trainings", "links"}
+    {
+        "attempts",
+        "merges",
+        "merged_models",
+        "merged_updates",
+        "erasures",
+        "delivery_towers",
+        "lost_trainings",
+        "not_summed",
+        "links",
+    }
 )
 """Growing tables of runs whose scenario or access asks for them; they may be missing."""
 
@@ -480,6 +497,14 @@ def lost_training_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     ]
     if not rows:
         return [[] for _ in TABLES["lost_trainings"]]
+    return [*zip(*rows, strict=True)]
+
+
+def not_summed_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``not_summed`` for *rounds*: a row for each update that a sum left out."""
+    rows = [(replica, round_.index, user, base) for round_ in rounds for user, base in round_.not_summed]
+    if not rows:
+        return [[] for _ in TABLES["not_summed"]]
     return [*zip(*rows, strict=True)]
 
 

@@ -413,6 +413,7 @@ def access_context(
         pulse=pulse,
         reports_links=scenario.reports_links,
         reports_lost=scenario.reports_lost,
+        reports_not_summed=scenario.reports_not_summed,
     )
 
 

@@ -33,6 +33,9 @@ complete::
   `Aggregation.accepts_parts` or, if it needs to know which parts arrived, in `Aggregation.reads_parts`.
 - A rule that measures something itself, such as the error of its mean, declares it in `Aggregation.reports`, and
   returns it from `Aggregation.metrics`.  It is then a metric like the others.
+- A rule that draws random numbers takes them from `Updates.draws`: those of a replica are the same for all learners.
+- A rule for sums in the air (``interference: over_the_air``) states it in `Aggregation.reads_not_summed`, and finds the
+  updates that a sum left out in `Updates.not_summed`.
 - A rule that uses how updates came over the air, such as their SNR, names it in `Aggregation.reads_links`, and finds
   it in `Updates.links`.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
@@ -96,6 +99,13 @@ class LearnerOptions(Protocol):
         """True if an update is a single step for any number of examples."""
 
 
+class Draws(Protocol):
+    """Random numbers of a merge."""
+
+    def normal(self, count: int) -> Tensor:
+        """Return standard normal numbers, ``[count]``; of the same count always the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Updates:
     """The updates delivered to one lane in one round, in the order of their arrival; at least one.
@@ -119,6 +129,9 @@ class Updates:
             place otherwise.  ``None`` if all arrived; only if `Aggregation.reads_parts`.
         links: how each update came over the air: the fields of `netfl.types.LinkReport` that `Aggregation.reads_links`
             names, ``[k]`` each in the type of the models, in dB, seconds and joules.
+        draws: random numbers of this merge, the same for all learners of a replica.
+        not_summed: changes of the users that the sum in the air left out, ``[m, parameters + 1]``; ``None`` unless
+            `Aggregation.reads_not_summed`.
     """
 
     round: int
@@ -135,6 +148,8 @@ class Updates:
     has_repeats: bool = True
     received: Tensor | None = None
     links: Mapping[str, Tensor] = field(default_factory=dict)
+    draws: Draws | None = None
+    not_summed: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +327,11 @@ class Aggregation(Spec):
     def reads_links(self) -> frozenset[str]:
         """The fields of `netfl.types.LinkReport` that `step` reads in `Updates.links`, such as ``snr_db``."""
         return frozenset()
+
+    @property
+    def reads_not_summed(self) -> bool:
+        """True if `step` makes the version from sums in the air, and reads `Updates.not_summed`."""
+        return False
 
     @property
     def needs_whole_models(self) -> bool:

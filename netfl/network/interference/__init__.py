@@ -173,6 +173,9 @@ class Interference(Spec):
     loses_all: ClassVar[bool] = False
     """True if all frames that overlap are lost; then nothing is computed about them, and cells cannot share the air."""
 
+    sums: ClassVar[bool] = False
+    """True if the tower receives the sum of the frames that overlap, and none of them by itself."""
+
     @abstractmethod
     def success(self, frames: DisturbedFrames) -> Floats:
         """Return the probability that each of *frames*, which overlap, is received, ``[n]``."""

@@ -168,6 +168,9 @@ class Mac(Spec):
     sets_power: ClassVar[bool] = False
     """True if it gives frames powers, ``power_db`` of `netfl.network.radio.cell.Cell.attempt`."""
 
+    makes_sums: ClassVar[bool] = False
+    """True if all users with an update send at once, and the MAC ends those that a sum in the air leaves out."""
+
     takes_whole_slots: ClassVar[bool] = False
     """True if a frame that outlasts its slot takes further ones, so that the last one is not filled."""
 

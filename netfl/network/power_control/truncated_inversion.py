@@ -14,10 +14,11 @@ from netfl.units import Decibels
 class TruncatedInversion(Inversion):
     """Users invert their channels, as ``inversion``; one whose channel is too bad withholds its frame.
 
-    It is too bad if the SNR at full power is below ``threshold``.  The user may send again when its channel has changed.  Under Rayleigh fading of the mean SNR s̄ at full power a user
-    withholds with probability 1 - exp(-threshold / s̄), of the ratios of powers.  With a target of at most the
-    threshold, no power is clipped.  A. J. Goldsmith and P. P. Varaiya, IEEE Trans. Inf. Theory 43(6), 1997, §III; for
-    sums in the air, G. Zhu, Y. Wang and K. Huang, IEEE Trans. Wireless Commun. 19(1), 2020.
+    It is too bad if the SNR at full power is below ``threshold``.  The user may send again when its channel has
+    changed.  Under Rayleigh fading of the mean SNR s̄ at full power a user withholds with probability
+    1 - exp(-threshold / s̄), of the ratios of powers.  With a target of at most the threshold, no power is clipped.
+    A. J. Goldsmith and P. P. Varaiya, IEEE Trans. Inf. Theory 43(6), 1997, §III; for sums in the air, G. Zhu, Y. Wang
+    and K. Huang, IEEE Trans. Wireless Commun. 19(1), 2020.
 
     Example::
 

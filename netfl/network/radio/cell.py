@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.clock import Clock, call_at
+from netfl.network.event_log import Ending
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
 from netfl.network.radio.medium import AirInterface, FramePower, TowerTransmitter
@@ -116,6 +117,23 @@ class Cell:
         if self._medium.follows_snr:
             raise ScenarioError([UNLIMITED_AIRTIME.under("reception")])
         return self._medium.longest_s(self._queue.max_bits, self.ids)
+
+    @property
+    def sums(self) -> bool:
+        """True if the tower receives the sum of all frames that are sent at once, and no frame by itself."""
+        return self._medium.sums
+
+    def versions(self, users: Users) -> Ints:
+        """Return the version from which each of *users* trained its update, ``[n]``; only where updates are whole."""
+        return self._queue.versions(users)
+
+    def end_unsummed(self, version: int) -> None:
+        """End the updates from *version* or an older one that are not on the air: the sum is made without them."""
+        is_waiting = np.isfinite(self.ready_s) & ~self.transmit_path.is_sending()
+        users = np.flatnonzero(is_waiting)
+        late = users[self.versions(users) <= version]
+        if late.size:
+            self._queue.withdraw(late, Ending("not_summed", self.tower.name), self.env.now)
 
     def check_power(self, users: Users, now_s: float) -> None:
         """Find out again when the batteries of *users* end their trainings, as they have paid for something else."""

@@ -94,6 +94,8 @@ class FadingMedium(Medium):
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._interference = interference
         self._is_checked = is_plugin(interference)
+        self.sums = interference.sums
+        self.symbols_hz = air.radios.bandwidth_hz[0] if air.users else 0.0
         self._power_control = power_control
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame

@@ -79,6 +79,8 @@ class Medium:
         follows_snr: whether senders have no modes, and set their rates by their SNR instead, `rates_bps`.
         snr_gap_db: SNR that the codes of the reception need above Shannon's limit.
         energy: energy meter of sendings and receptions; ``None`` for none.
+        sums: whether towers receive the sum of frames that overlap, and no frame by itself.
+        symbols_hz: analogue symbols that a sender has in a second.
     """
 
     modes = 1
@@ -86,6 +88,8 @@ class Medium:
     snr_gap_db = 0.0
     mode_names: Sequence[str] = ("",)
     energy: EnergyMeter | None = None
+    sums = False
+    symbols_hz = 0.0
 
     def __init__(self, rate_bps: float, connection: Connection = ALWAYS_CONNECTED) -> None:
         self._rate_bps = rate_bps

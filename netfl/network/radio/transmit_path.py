@@ -26,6 +26,7 @@ from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import Spectrum
 from netfl.network.radio.transmission import Frames, Transmission
 from netfl.network.radio.tx_queue import TxQueue
+from netfl.network.updates import Update, UpdateSum
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Users
 from netfl.units import db_to_linear
@@ -192,6 +193,7 @@ class TransmitPath:
         counts: numbers of them by outcome, ``""`` for received or a cause of failure, of each user, ``[size]``.
         power_counts: numbers of frames ``clipped``, which should have had more power, and ``withheld``, of each user,
             ``[size]``.
+        symbols: analogue symbols that were on the air, of one slot as many for any number of users.
         repeats: collisions of the same users, one after another.
         receivers: the towers that hear the users, if there are several; else ``None``.
         clear_s: time at which the last frame that was put on the air ends.
@@ -230,6 +232,7 @@ class TransmitPath:
         self.attempts = 0
         self.counts = self._new_counts()
         self.power_counts = self._new_power_counts()
+        self.symbols = 0
         self.repeats = CollisionRepeats()
         self.clear_s = 0.0
         self._signals = 0  # transmissions, and parts of those in several slots, that are on the air now
@@ -416,7 +419,9 @@ class TransmitPath:
         if len(messages) > 1:  # received at one instant: no user comes first by its number
             order = self._streams.field("received together").order([each.user for each in messages], self.attempts)
             messages = [messages[place] for place in order]
-        if self.receivers is None:
+        if self._medium.sums:
+            self._pass_on_sum(messages, transmission)
+        elif self.receivers is None:
             for message in messages:
                 self._uplink(message)
         else:
@@ -427,6 +432,14 @@ class TransmitPath:
 
         # the MAC learns which users can send again; one whose update was replaced on the air could not before
         self._notify(users)
+
+    def _pass_on_sum(self, messages: Sequence[Message], transmission: Transmission) -> None:
+        """Pass on updates that the tower has received as their sum."""
+        self.symbols += round(transmission.airtime_s * self._medium.symbols_hz)
+        updates = sorted((each for each in messages if isinstance(each, Update)), key=lambda update: update.user)
+        if updates:
+            first = updates[0]
+            self._uplink(UpdateSum(first.user, self._queue.max_bits, first.flow, updates=tuple(updates)))
 
     def _first_copies(self, transmission: Transmission, results: Sequence[ReceptionResult]) -> FirstCopies:
         """Return the copies of frames that go on to the server, from the outcomes at each tower that hears them."""
