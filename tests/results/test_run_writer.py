@@ -62,6 +62,7 @@ def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
         rounds=100,
         has_rounds=True,
         reports_lost=False,
+        reports_not_summed=False,
         stop_s=None,
         evaluation=evaluation,
         model=None,
