@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from support.composition_checks import simulate
 from support.compositions import budgeted, checked
-from support.roaming_networks import BUSY, CASES, USERS, check_updates
+from support.roaming_networks import BUSY, CASES, USERS, Shuttle, check_updates
 from support.run_invariants import tables_of_recorder, watched
 from support.small_network import make
 
-from netfl.network.association import Association, TowerChoice
 from netfl.network.association.nearest_now import NearestNow
 from netfl.network.build import build_network
 from netfl.network.layout import Trajectories
@@ -208,27 +207,6 @@ def test_a_network_hands_over_at_that_rate():
     )
     assert result.closed_s > 20.0
     assert len(result.deliveries) == users
-
-
-class Shuttle(Association):
-    """Users that change their towers at times of the user's own."""
-
-    times: tuple[float, ...]
-
-    def open(self, links):
-        return ShuttleChoice(np.array(self.times), len(links.towers))
-
-
-class ShuttleChoice(TowerChoice):
-    def __init__(self, times_s, towers):
-        self.times_s, self.towers = times_s, towers
-
-    def choose(self, users, serving, time_s):
-        return (users + np.count_nonzero(self.times_s <= time_s)) % self.towers
-
-    def next_s(self, time_s):
-        later_s = self.times_s[self.times_s > time_s]
-        return later_s[0] if later_s.size else np.inf
 
 
 def test_a_model_of_the_users_own_says_when():
