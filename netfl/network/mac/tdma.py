@@ -23,9 +23,11 @@ class Tdma(SlottedMac):
     """Each user of the cell has one slot in every frame of the schedule, in the order of their numbers: no collisions.
 
     A frame of the schedule has one slot for each of the n users that are at the tower: what the i-th of them sends
-    arrives in slots i, i + n, i + 2n, …  When users come or leave, the schedule is that of those who are there as soon
-    as the frames on the air have ended, which keep their slots.  An update that becomes ready at an instant independent of the schedule waits for a time that is uniform
-    on [0, n·slot) (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §3.5.1).
+    arrives in slots i, i + n, i + 2n, …  An update that becomes ready at an instant independent of the schedule waits
+    for a time that is uniform on [0, n·slot) (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §3.5.1).
+
+    When users come or leave, frames on the air keep their slots.  The schedule of those who are there then begins after
+    these frames.
 
     **A slot holds one frame of its user, whatever the mode.**  By default it is as long as the largest frame in the
     slowest mode of the reception.  A user in a mode r times as fast uses 1/r of its slot, and the rest stays idle.  An

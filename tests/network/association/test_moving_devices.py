@@ -119,3 +119,48 @@ def test_a_repeat_goes_along(receivers):
     wait_s, _ = pauses(attempts)
     assert (wait_s >= 3.0).all()
     assert (wait_s <= 5.0).sum() > 2 * USERS
+
+
+LOST = {
+    "reception": {"kind": "snr_threshold", "threshold": "90 dB", "rate": "1 Mbps"},
+    "update_size": "1000 bit",
+    "unreachable": "keep",
+    "round": {"kind": "first", "m": USERS, "deadline": "300 s"},
+}
+"""Nobody is received."""
+
+
+def test_a_backoff_of_pure_aloha_goes_along():
+    mac = {"kind": "pure_aloha", "backoff": "5 s"}
+    simulator, attempts, _ = roam(2, mac, **LOST)
+    pause_s, _ = pauses(attempts)
+    assert simulator.membership.moved > 4000
+    assert len(pause_s) > 500
+    assert pause_s.mean() == pytest.approx(5.0, abs=4 * 5.0 / np.sqrt(len(pause_s)))
+
+
+def number_of_attempts(mac, association, deadline_s):
+    """Return the mean number of attempts of an update that is never received, up to the deadline."""
+    settings = LOST | {
+        "reception": LOST["reception"] | {"rate": "6 Mbps"},
+        "round": {"kind": "first", "m": USERS, "deadline": deadline_s},
+        "compute": {"speed": 20.0, "samples": 1},
+    }
+    numbers = []
+    for seed in range(3):
+        simulator, attempts, _ = roam(1, mac, seed, association=association, **settings)
+        numbers.append(attempts.groupby("user").size())
+        assert (simulator.membership.moved > 200) == bool(association.times)
+    return pd.concat(numbers).mean()
+
+
+@pytest.mark.parametrize(
+    ("mac", "deadline_s"),
+    [({"kind": "slotted_aloha", "adaptive": "backoff", "slot": "1 ms"}, 1.0), ("csma_ca", 0.6)],
+    ids=["slotted_aloha", "csma_ca"],
+)
+def test_a_window_goes_along(mac, deadline_s):
+    """A window that was doubled stays so, and with it the number of attempts in a given time."""
+    still = number_of_attempts(mac, Shuttle(times=()), deadline_s)
+    moving = number_of_attempts(mac, shuttle(until_s=2.0, step_s=0.0137), deadline_s)
+    assert moving == pytest.approx(still, rel=0.15)
