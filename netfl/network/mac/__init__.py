@@ -60,6 +60,9 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.
 - Where users send independently, `netfl.network.mac._slotted.SlottedCell.serve` and
   `netfl.network.mac._unslotted.UnslottedCell.serve` are the whole loop.
+- ``cell.devices``: what the MAC knows of its users that is theirs, such as a duty cycle or a backoff, so that it goes
+  along when they move to other towers.  Set it to a `netfl.network.radio.device_state.DeviceState`; without one, users
+  that come are as the MAC knows their numbers.  ``cell.is_present`` has the users that are at the tower.
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
 

@@ -5,13 +5,13 @@ Next on the way of a frame: `netfl.network.radio.cell.Cell.attempt`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from math import ceil, inf
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import simpy
@@ -22,7 +22,7 @@ from netfl.network.mac import IdleTime, Mac
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
-from netfl.types import Floats, Law, ScenarioFacts
+from netfl.types import Bools, Floats, Law, ScenarioFacts, Users
 from netfl.units import Bitrate, Bits
 
 _NS = 1e-9
@@ -302,7 +302,9 @@ class CsmaCa(Mac):
         )
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        return Contention(cell, self).serve()
+        contention = Contention(cell, self)
+        cell.devices = contention
+        return contention.serve()
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the cycle of a lone station; the standard's freezing rule has no closed form for more stations.
@@ -361,6 +363,20 @@ class _Countdown:
         return self.begin + self.slots * slot
 
 
+class _SendingStation(NamedTuple):
+    """A station whose frame is on the air, or has just ended.
+
+    Args:
+        ready_s: time from which it has the frame.
+        received: outcome of each frame that was sent with it.
+        place: its place among them.
+    """
+
+    ready_s: float
+    received: Bools
+    place: int
+
+
 class Contention:
     """The stations of one cell that count down idle slots.
 
@@ -368,6 +384,9 @@ class Contention:
     wait with frozen counters are sorted by the *virtual slot* in which their counter runs out: the number of idle slots
     counted since the start of the run.  Virtual time stops in a busy period, which freezes all counters at no
     cost.  An event costs one heap operation, whatever the number of stations.
+
+    A station that moves to another cell takes its window, its failures and the slots that it has left along.  There it
+    waits for DIFS before it counts them.
     """
 
     def __init__(self, cell: Cell, mac: CsmaCa) -> None:
@@ -387,6 +406,7 @@ class Contention:
         self._idle_since_s = 0.0
         self._period = 0  # its number
         self._virtual = 0  # idle slots counted before it
+        self._is_busy = False  # whether it has ended, and the next one has not begun
 
         # of each station
         self._window = [self._cw_min] * cell.size
@@ -396,6 +416,8 @@ class Contention:
         self._drawn = [-1] * cell.size  # idle period before which the counter was drawn
         self._is_queued = [False] * cell.size  # whether it has a frame and contends
         self._was_waiting: set[int] = set()  # stations cut off with a frame: they back off when they are up again
+        self._slots_left: dict[int, int] = {}  # of stations that have come with a frame, until they join
+        self._sending: dict[int, _SendingStation] = {}
 
         # stations by the time at which they send
         self._frozen: list[tuple[int, int]] = []  # heap of (virtual slot, station)
@@ -459,7 +481,14 @@ class Contention:
         self._was_waiting.discard(user)
         self._is_queued[user] = True
         is_idle = slots_counted >= 0
-        if is_idle and was_waiting:  # back after an outage: it listens for DIFS and backs off
+        if user in self._slots_left:  # it has come with a frame: it listens for DIFS and counts the rest
+            slots_left = self._slots_left.pop(user)
+            if is_idle:
+                self._late.append(_Countdown(offset + self._difs, slots_left, user))
+            else:
+                self._set_counter(user, slots_left)
+                heappush(self._frozen, (self._due[user], user))
+        elif is_idle and was_waiting:  # back after an outage: it listens for DIFS and backs off
             self._late.append(_Countdown(offset + self._difs, self._draw(user), user))
         elif is_idle and has_run_out:  # the medium has been idle for DIFS: it sends at once
             self._late.append(_Countdown(offset, 0, user))
@@ -474,6 +503,8 @@ class Contention:
         if is_cut_off:
             self._was_waiting.add(user)
         self._is_queued[user] = False
+        if user in self._slots_left:  # it has come with a frame, which has ended
+            self._set_counter(user, self._slots_counted() + self._slots_left.pop(user))
         self._failures[user] = 0
         if is_cut_off or not self._keeps_window or self._has_failed_too_often(user):
             self._reset_window(user)
@@ -483,9 +514,13 @@ class Contention:
     def _draw(self, user: int) -> int:
         """Draw and return the slots that a station counts down, uniform on 0 … CW."""
         slots = int(next(self._uniforms) * (self._window[user] + 1))
+        self._set_counter(user, slots)
+        return slots
+
+    def _set_counter(self, user: int, slots: int) -> None:
+        """Let a station count down *slots* from the beginning of the idle period on."""
         self._due[user] = self._virtual + slots
         self._drawn[user] = self._period
-        return slots
 
     def _next_offset(self) -> int | None:
         """Return when the next station sends, from the beginning of the idle period; ``None`` without a frame."""
@@ -534,6 +569,7 @@ class Contention:
             heappush(self._frozen, (self._due[late.user], late.user))
         self._late = []
         self._period += 1
+        self._is_busy = True
 
     def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
         """Let the due stations send and process the outcome; if all are cut off, the slot stays idle."""
@@ -551,11 +587,17 @@ class Contention:
         is_alone = len(senders) == 1
         timing = self._longest_timing(cell.sizes(users))
         duration = timing.lead + timing.data if is_alone else timing.collision
-        frames_ready_s = [] if cell.quiet else cell.ready_s[users].tolist()
+        ready_s = cell.ready_s[users].tolist()
         start_s = self._idle_since_s + offset * _NS if cell.quiet else 0.0
-        received = (yield cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)).tolist()
+        end = cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)
+        outcomes = np.asarray(end.value)  # filled in as the frames end
+        for place, user in enumerate(senders):
+            self._sending[user] = _SendingStation(ready_s[place], outcomes, place)
+        yield end
+        received = outcomes.tolist()
 
         # the next idle period begins; senders that failed count slots from *begin* on
+        self._is_busy = False
         self._idle_since_s = cell.env.now
         answer = timing.success - duration
         begin = timing.timeout
@@ -568,10 +610,15 @@ class Contention:
         else:
             self._wait = timing.bystanders
 
-        # each sender draws its next counter
-        for place, (user, is_success) in enumerate(zip(senders, received, strict=True)):
-            has_frame = cell.quiet or cell.ready_s[user] == frames_ready_s[place]
-            self._end_attempt(user, begin, is_success=is_success, has_frame=has_frame)
+        # each sender draws its next counter, except those that have left as their frames ended
+        for user in senders:
+            if user not in self._sending:
+                continue
+            is_success, has_frame = self._take_outcome(user)
+            slots = self._draw(user)
+            if not is_success and (has_frame or cell.ready_s[user] <= cell.env.now):
+                self._is_queued[user] = True
+                self._late.append(_Countdown(begin, slots, user))
 
     def _longest_timing(self, sizes: Sequence[float]) -> FrameTiming:
         """Return the timing of the frame that lasts longest in a collision; a single size is that of all frames."""
@@ -579,8 +626,11 @@ class Contention:
             return self._timing(sizes[0])
         return max(map(self._timing, sizes), key=_COLLISION)
 
-    def _end_attempt(self, user: int, begin: int, *, is_success: bool, has_frame: bool) -> None:
-        """Draw a station's next counter, with a doubled window if its frame failed; it may still have the frame."""
+    def _take_outcome(self, user: int) -> tuple[bool, bool]:
+        """Double the window of a station whose frame failed; return whether it did not, and whether it still has it."""
+        station = self._sending.pop(user)
+        is_success = bool(station.received[station.place])
+        has_frame = self._cell.quiet or bool(self._cell.ready_s[user] == station.ready_s)
         self._failures[user] += 1
         self._failures_in_row[user] += 1
         is_over = is_success or not has_frame or self._failures[user] == self._limit
@@ -592,10 +642,64 @@ class Contention:
             self._reset_window(user)
         else:
             self._window[user] = min(2 * self._window[user] + 1, self._cw_max)
-        slots = self._draw(user)
-        if not is_success and (has_frame or self._cell.ready_s[user] <= self._cell.env.now):
-            self._is_queued[user] = True
-            self._late.append(_Countdown(begin, slots, user))
+        return is_success, has_frame
+
+    def take(self, users: Users) -> Mapping[str, Any]:
+        slots_left = []
+        for user in users.tolist():
+            if user in self._sending:  # its frame has ended at this instant
+                self._take_outcome(user)
+                slots_left.append(self._draw(user))
+            elif user in self._was_waiting:
+                slots_left.append(self._draw(user))
+            else:
+                slots_left.append(self._slots_left_of(user))
+        places = users.tolist()
+        row = {
+            "window": np.array([self._window[user] for user in places]),
+            "failures": np.array([self._failures[user] for user in places]),
+            "failures_in_row": np.array([self._failures_in_row[user] for user in places]),
+            "slots_left": np.array(slots_left),
+        }
+        self._late = [late for late in self._late if late.user not in places]
+        for user in places:
+            self._reset_window(user)
+            self._failures[user] = 0
+            self._is_queued[user] = False
+            self._was_waiting.discard(user)
+            self._slots_left.pop(user, None)
+        return row
+
+    def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        is_ready = self._cell.ready_s[users] <= self._cell.env.now
+        for place, user in enumerate(users.tolist()):
+            self._window[user] = int(row["window"][place])
+            self._failures[user] = int(row["failures"][place])
+            self._failures_in_row[user] = int(row["failures_in_row"][place])
+            slots_left = int(row["slots_left"][place])
+            if is_ready[place]:
+                self._slots_left[user] = slots_left
+            else:  # it counts in idle slots from now on
+                self._set_counter(user, self._slots_counted() + slots_left)
+
+    def _slots_left_of(self, user: int) -> int:
+        """Return the idle slots that a station has not counted yet."""
+        if user in self._slots_left:
+            return self._slots_left[user]
+        offset = self._offset_of_now()
+        for late in self._late:
+            if late.user == user:
+                return late.slots - max((offset - late.begin) // self._slot, 0)
+        return max(self._due[user] - self._virtual - self._slots_counted(), 0)
+
+    def _slots_counted(self) -> int:
+        """Return the idle slots that stations have counted in the present idle period, if there is one."""
+        if self._is_busy:
+            return 0
+        return max((self._offset_of_now() - self._wait) // self._slot, 0)
+
+    def _offset_of_now(self) -> int:
+        return round((self._cell.env.now - self._idle_since_s) / _NS)
 
     def _has_failed_too_often(self, user: int) -> bool:
         """Return whether the failures of a station in a row, of whatever frames, reset its window."""

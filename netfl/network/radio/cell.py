@@ -22,6 +22,7 @@ from netfl.network.clock import Clock, call_at
 from netfl.network.event_log import Ending
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
+from netfl.network.radio.device_state import DeviceState
 from netfl.network.radio.medium import AirInterface, FramePower, TowerTransmitter
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.reserved_slot import ReservedSlot
@@ -58,6 +59,7 @@ class Cell:
         controls: settings of the users by the caller of the simulation, by name, ``[size]`` each.
         is_present: whether each user is at the tower now, ``[size]``; one that is not sends nothing.  It is another
             array after each move.
+        devices: what the MAC knows of its users that moves with them to other towers; ``None`` for nothing.
         shares_air: whether frames of other cells interfere.
         transmitter: the transmitter of the tower.
     """
@@ -78,6 +80,7 @@ class Cell:
         self.size = len(queue.ids)
         self.controls: Mapping[str, Floats] = {}
         self.is_present = np.ones(self.size, np.bool_)
+        self.devices: DeviceState | None = None
         self._declared = declared
         self.user_metrics = {}
         self._values = PresentValues(env, air, queue)
@@ -477,25 +480,32 @@ class Cell:
         return self.transmit_path.send(group, now_s, now_s, None, np.zeros(1, np.bool_), frame)
 
     def answering(self, user: int) -> TowerTransmitter:
-        """Return the transmitter of the tower that answers a user: that of the strongest copy of its last frame."""
+        """Return the transmitter of the tower that answers a user: that of the strongest copy of its last frame.
+
+        The user has not moved since that was received.
+        """
         receivers = self.transmit_path.receivers
         if receivers is None:
             return self.transmitter
         return self._transmitters[receivers.strongest[int(self.ids[user])]]
+
+    def can_answer(self, transmitter: TowerTransmitter) -> bool:
+        """Return whether a tower is up and sends nothing, so that it can `send_down`."""
+        now_s = self.env.now
+        is_free = transmitter.sends_until_s <= after_rounding(now_s)
+        return is_free and self._connection.is_node_up(transmitter.tower.number, now_s)
 
     def send_down(
         self, transmitter: TowerTransmitter, user: int, bits: float, duration_s: float, mode: int = 0
     ) -> bool:
         """Let a tower send a frame to a user from now on; return whether the user receives it, at its end.
 
-        The signal has the SNR of that of the user.  A tower that is down sends nothing.
+        The signal has the SNR of that of the user.  Ask `can_answer` before.
         """
         tower = transmitter.tower
         now_s = self.env.now
         end_s = now_s + duration_s
         users = np.array([user])
-        if not self._connection.is_node_up(tower.number, now_s):
-            return False
         transmitter.send(now_s, end_s)
         self._queue.log.downlink_bits += bits
         self.pay_for_reception(users, duration_s, is_tower_up=True)
