@@ -251,8 +251,8 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     """
     value = {axis: known[levels.get(axis, next(iter(known)))] for axis, known in axes().items()}
     has = {axis: levels.get(axis, next(iter(known))) != next(iter(known)) for axis, known in axes().items()}
-    if value["air"] and "interference" not in levels:
-        value["interference"] = axes()["interference"]["capture"]
+    if "interference" not in levels:
+        value["interference"] = _interference_for(value)
     if has["association"]:  # users that walk between two towers
         value["topology"] = value["topology"] or axes()["topology"]["two towers"]
         value["motion"] = value["motion"] or RUNNING
@@ -324,6 +324,13 @@ def _set_training_rule(access, value):
     if "battery" in str(value["trains_when"]) or value["trains_when"]["kind"] == "charging":
         access.setdefault("outages", [axes()["outage"]["battery for frames"]])
         access.setdefault("energy", _BATTERY_COSTS["battery"])
+
+
+def _interference_for(value):
+    """Return the interference where it has no level of its own."""
+    if value["mac"]["kind"] == "noma":
+        return axes()["interference"]["sic"]
+    return axes()["interference"]["capture"] if value["air"] else None
 
 
 def _update_bits(value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from netfl.network.counterfactual import Exemptions
 from netfl.network.layout import NodeId
@@ -42,8 +43,9 @@ class UnfadedMedium(FadingMedium):
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
-        modes = super().choose(ids, tower, time_s, boost_db, share)
+        modes = super().choose(ids, tower, time_s, boost_db, share, channel)
         return np.where(self._is_exempt(ids), self._fastest_modes[ids], modes)
 
     def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:

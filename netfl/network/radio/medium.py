@@ -9,6 +9,7 @@ from functools import cache
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import NodeId
@@ -132,6 +133,7 @@ class Medium:
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
         """Return the mode in which each user sends or, if *boost_db* is given, the tower sends to it, ``[n]``.
 
@@ -141,6 +143,8 @@ class Medium:
             time_s: start of the sending.
             boost_db: SNR of the tower's signal above that of the user's, one for all or ``[n]``.
             share: fraction of the band in which each sends, one for all or ``[n]``; ``None`` for the whole band.
+            channel: channel on which the tower lets each send at once with the others, one for all or ``[n]``;
+                ``None`` if each expects to send alone.
         """
         return np.zeros(len(ids), np.int64)
 
@@ -151,6 +155,7 @@ class Medium:
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Floats:
         """Return the bit rate that each user's SNR allows now, ``[n]``; called only if `follows_snr`.
 

@@ -27,6 +27,7 @@ BOUNDED = [
     {"kind": "priority", "weights": [4, 1, 2, 3]},
     {"kind": "fdma"},
     {"kind": "fdma", "division": "need"},
+    {"kind": "noma", "poll": 0.25},
 ]
 UNBOUNDED = [
     {"kind": "slotted_aloha", "probability": 1.0, "max_attempts": 1},
@@ -43,6 +44,8 @@ def carried_hz(overrides, duration_s=2000.0):
     """Return the packets per second, delivered or lost, of four saturated users."""
     traffic = {"kind": "saturated", "size": FIXED}
     base_settings = {key: PLAIN[key] for key in ("topology", "radio", "channel", "reception")}
+    if overrides["kind"] == "noma":  # of which two frames at once are received
+        base_settings["interference"] = {"kind": "sic", "residual": 1}
     access = NetworkAccess.model_validate(base_settings | {"mac": overrides, "traffic": traffic})
     metrics = {}
 
