@@ -39,8 +39,9 @@ class Noma(Mac):
 
     A group sends on one channel, so that the tower must receive several frames that overlap: with the interference
     `sic`, each user has the rate at which the tower decodes it after the others are cancelled, and with `sinr` that
-    over the interference of all others.  Y. Saito et al., "Non-orthogonal multiple access (NOMA) for cellular future
-    radio access", IEEE VTC Spring, 2013.
+    over the interference of all others.  A reception of one rate may be too fast for the group: its frames then collide
+    at each repeat, as those of equal power do at a threshold of 0 dB.  Y. Saito et al., "Non-orthogonal multiple access
+    (NOMA) for cellular future radio access", IEEE VTC Spring, 2013.
 
     For n saturated users under independent Rayleigh fading of mean 1, the weakest of the first group of g users has a
     power gain that is exponential with mean 1/n with ``near_far``, exponential with mean 1/g with ``random``, and the
