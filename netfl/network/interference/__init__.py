@@ -155,15 +155,15 @@ class DisturbedFrames:
         """Power of each signal, ``[n]``."""
         return db_to_linear(self.snr_db)
 
-    def keep(self, own: Floats, of_others: Sequence[Floats]) -> DisturbedFrames:
+    def keep(self, of_these: Floats, of_others: Sequence[Floats]) -> DisturbedFrames:
         """Return these frames where only a share of each power is left as interference.
 
         Args:
-            own: share of the power of each of these frames that is left in those of the others of them, ``[n]``.
+            of_these: share of the power of each of these frames that is left in those of the others of them, ``[n]``.
             of_others: share of that of each frame of the other transmissions, ``[m]`` each.
         """
         others = [replace(other, snr=other.snr * kept) for other, kept in zip(self.others, of_others, strict=True)]
-        return replace(self, kept=own, others=others)
+        return replace(self, kept=of_these, others=others)
 
     def interference(self, mode: int | None = None) -> Floats:
         """Return the power of all others, or of those in *mode*, at each sender's worst moment, ``[n]``."""

@@ -193,8 +193,7 @@ class _Cancellation:
         for bits, kept in zip(self._bits, self._kept, strict=True):
             is_cancelled = [bool(bit & decoded) for bit in bits]
             shares.append(np.where(is_cancelled, self._residual, kept))
-        own, *of_others = shares
-        remaining = self._signal.judged.keep(own, of_others)
+        remaining = self._signal.judged.keep(shares[0], shares[1:])
         return float(_SINR.success(remaining)[self._signal.place])
 
 

@@ -295,17 +295,13 @@ class FadingMedium(Medium):
     def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
         mode = transmission.mode
-        gain_db = self._sent_gain_db(transmission)
+        gain_db = share_gain_db(transmission.share, transmission.outside) + self._power_change_db(transmission)
         snr_db = self.snr_db(transmission.ids, transmission.receiver, transmission.start_s) + gain_db
         if len(transmission.ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
         frames = self._arrive(transmission, snr_db, gain_db, is_disturbed)
         results = zip(*self._draw_receptions(frames), strict=True)
         return [_cause_of_failure(is_good, is_received) for is_good, is_received in results], snr_db
-
-    def _sent_gain_db(self, transmission: Transmission) -> float | Floats:
-        """Return the SNR of each frame above that of its sender in the whole band now, one for all or ``[n]``."""
-        return share_gain_db(transmission.share, transmission.outside) + self._power_change_db(transmission)
 
     def _arrive(
         self, transmission: Transmission, snr_db: Floats, gain_db: float | Floats, is_disturbed: bool
@@ -409,7 +405,7 @@ class FadingMedium(Medium):
         """Return a transmission as frames to judge at *tower*, with what overlaps with them until *until_s*."""
         if transmission.receiver != tower:
             transmission = replace(transmission, heard_at=tower)
-        gain_db = self._sent_gain_db(transmission)
+        gain_db = self._power_change_db(transmission)  # models that decode others have no shares of the band
         snr_db = self.snr_db(transmission.ids, tower, transmission.start_s) + gain_db
         frames = self._arrive(transmission, snr_db, gain_db, is_disturbed=True)
         alone = self._success(transmission.ids, snr_db, frames.fades, frames.bits, transmission.mode)
