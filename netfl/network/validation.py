@@ -9,6 +9,7 @@ from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
+from netfl.network.interference import Interference
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.reception import Reception
@@ -16,7 +17,7 @@ from netfl.network.spec import NetworkSpec
 from netfl.network.sum_validation import sum_faults
 from netfl.network.traffic import class_names
 from netfl.network.versions import Downlink
-from netfl.registry import no_effect
+from netfl.registry import kind_of, no_effect
 from netfl.types import ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"
@@ -325,6 +326,7 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
         elif abs(reception_bps - mac.rate_bps) > 1e-6 * mac.rate_bps:
             problem = f"its rate is {mac.rate_bps / 1e6:g} Mbps, but the reception's is {reception_bps / 1e6:g} Mbps"
             yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
+    yield from _group_faults(mac, spec.interference)
     is_half_duplex = mac.receiver_limits is not None and mac.receiver_limits.is_half_duplex
     if is_half_duplex and spec.downlink is None and not mac.tower_answers:
         problem = "has no effect: without a downlink and acknowledgements, towers send nothing"
@@ -333,6 +335,17 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
         yield from (fault.under("reception") for fault in mac.reception_faults(spec.reception))
     if spec.radio is not None:
         yield from _band_faults(mac, spec.radio)
+
+
+def _group_faults(mac: Mac, interference: Interference) -> Iterator[Fault]:
+    """A MAC whose users send at once though one at most is received, and signals that do not overlap."""
+    if mac.sends_groups and not interference.receives_several:
+        problem = "the MAC lets several users send at once, of whom at most one is received"
+        yield Fault("interference", problem, kind_of(type(interference)), "set interference: sic, or sinr")
+    if mac.divides_band and interference.decodes_others:
+        problem = "it decodes signals that overlap, but the MAC gives each user of a cell a share of the band"
+        remedy = "set interference: sinr, or take a MAC whose users send in the whole band, such as noma"
+        yield Fault("interference", problem, kind_of(type(interference)), remedy)
 
 
 def _band_faults(mac: Mac, radio: Radio) -> Iterator[Fault]:

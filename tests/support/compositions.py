@@ -57,6 +57,8 @@ BASE = {
     },
 }
 """The scenario that the levels change: six equal users, of whom two deliver in a round, with time to idle."""
+OF_PAIRS = {"kind": "snr_threshold", "threshold": "-12 dB", "rate": "10 kbps"}
+"""Reception of users that send at once, of which two of equal power are received at 1 dB above the threshold."""
 RUNNING = {"kind": "random_waypoint", "radius": "1 km", "speed": [200, 400]}
 """Motion of users that change their towers, unless the motion has a level of its own."""
 CYCLE_S = 3.0
@@ -255,8 +257,7 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     """
     value = {axis: known[levels.get(axis, next(iter(known)))] for axis, known in axes().items()}
     has = {axis: levels.get(axis, next(iter(known))) != next(iter(known)) for axis, known in axes().items()}
-    if value["air"] and "interference" not in levels:
-        value["interference"] = axes()["interference"]["capture"]
+    _let_frames_overlap(value, levels)
     if has["association"]:  # users that walk between two towers
         value["topology"] = value["topology"] or axes()["topology"]["two towers"]
         value["motion"] = value["motion"] or RUNNING
@@ -329,6 +330,17 @@ def _set_training_rule(access, value):
     if "battery" in str(value["trains_when"]) or value["trains_when"]["kind"] == "charging":
         access.setdefault("outages", [axes()["outage"]["battery for frames"]])
         access.setdefault("energy", _BATTERY_COSTS["battery"])
+
+
+def _let_frames_overlap(value, levels):
+    """Set the interference of cells that share the air, and that and the reception of groups, unless levels do."""
+    sends_groups = value["mac"]["kind"] == "noma"
+    if "interference" not in levels and sends_groups:
+        value["interference"] = axes()["interference"]["sic"]
+    elif "interference" not in levels and value["air"]:
+        value["interference"] = axes()["interference"]["capture"]
+    if "reception" not in levels and sends_groups:
+        value["reception"] = OF_PAIRS
 
 
 def _update_bits(value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from netfl.network.counterfactual import Exemptions
 from netfl.network.layout import NodeId
@@ -44,8 +45,9 @@ class UnfadedMedium(FadingMedium):
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
         power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
-        modes = super().choose(ids, tower, time_s, boost_db, share, power_db)
+        modes = super().choose(ids, tower, time_s, boost_db, share, power_db, channel)
         return np.where(self._is_exempt(ids), self._fastest_modes[ids], modes)
 
     def frame_power(

@@ -32,6 +32,8 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``slot``: a `netfl.network.radio.reserved_slot.ReservedSlot` of a schedule, which begins at the tower and comes
     again in each period.  A frame that outlasts it continues in the next ones.  The sender begins
     ``cell.delays_s(users)`` before.
+  - ``is_group=True``: the tower lets these users send at once, and they choose their rates for the interference of each
+    other.  A MAC that uses it states `Mac.sends_groups`.
 
 - Attempts may overlap: without ``yield``, a MAC starts an attempt and does not wait for its end.  Frames on the same
   channel at the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each
@@ -176,6 +178,10 @@ class Mac(Spec):
 
     takes_whole_slots: ClassVar[bool] = False
     """True if a frame that outlasts its slot takes further ones, so that the last one is not filled."""
+
+    sends_groups: ClassVar[bool] = False
+    """True if it lets several users of a cell send at once on one channel, of whom all should be received.  It needs an
+    interference with `netfl.network.interference.Interference.receives_several`."""
 
     @property
     def idle_time(self) -> IdleTime:

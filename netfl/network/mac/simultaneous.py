@@ -20,8 +20,9 @@ class Simultaneous(Mac):
 
     With ``wait``, the slot begins so long after the first user has its frame; the others then send in the next slot,
     together with those whose frames failed.  With ``interference: over_the_air`` there is one slot for each version:
-    what it did not sum ends as ``not_summed``.  Frames interfere but for that, so that it is of use with ``sic`` or
-    ``sinr``, too.  Idle time changes nothing.
+    what it did not sum ends as ``not_summed``.  Without sums the frames of a slot interfere, and with ``sic`` or
+    ``sinr`` several of them can be received; users whose rates follow the SNR know of each other, as in ``noma``.
+    Idle time changes nothing.
 
     Example::
 
@@ -30,6 +31,7 @@ class Simultaneous(Mac):
     """
 
     makes_sums = True
+    sends_groups = True
 
     wait: Annotated[Seconds, Field(ge=0)] | None = None
     """Time from the first frame to the slot; by default the slot begins when no user is training any more."""
@@ -49,7 +51,7 @@ class Simultaneous(Mac):
             if cell.sums:
                 summed = yield from _send_sum(cell, summed)
             elif cell.backlog().size:
-                yield cell.attempt(cell.backlog())
+                yield cell.attempt(cell.backlog(), is_group=True)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("all send at once, and nothing is drawn"),)

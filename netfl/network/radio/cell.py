@@ -362,6 +362,7 @@ class Cell:
         spectrum: Spectrum | None = None,
         slot: ReservedSlot | None = None,
         power_db: ArrayLike | None = None,
+        is_group: bool = False,
     ) -> simpy.Event:
         """Let *users* send; return an event that fires at the end with whether each frame was received, ``[n]``.
 
@@ -389,6 +390,9 @@ class Cell:
                 a propagation delay, `delays_s`, before.  A longer frame continues in the sender's next slots.
             power_db: power of each sender above that of its radio, one for all or one for each, of which more than 0 is
                 clipped.  By default the power control decides.
+            is_group: whether the tower lets them send at once as a group, in the whole band.  Those on one channel then
+                choose their modes and rates by `netfl.network.interference.Interference.scheduled_snr`, so that each
+                knows the interference of the others.
         """
         users = np.asarray(users, np.int64)
         if share is not None and self.shares_air and spectrum is None:
@@ -423,12 +427,13 @@ class Cell:
         # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
         delay_s = self._signal_delays_s(ids, start_s, slot)
+        group_channel = channel if is_group else None
         if self._medium.modes == 1:  # whatever modes the MAC has
             mode = 0
         elif mode is None:
-            mode = self._values.chosen_modes(ids, start_s, share, power)
+            mode = self._values.chosen_modes(ids, start_s, share, power, group_channel)
         if duration_s is None:
-            duration_s = self._values.frame_airtimes_s(senders, mode, start_s, share, power)
+            duration_s = self._values.frame_airtimes_s(senders, mode, start_s, share, power, group_channel)
             if isinstance(duration_s, np.ndarray) and share is not None:
                 duration_s = _equal_after_rounding(duration_s)
 

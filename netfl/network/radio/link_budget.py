@@ -225,6 +225,10 @@ class LinkBudget:
         noise_dbm = np.full(self.users, self._band_noise_dbm)
         return np.asarray(db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
 
+    def band_noise(self, users: Ints) -> Floats:
+        """Return the noise in the band of each user at one receiver, over that of user 0, ``[n]``."""
+        return np.asarray(self.noise_ratios(np.zeros(1, np.int64), users)[0])
+
     def delay_s(self, users: Ints, time_s: float, tower: str = "") -> Floats | None:
         """Return the propagation delay from each user to *tower*, ``[n]``.
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import NodeId
@@ -193,6 +194,7 @@ class Medium:
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
         power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
         """Return the mode in which each user sends or, if *boost_db* is given, the tower sends to it, ``[n]``.
 
@@ -203,6 +205,8 @@ class Medium:
             boost_db: SNR of the tower's signal above that of the user's, one for all or ``[n]``.
             share: fraction of the band in which each sends, one for all or ``[n]``; ``None`` for the whole band.
             power_db: power of the frame of each above that of its radio, ``[n]``; ``None`` for `power_offset_db`.
+            channel: channel on which the tower lets each send at once with the others, one for all or ``[n]``;
+                ``None`` if each expects to send alone.
         """
         return np.zeros(len(ids), np.int64)
 
@@ -214,6 +218,7 @@ class Medium:
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
         power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Floats:
         """Return the bit rate that each user's SNR allows now, ``[n]``; called only if `follows_snr`.
 

@@ -75,13 +75,20 @@ class PresentValues:
         return self._queue.lengths(self._env.now)
 
     def chosen_modes(
-        self, ids: Ints, start_s: float, share: float | Floats | None, power: FramePower | None = None
+        self,
+        ids: Ints,
+        start_s: float,
+        share: float | Floats | None,
+        power: FramePower | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
         """Return the mode that each sender chooses for a frame from *start_s* on, ``[n]``.
 
-        *share* is the fraction of the bandwidth of its radio that each has.
+        *share* is the fraction of the bandwidth of its radio that each has, and *channel* that of
+        `netfl.network.radio.medium.Medium.choose`.
         """
-        return self._medium.choose(ids, self._tower, start_s, share=share, power_db=_offset_db(power))
+        power_db = _offset_db(power)
+        return self._medium.choose(ids, self._tower, start_s, share=share, power_db=power_db, channel=channel)
 
     def frame_airtimes_s(
         self,
@@ -90,15 +97,19 @@ class PresentValues:
         start_s: float,
         share: float | Floats | None,
         power: FramePower | None = None,
+        channel: ArrayLike | None = None,
     ) -> float | Floats:
         """Return the airtime of the next frame of each of *users* from *start_s* on, one for all or ``[n]``.
 
         In a fraction *share* of the bandwidth of its radio, a sender has that fraction of the rate of its mode.
+        *channel* is that of `netfl.network.radio.medium.Medium.choose`.
         """
         ids = self._ids[users]
         if self._medium.follows_snr:
             power_db = _offset_db(power)
-            rates_bps = self._medium.rates_bps(ids, self._tower, start_s, share=share, power_db=power_db)
+            rates_bps = self._medium.rates_bps(
+                ids, self._tower, start_s, share=share, power_db=power_db, channel=channel
+            )
             airtimes_s: float | Floats = self._queue.bits(users) / rates_bps
         else:
             modes = mode if isinstance(mode, int) else np.asarray(mode)
