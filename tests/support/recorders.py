@@ -7,7 +7,8 @@ class Memory:
     """Keeps events as rows of (kind, time_s, round, user, node, value, detail), and their `traffic`.
 
     Final metrics are in `final_values`, the energy of users in `spendings`, their numbers of attempts in
-    `attempts_by_user`, values of selections and allocations in `reported`.  `attempts` is a list of parts of the table of attempts.
+    `attempts_by_user`, values of selections and allocations in `reported`.  `attempts` is a list of parts of the table
+    of attempts.
 
     Args:
         wanted: the kinds of events to keep; all if empty.
