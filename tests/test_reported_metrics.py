@@ -290,7 +290,7 @@ def test_a_search_has_the_direction_of_its_metric(direction, is_right, run):
 
 @pytest.mark.extra
 def test_a_search_optimises_a_reported_metric(tmp_path):
-    pytest.importorskip("optuna")
+    pytest.importorskip("optuna", reason="netfl-sim[optuna] is not installed")
     sweep = {
         "engine": "optuna", "trials": 3, "metric": SHARE, "direction": "maximize",
         "parameters": {"access.selection.m": {"integer": [2, 6]}},

@@ -65,6 +65,9 @@ class Search:
         learning: with learners, or the accesses alone.
         observe: receives the number of a trial when it starts, with its tasks, and when it ends.
 
+    Attributes:
+        reported: metrics that plug-ins of the scenario report.
+
     Raises:
         ScenarioError: Optuna is not installed, the metric does not belong to one learner or the network, or its
             plug-in states the other direction.
@@ -81,9 +84,9 @@ class Search:
     ) -> None:
         self._scenario, self._spec, self._index, self._learning = scenario, spec, index, learning
         self._optuna, self._observe = import_optuna(), observe
-        reported = reported_metrics(reported_entries(scenario, learning=learning))
-        check_direction(spec, reported)
-        with with_reported(reported):
+        self.reported = reported_metrics(reported_entries(scenario, learning=learning))
+        check_direction(spec, self.reported)
+        with with_reported(self.reported):
             self._learner = _learner_of(spec, [*scenario.learners] if learning else [])
         self._finished: FinishedCells = index.finished_cells()
         self._running: dict[str, Task] = {}
