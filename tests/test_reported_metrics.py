@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from support.exported_runs import Stopping
 from support.small_network import SECTION
 from typer.testing import CliRunner
@@ -195,7 +195,7 @@ def test_the_report_has_both(run, tmp_path):
 def test_plots_draw_both(run):
     from netfl import plots
 
-    _, (learned, of_network, accuracy) = plt.subplots(1, 3)
+    learned, of_network, accuracy = Figure().subplots(1, 3)
     plots.curves(run.metrics, GAP, ax=learned)
     assert learned.get_ylabel() == "distance from the plain mean"
     plots.curves(run.metrics, SHARE, ax=of_network)
