@@ -31,7 +31,7 @@ from netfl.learning.rule_draws import RuleDraws
 from netfl.learning.spec import LearnerSpec
 from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
 from netfl.streams import Streams
-from netfl.types import SERVER, Floats, Ints
+from netfl.types import DECLARE, SERVER, UNDECLARED, Floats, Ints
 
 _VERSION_SIZE = 7
 _MAX_DELIVERIES = 3
@@ -271,16 +271,15 @@ def _report_faults(
 ) -> Generator[Fault, None, bool]:
     """Try what an aggregation reports of a step; return whether there was no error."""
     kind = kind_of(type(part))
-    if not part.reports:
-        if type(part).metrics is not Aggregation.metrics:
-            problem = "it has a method 'metrics', but its 'reports' is empty, so that the method has no effect"
-            yield Fault("", problem, kind, "declare each metric: reports = (Reported(name, label),)")
-            return False
+    if not part.reports and type(part).metrics is Aggregation.metrics:
         return True
     inputs = {"state": state, "current": current, "updates": updates, "following": following}
     given = f"the state, two versions of {_VERSION_SIZE} numbers and updates; it returns tensors by name"
     values = yield from _try(part, "metrics", inputs, "", given)
     if values is None:
+        return False
+    if not part.reports:
+        yield Fault("", UNDECLARED, kind, DECLARE)
         return False
     wrong = values_problem(part, values)
     if wrong is not None:

@@ -100,8 +100,8 @@ class ReportedValues:
 
     def _error(self, lane: int, index: int, problem: str, remedy: str) -> ModelError:
         kind = kind_of(type(self._rules[lane]))
-        where = f"method 'metrics' of {kind}, until round {index}: "
-        return ModelError(self._lane_names[lane], f"{where}{problem}; {remedy}")
+        subject = f"the method 'metrics' of {kind}"
+        return ModelError(self._lane_names[lane], f"{subject} {problem}, by round {index}; {remedy}")
 
 
 def values_problem(rule: Aggregation, values: object) -> tuple[str, str] | None:

@@ -31,6 +31,9 @@ def _needed_parts(spec: NetworkSpec, *, is_analogue: bool) -> Iterator[Fault]:
         problem = "signals that add up have to arrive with one amplitude"
         remedy = "set inversion or truncated_inversion with a target"
         yield Fault("power_control", problem, _kind(spec.power_control), remedy)
+    if spec.radio is not None and spec.radio.common_bandwidth_hz is None:
+        problem = "symbols that add up have to be of one length"
+        yield Fault("radio.bandwidth", problem, None, "give all users one bandwidth")
     if spec.round is None:
         yield Fault("interference", "sums updates of rounds, but there are no rounds", "over_the_air", "give round")
     elif not isinstance(spec.round, Available):

@@ -18,7 +18,7 @@ from netfl.network.sum_validation import sum_faults
 from netfl.network.traffic import class_names
 from netfl.network.versions import Downlink
 from netfl.registry import kind_of, no_effect
-from netfl.types import ScenarioFacts
+from netfl.types import DECLARE, UNDECLARED, ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"
 """Reason why a key of rounds has no effect."""
@@ -160,6 +160,8 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
     if allocation.needs_sample_counts and facts.classes is None:
         problem = "depends on the users' amounts of data, but there are no data"
         yield Fault("allocation", problem, None, "add data")
+    if not allocation.reports and type(allocation).metrics is not Allocation.metrics:
+        yield Fault("allocation", UNDECLARED, kind_of(type(allocation)), DECLARE)
     yield from _unknown_values(allocation)
     yield from _division_faults(allocation, spec.mac)
     if allocation.follows_capacity:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from netfl.errors import Fault, suggest
 from netfl.registry import Spec, kind_of
-from netfl.results.metrics import UNITS, Metric, View, is_declared
+from netfl.results.metrics import UNITS, is_declared
 from netfl.scenario.scenario import Scenario
 from netfl.types import Reported
 
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _UNITS = ("", *UNITS, "%", "%²")
-_LEARNED_VIEWS: Mapping[View, str] = {"final": "", "others": "", "sweep": "", "points": ""}
-_NETWORK_VIEWS: Mapping[View, str] = {"sweep": "", "points": ""}
 
 
 def reporting_parts(scenario: Scenario) -> dict[str, Spec]:
@@ -26,7 +24,7 @@ def reporting_parts(scenario: Scenario) -> dict[str, Spec]:
 
 
 def reported_entries(scenario: Scenario, *, learning: bool) -> list[dict[str, Any]]:
-    """Return the entries of the manifest on the metrics that plug-ins report; empty without any.
+    """Return the entries ``reported`` of the manifest, from which `netfl.results.metrics.reported_metrics` follow.
 
     Args:
         scenario: the scenario of the run.
@@ -40,21 +38,6 @@ def reported_entries(scenario: Scenario, *, learning: bool) -> list[dict[str, An
         for metric in _declarations(part):
             entries.setdefault(metric.name, {**metric._asdict(), "is_learned": is_learned})
     return [*entries.values()]
-
-
-def reported_metrics(entries: Sequence[Mapping[str, Any]]) -> tuple[Metric, ...]:
-    """Return the metrics of the `reported_entries` of a manifest, for the tables and plots that show them."""
-    return tuple(
-        Metric(
-            name=str(entry["name"]),
-            label=str(entry["label"]),
-            unit=str(entry["unit"]),
-            low_is_good=entry["low_is_good"],
-            is_learned=bool(entry["is_learned"]),
-            views=_LEARNED_VIEWS if entry["is_learned"] else _NETWORK_VIEWS,
-        )
-        for entry in entries
-    )
 
 
 def reported_faults(scenario: Scenario) -> Iterator[Fault]:

@@ -26,6 +26,12 @@ class Reported(NamedTuple):
     low_is_good: bool | None = None
 
 
+UNDECLARED = "has a method 'metrics', which has no effect, because its 'reports' is empty"
+"""Problem of a model that returns metrics and declares none."""
+DECLARE = "declare each metric: reports: ClassVar = (Reported(name, label),)"
+"""Its remedy."""
+
+
 def reported_problem(reports: Sequence[Reported], values: object, *, numbers: bool = False) -> tuple[str, str] | None:
     """Return the problem and the remedy of reported *values* that are not those declared in *reports*.
 

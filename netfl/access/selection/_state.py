@@ -10,9 +10,11 @@ import numpy as np
 
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
-from netfl.errors import ModelError, is_explained, prefix_faults
+from netfl.errors import Fault, ModelError, ScenarioError, is_explained, prefix_faults
 from netfl.registry import kind_of, one_line_of
 from netfl.types import (
+    DECLARE,
+    UNDECLARED,
     Floats,
     Ints,
     LearnerReport,
@@ -112,6 +114,8 @@ class SelectionState:
             self._views.append(self._caller_view)
         with self._errors_of(selection, "open"):
             self._selector = selection.open(population)
+            if not self._reports and type(self._selector).metrics is not Selector.metrics:
+                raise ScenarioError([Fault("", UNDECLARED, self._name, DECLARE)])
         self._last_round = np.zeros(population.size, np.int64)
         self._asked: Mapping[str, Ints] = {}  # by all readers
         self._delivered = np.empty(0, np.int64)
@@ -160,7 +164,7 @@ class SelectionState:
         problem = reported_problem(self._reports, values, numbers=True)
         if problem is not None:
             where = f"{type(self._selector).__name__}.metrics for round {round}"
-            raise ModelError(self._name, f"{where}: {problem[0]}; {problem[1]}")
+            raise ModelError(self._name, f"{where} {problem[0]}; {problem[1]}")
         self._recorder.round_metrics(round, values)
 
     def deadline_s(self) -> float | None:

@@ -92,11 +92,11 @@ class FadingMedium(Medium):
         self._bandwidth_hz = math.nan  # that of all users
         if bands.common_hz is not None:
             self._bandwidth_hz = bands.common_hz
+        self.symbols_hz = self._bandwidth_hz
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._interference = interference
         self._is_checked = is_plugin(interference)
         self.sums = interference.sums
-        self.symbols_hz = air.radios.bandwidth_hz[0] if air.users else 0.0
         self._power_control = power_control
         self._decodes_others = interference.decodes_others
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
