@@ -233,7 +233,7 @@ class DeviceRules:
         """Return the models from which the devices of a lane train, given their *bases*, ``[users, size + 1]``."""
         rule = self._rules[devices.lane]
         starts = bases
-        if _overrides(rule, "start"):
+        if rule.moves_start:
             pairs = zip(devices.users, bases, strict=True)
             starts = torch.stack([rule.start(base, self._kept(devices.lane, user)) for user, base in pairs])
         if devices.lane in self._personal:
@@ -244,7 +244,7 @@ class DeviceRules:
 
     def _keep_by_rule(self, rule: DeviceRule, devices: _LaneDevices, starts: Tensor, trained: Tensor) -> None:
         """Keep what the rule itself wants of models after training, ``[users, size + 1]``."""
-        if not _overrides(rule, "keep"):
+        if type(rule).keep is DeviceRule.keep:  # devices are not asked one by one
             return
         for user, start, model in zip(devices.users, starts, trained, strict=True):
             kept = self._kept(devices.lane, user)
@@ -288,8 +288,3 @@ def _devices(cohort: Cohort, lanes: Ints, wanted: Collection[int]) -> Iterator[_
 
 def _places(rows: UserRows, users: Sequence[int]) -> Ints:
     return np.array([rows.places.of_user(user) for user in users], np.int64)
-
-
-def _overrides(rule: DeviceRule, method: str) -> bool:
-    """Return whether the class of *rule* has its own *method*; without it, devices are not asked one by one."""
-    return getattr(type(rule), method) is not getattr(DeviceRule, method)

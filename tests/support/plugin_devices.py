@@ -1,6 +1,15 @@
 """User-defined rules of devices, correct and faulty."""
 
+from typing import ClassVar
+
+from netfl.learning.aggregation.average import Average
 from netfl.learning.device import DeviceRule
+
+
+class Whole(Average):
+    """A rule that computes something from whole models, but no gradients from changes."""
+
+    needs_whole_models: ClassVar[bool] = True
 
 
 class HeadAlone(DeviceRule):

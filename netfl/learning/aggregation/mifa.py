@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from netfl.learning.aggregation import SingleUpdates, State, Tensor, Updates
 from netfl.learning.aggregation._lanes import column, stack_states
@@ -27,6 +27,8 @@ class Mifa(PerUserState):
         kind: mifa
         server_lr: 1
     """
+
+    divides_by_rates: ClassVar[bool] = True
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         sums = pseudo_gradients(updates.models - updates.bases, updates.rates)

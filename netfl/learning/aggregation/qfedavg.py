@@ -29,6 +29,7 @@ class Qfedavg(Aggregation):
     """
 
     needs_losses: ClassVar[bool] = True
+    divides_by_rates: ClassVar[bool] = True
     q: Annotated[float, Field(ge=0)]
     """Fairness parameter q; 0 gives the mean of the changes."""
 

@@ -34,6 +34,8 @@ class Scaffold(PerUserState):
     """
 
     needs_whole_models: ClassVar[bool] = True
+    divides_by_steps: ClassVar[bool] = True
+    divides_by_rates: ClassVar[bool] = True
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases
