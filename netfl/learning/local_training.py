@@ -461,12 +461,17 @@ class StepCorrections:
     def momentum_of(self, inputs: JobInputs) -> Tensor:
         """Return the momentum buffer v of θ after the last step of each job, ``[jobs, size + 1]``; ``θ - θ⁻ = -lr v``.
 
-        *inputs* are those with which the jobs began.
+        With a step size of 0, nothing follows of v from θ: it is then as before the first step.
+
+        Args:
+            inputs: those with which the jobs began.
         """
         assert self._moved_model is not None
-        after = torch.zeros_like(inputs.theta)
-        self._moved_model.store(after[:, :-1])
-        return after / -inputs.rates[:, :1]
+        assert inputs.momentum is not None
+        lr = inputs.rates[:, :1]
+        moved = torch.zeros_like(inputs.theta)
+        self._moved_model.store(moved[:, :-1])
+        return (moved / -lr).where(lr > 0, inputs.momentum)
 
 
 def _flatten_users(values: Tensor, order: Ints | None) -> Tensor:

@@ -17,7 +17,7 @@ class Mifa(PerUserState):
     number of users, and lr_r the step size of the schedule for the newest version, which also applies to remembered
     gradients.  Without a schedule it is the mean of all users' last changes.  A round without deliveries moves the
     version by the remembered gradients.  Of several deliveries of a user in one round, the last is remembered.  t has
-    entries in G_n as θ does, with its own step size; a constant t has none.
+    entries in G_n as θ does, with its own step size; a constant t has none.  With a step size of 0, G_n counts as 0.
 
     Source: Gu et al., "Fast federated learning in the presence of arbitrary device unavailability", NeurIPS 2021,
     algorithm 1 with η = 1.  It begins with a round of all users, which an access may not provide.

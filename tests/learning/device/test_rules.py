@@ -16,6 +16,7 @@ from netfl.learning.device.fedper import Fedper
 from netfl.learning.device.fedrep import Fedrep
 from netfl.learning.device.local_momentum import LocalMomentum
 from netfl.learning.device.mixture import Mixture
+from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.halving import Halving
 
 LR = 0.3
@@ -245,6 +246,37 @@ def expected_model(name, version, kept):
     if name == "mixture":
         return 0.6 * version + 0.4 * kept
     return kept
+
+
+class Pausing(Schedule):
+    """Users that start from version 2 or 3 do not move."""
+
+    def factors(self, versions):
+        return np.where((versions == 2) | (versions == 3), 0.0, 1.0)
+
+
+class PausingMomentum(Plain):
+    def update(self, sgd, base, user, since, repeat, kept):
+        if sgd.factor(since) == 0:
+            return base, base, kept
+        return Momentum().update(sgd, base, user, since, repeat, kept)
+
+
+def test_a_step_size_of_0_leaves_the_momentum_as_it_is():
+    """Beside a learner without a schedule, whose devices keep their momentum as without this one."""
+    pausing = CASES["local_momentum"][0].model_copy(update={"schedule": Pausing()})
+    steady = CASES["local_momentum of steps"][0].model_copy(update=EPOCHS | {"local_steps": None})
+    found, batched = run({"pausing": pausing, "steady": steady}, TRACES["random"])
+    sgd = Sgd(EPOCHS, momentum=0.8, factor=lambda version: float(version not in {2, 3}))
+    start = found["pausing"][0][:-1]
+    versions, kept = play(start, TRACES["random"], PausingMomentum(), sgd)
+    for version, expected in zip(found["pausing"], versions, strict=True):
+        np.testing.assert_allclose(version[:-1], expected, rtol=1e-10, atol=1e-12)
+    rows = batched.state()["devices"][0]["kept.momentum"]
+    for user, row in zip(rows["users"].tolist(), rows["rows"].numpy(), strict=True):
+        np.testing.assert_allclose(row[:-1], 0.0 if kept[user] is None else kept[user], rtol=1e-8, atol=1e-10)
+    alone, _ = run({"steady": steady}, TRACES["random"])
+    np.testing.assert_allclose(found["steady"], alone["steady"], rtol=1e-10, atol=1e-12)
 
 
 def test_the_order_of_learners_changes_nothing():
