@@ -6,7 +6,7 @@ The rules themselves are the family `netfl.learning.device`.  What they keep lie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -88,10 +88,15 @@ class DeviceRules:
         self._origins = origins
         self._changes_start = self._lanes_of(lambda rule: rule.changes_start)
         self._keeps_momentum = self._lanes_of(lambda rule: rule.keeps_momentum)
-        self._personal: dict[int, Tensor] = {}  # indices of the numbers that stay, by lane
+        self._personal: dict[int, Tensor] = {}
         for lane in self._lanes_of(lambda rule: rule.has_personal_layers):
             mask = personal_mask(self._rules[lane], architecture)
             self._personal[lane] = mask.nonzero()[:, 0].to(origins.device)
+
+    @property
+    def personal(self) -> Mapping[int, Tensor]:
+        """Indices of the numbers of a model that stay on the devices, by lane; only of lanes that have some."""
+        return self._personal
 
     def bases(self, bases: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
         """Return the models from which the server reads changes: *bases*, or the devices' own last models.

@@ -205,6 +205,7 @@ class BatchedLearner:
             codecs=task.codecs,
             has_nodes=task.has_nodes,
             store=self._store,
+            personal=self._devices.personal,
         )
         parameters = self._architecture.trained
         self._coder: UpdateCoder | None = None

@@ -10,6 +10,10 @@ from support.paper_algorithms import backward
 
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
+from netfl.learning.aggregation.fedadam import Fedadam
+from netfl.learning.aggregation.fedasync import Fedasync
+from netfl.learning.aggregation.fedawe import Fedawe
+from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.device.ditto import Ditto
 from netfl.learning.device.fedper import Fedper
@@ -295,8 +299,28 @@ def test_learners_with_other_work_need_no_momentum():
     np.testing.assert_array_equal(found["steps"], alone["steps"])
 
 
-def test_personal_layers_stay_those_of_version_0_at_the_server():
-    versions, _ = run({"FedPer": CASES["fedper"][0]}, TRACES["random"])
-    first, last = versions["FedPer"][0], versions["FedPer"][-1]
-    np.testing.assert_allclose(last[HEAD], first[HEAD], rtol=1e-14)  # weights of a mean have a rounded sum
-    assert np.abs(last[BODY] - first[BODY]).max() > 1e-2
+AT_THE_SERVER = {
+    "average": {},
+    "fedadam": {"aggregation": Fedadam(server_lr=0.3, tau=1e-12)},  # makes a step of each rounding error
+    "fedasync": {"aggregation": Fedasync(alpha=0.4)},
+    "fedawe": {"aggregation": Fedawe(), "base": "last_participation"},
+    "own": {"base": "own"},
+    "mifa": {"aggregation": Mifa()},
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_SERVER)
+@pytest.mark.parametrize("trace", ["random", "single"])
+def test_personal_layers_stay_those_of_version_0_at_the_server(name, trace):
+    """Also those of the model that is evaluated, and in steps of several lanes together."""
+    traces = TRACES | {"single": [a_round(index, (index % USERS, index - 1)) for index in range(1, 9)]}
+    specs = {
+        f"{name}, {copy}": spec(**EPOCHS, device=Fedper()).model_copy(update=AT_THE_SERVER[name]) for copy in (0, 1)
+    }
+    found, batched = run(specs, traces[trace])
+    for versions in found.values():
+        for version in versions:
+            np.testing.assert_array_equal(version[HEAD], versions[0][HEAD])
+        assert np.abs(versions[-1][BODY] - versions[0][BODY]).max() > 1e-2
+    for reported in batched._servers.reported(batched._versions.newest).numpy():
+        np.testing.assert_array_equal(reported[HEAD], versions[0][HEAD])
