@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
@@ -338,11 +339,8 @@ def _numbers(inputs: Mapping[str, Any]) -> dict[str, Tensor | Floats]:
 
 def _describe(result: object) -> str:
     """Return the form of a result in words: types, shapes, and numbers that are not float32."""
-    if isinstance(result, Tensor):
-        kind = "" if result.dtype == torch.float32 else f" of {result.dtype}".replace("torch.", "")
-        return f"tensor {list(result.shape)}{kind}"
-    if isinstance(result, np.ndarray):
-        return f"an array {list(result.shape)} of {result.dtype}"
+    if isinstance(result, Tensor | np.ndarray):
+        return _describe_array(result)
     if isinstance(result, UserRows):
         return f"rows of {len(result)} users"
     if isinstance(result, tuple | list):
@@ -354,3 +352,12 @@ def _describe(result: object) -> str:
     if isinstance(result, int | float | np.number):
         return "a number"
     return "nothing" if result is None else f"a {type(result).__name__}"
+
+
+def _describe_array(result: Tensor | NDArray[Any]) -> str:
+    if isinstance(result, np.ndarray):
+        return f"an array {list(result.shape)} of {result.dtype}"
+    kind = ""
+    if result.dtype != torch.float32:
+        kind = f" of {result.dtype}".replace("torch.", "")
+    return f"tensor {list(result.shape)}{kind}"
