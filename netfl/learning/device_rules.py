@@ -200,6 +200,22 @@ class DeviceRules:
             return self._read(OWN_MODEL, devices, models)
         return self._start(devices, models)
 
+    def has_own_models(self, lane: int) -> bool:
+        """Return whether the `own_models` of *lane* may differ from the version: before a delivery, most do not."""
+        rule = self._rules.get(lane)
+        names = set()
+        if lane in self._start_from_own:
+            names.add(TRAINED)
+        if rule is not None and rule.own_pull is not None:
+            names.add(OWN_MODEL)
+        elif rule is not None:
+            if rule.moves_start:  # also from a version of which a device has kept nothing
+                return True
+            if rule.has_personal_layers:
+                names.add(PERSONAL_LAYERS)
+        kept = self._store.named("", lane)
+        return any(name in kept and kept[name].places.end > 1 for name in names)
+
     def check_restored(self, deliveries: Ints) -> None:
         """Check that all users with *deliveries* so far, ``[replicas, users]``, have what devices keep.
 
