@@ -134,9 +134,17 @@ class Cohort:
             repeats = None
             if self.lost_repeats is not None:
                 repeats = np.array([self.lost_repeats[row][place] for row in rows.tolist()], np.int64)
-            edges = [(np.searchsorted(rows, part.start), np.searchsorted(rows, part.stop)) for part in self.parts]
-            parts = tuple(slice(int(begin), int(end)) for begin, end in edges if begin < end)
-            yield Cohort(self.replicas[rows], self.users[rows], bases, parts, repeats)
+            yield Cohort(self.replicas[rows], self.users[rows], bases, self._parts_among(rows), repeats)
+
+    def _parts_among(self, rows: Ints) -> tuple[slice, ...]:
+        """Return the places of each part among chosen *rows*, in rising order; only of parts with some of them."""
+        parts = []
+        for part in self.parts:
+            begin = int(np.searchsorted(rows, part.start))
+            end = int(np.searchsorted(rows, part.stop))
+            if begin < end:
+                parts.append(slice(begin, end))
+        return tuple(parts)
 
     def parts_within(self, rows: slice) -> Iterator[slice]:
         """Intersect `parts` with *rows*."""

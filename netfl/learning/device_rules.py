@@ -241,9 +241,12 @@ class DeviceRules:
         expected: dict[int, list[str]] = {lane: [TRAINED] for lane in self._start_from_own}
         for lane, rule in self._rules.items():
             names = expected.setdefault(lane, [])
-            names += [PERSONAL_LAYERS] * rule.has_personal_layers
-            names += [OWN_MODEL] * (rule.own_pull is not None)
-            names += [MOMENTUM] * rule.keeps_momentum
+            if rule.has_personal_layers:
+                names.append(PERSONAL_LAYERS)
+            if rule.own_pull is not None:
+                names.append(OWN_MODEL)
+            if rule.keeps_momentum:
+                names.append(MOMENTUM)
         return expected
 
     def _lanes_of(self, has: Callable[[DeviceRule], bool]) -> frozenset[int]:
