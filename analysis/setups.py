@@ -9,6 +9,7 @@ Runs are in runs/setups.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,16 +60,17 @@ def accuracy(ax: Axes, shown: Mapping[str, Run], over: aggregates.Over, *, logar
     ax.set_ylabel("accuracy (%)")
 
 
-def ranks(ax: Axes, counts: Mapping[str, np.ndarray]) -> None:
+def ranks(ax: Axes, shown: Mapping[str, Run]) -> None:
     """Draw the deliveries of each user, from the most to the fewest."""
-    for label, line in style.line_styles([*counts]).items():
-        ax.step(np.arange(1, len(counts[label]) + 1), np.sort(counts[label])[::-1], where="mid", **line)
+    for label, line in style.line_styles([*shown]).items():
+        falling = np.sort(deliveries_of_users(shown[label]))[::-1]
+        ax.step(np.arange(1, len(falling) + 1), falling, where="mid", **line)
         ax.lines[-1].set_label(label)
     ax.set(xlabel="user, the most often delivered first", ylabel="deliveries", ylim=0)
 
 
-def counts(run: Run) -> np.ndarray:
-    """Return the deliveries of each user."""
+def deliveries_of_users(run: Run) -> np.ndarray:
+    """Return the number of deliveries of each user."""
     return np.bincount(run.deliveries["user"], minlength=len(run.users))
 
 
@@ -102,11 +104,14 @@ def draw_unavailability(shown: Mapping[str, Run], figure: Figure) -> None:
 def draw_availability_sampling(shown: Mapping[str, Run], figure: Figure) -> None:
     """Draw how often each user is delivered, and the share of users that have been delivered so far."""
     left, right = figure.subplots(1, 2)
-    ranks(left, {label: counts(run) for label, run in shown.items()})
+    ranks(left, shown)
     for label, line in style.line_styles([*shown]).items():
-        first = np.sort(shown[label].deliveries.groupby("user")["round"].min())
-        steps = np.append(first, len(shown[label].rounds))
-        right.step(steps, np.append(np.arange(1, len(first) + 1), len(first)), where="post", **line)
+        run = shown[label]
+        first_rounds = np.sort(run.deliveries.groupby("user")["round"].min())
+        delivered = np.arange(1, len(first_rounds) + 1)
+        rounds = np.append(first_rounds, len(run.rounds))
+        share = 100 * np.append(delivered, len(first_rounds)) / len(run.users)
+        right.step(rounds, share, where="post", **line)
     right.set(xlabel="round", ylabel="users delivered so far (%)", ylim=(0, 101), xlim=(0, 120))
     legend(figure, shown)
 
@@ -124,7 +129,7 @@ def draw_channel_age_loss(shown: Mapping[str, Run], figure: Figure) -> None:
     """Draw the accuracy over time, and how often each user is delivered."""
     left, right = figure.subplots(1, 2)
     accuracy(left, shown, "time")
-    ranks(right, {label: counts(run) for label, run in shown.items()})
+    ranks(right, shown)
     legend(figure, shown)
 
 
@@ -158,10 +163,10 @@ def draw_asynchronous(shown: Mapping[str, Run], figure: Figure) -> None:
     left.set(ylabel="accuracy (%)", xlim=(0.05, 30))
     style.line_legend(left, lines, loc="lower right")
     run = next(iter(shown.values()))
-    of_user = counts(run)
+    deliveries = deliveries_of_users(run)
     for device, colour in (("fast", style.BLUE), ("slow", style.ORANGE)):
         users = run.users["device"].to_numpy() == device
-        right.plot(run.users["speed"][users], of_user[users], ".", color=colour, label=device)
+        right.plot(run.users["speed"][users], deliveries[users], ".", color=colour, label=device)
     style.set_logarithmic(right, "x")
     right.set(xlabel="examples a second", ylabel="deliveries", ylim=0)
     right.legend()
@@ -191,7 +196,7 @@ def draw_vehicles(shown: Mapping[str, Run], figure: Figure) -> None:
         left.plot(rows["arrived_s"], rows["user"], "|", color=colour, markersize=9, markeredgewidth=1.6, label=name)
     left.set(xlabel="time (s)", ylabel="car", yticks=range(12))
     left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    ranks(right, {label: counts(run) for label, run in shown.items()})
+    ranks(right, shown)
     right.legend()
 
 
@@ -265,12 +270,17 @@ def run_variant(name: str, variant: Variant, folder: Path) -> Run:
     return netfl.open_run(folder)
 
 
+def folder_name(label: str) -> str:
+    """Return the name of the folder of the run with a *label*."""
+    return re.sub(r"\W+", "-", label)
+
+
 def draw(name: str, folder: Path, out: Path) -> Path:
     """Run the scenario, unless its runs are finished, and write the plot."""
     plot = PLOTS[name]
     shown = {
-        label: run_variant(name, variant, folder / f"{name}-{index}")
-        for index, (label, variant) in enumerate(plot.variants.items())
+        label: run_variant(name, variant, folder / name / folder_name(label))
+        for label, variant in plot.variants.items()
     }
     return style.png(lambda figure: plot.draw(shown, figure), out / f"{name}.png", size=plot.size)
 

@@ -8,6 +8,7 @@ import heapq
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -530,3 +531,28 @@ def test_plots_draw_the_runs(name, run_of):
     figure = Figure(figsize=plot.size)
     plot.draw(shown, figure)
     assert all(ax.lines and ax.get_xlabel() for ax in figure.axes)
+
+
+def test_users_delivered_so_far_are_a_share_of_all_users():
+    """Three of five users have been delivered at the end, 60 %."""
+    deliveries = pd.DataFrame({"user": [0, 1, 0, 4], "round": [1, 2, 2, 3]})
+    rounds = pd.DataFrame({"round": range(1, 6)})
+    run = SimpleNamespace(deliveries=deliveries, rounds=rounds, users=pd.DataFrame({"user": range(5)}))
+    figure = Figure()
+    setups.draw_availability_sampling({"A": run}, figure)
+    (line,) = figure.axes[1].lines
+    assert line.get_xdata().tolist() == [1, 2, 3, 5]
+    assert line.get_ydata().tolist() == [20, 40, 60, 60]
+
+
+@pytest.mark.parametrize("name", setups.PLOTS)
+def test_runs_are_in_folders_named_by_their_labels(name, monkeypatch, tmp_path):
+    """Another order of the variants finds the same runs."""
+    folders = []
+    monkeypatch.setattr(setups, "run_variant", lambda name, variant, folder: folders.append(folder))
+    monkeypatch.setattr(setups.style, "png", lambda draw, path, size: path)
+    setups.draw(name, tmp_path, tmp_path)
+    labels = [*setups.PLOTS[name].variants]
+    assert folders == [tmp_path / name / setups.folder_name(label) for label in labels]
+    assert len({*folders}) == len(labels)
+    assert setups.folder_name("in turns, with 5 J") == "in-turns-with-5-J"

@@ -209,6 +209,7 @@ class BatchedLearner:
             codecs=task.codecs,
             has_nodes=task.has_nodes,
             store=self._store,
+            personal=self._devices.personal,
         )
         parameters = self._architecture.trained
         self._coder: UpdateCoder | None = None
@@ -432,12 +433,12 @@ class BatchedLearner:
             self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
         versions = self._servers.accept_finite(following, self._versions.newest, index)
         self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
-        self._in_vain.repeats.forget(self._versions.oldest)
+        self._in_vain.repeats.forget(self._versions.in_use)
         if self._nodes is None:
-            self._repeats.forget(self._versions.oldest)
+            self._repeats.forget(self._versions.in_use)
         else:
             self._nodes.forget(rounds)
-            self._repeats.forget(self._versions.oldest, self._nodes.kept)
+            self._repeats.forget(self._versions.in_use, self._nodes.kept)
 
     def _merge(self, rounds: Sequence[Round | None], following: list[Tensor], closed_s: float) -> None:
         """Make the versions of all merges of *rounds*, wave by wave; those of the server are *following*."""

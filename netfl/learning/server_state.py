@@ -46,6 +46,9 @@ class LaneServers:
     A version is ``[size + 1]``: parameters, *buffers*, and t.  Aggregations see the parameters and t; the buffers have
     a rule of their own (`Aggregation.next_buffers`).
 
+    Numbers that stay on the devices, *personal*, are those of version 0 in all versions: no user sends them, but an
+    aggregation may move them, such as by the rounding of its weights, which an optimiser makes large.
+
     Other nodes than the server merge, if *has_nodes*: each has a state of each lane's aggregation of its own.  The
     *store* holds the `UserRows` of all states, and their part of a checkpoint.
     """
@@ -62,6 +65,7 @@ class LaneServers:
         has_nodes: bool = False,
         *,
         store: DeviceStore,
+        personal: Mapping[int, Tensor] | None = None,
     ) -> None:
         self._lanes = [*lanes]
         self.specs = [*lanes.values()]
@@ -84,6 +88,9 @@ class LaneServers:
         self._buffers: slice | None = None  # place of the buffers in a version
         if buffers:
             self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1)
+
+        self._personal = dict(personal or {})  # indices of the numbers that stay on the devices, by lane
+        self._personal_values = {lane: origins[lane, stays] for lane, stays in self._personal.items()}
 
         # their states at the server, and at nodes that have merged
         self._store = store
@@ -163,16 +170,17 @@ class LaneServers:
             self._keep_state(node, lane, state)
             if self.reported_values is not None and rule.reports:
                 self.reported_values.add(lane, state, before, of_parameters, after)
-            return self._with_buffers(after, self._next_buffers(rule, current, updates))
+            following = self._with_buffers(after, self._next_buffers(rule, current, updates))
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
+        return self._with_personal(lane, following)
 
     def merge_models(self, lane: int, current: Tensor, models: Tensor, weights: Sequence[float]) -> Tensor:
         """Return the mean of *models* of *lane*, ``[models, size + 1]``, by their *weights*; buffers and t, too."""
         if lane in self._diverged:
             return current
         shares = models.new_tensor(weights).double()
-        return (shares / shares.sum()).to(models) @ models
+        return self._with_personal(lane, (shares / shares.sum()).to(models) @ models)
 
     def step_node(self, lane: int, node: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
         """Aggregate *updates* into the next version of *lane* at another node; one that is not finite is not accepted.
@@ -207,7 +215,7 @@ class LaneServers:
                 rules, [self._states[lane] for lane in of_rows], current, selected
             )
             for lane, version, state in zip(of_rows, after, states, strict=True):
-                following[lane] = version
+                following[lane] = self._with_personal(lane, version)
                 self._states[lane] = state
             self._singles.append((lanes[rows], selected))
         return classes >= 0
@@ -235,7 +243,9 @@ class LaneServers:
         rates, parameters = self.newest_rates(lane, index), self._without_buffers(current)
         following, state = self._rules[lane].idle(self._state(node, lane), parameters, index, rates)
         self._keep_state(node, lane, state)
-        return current if following is parameters else self._with_buffers(following, self._only_buffers(current))
+        if following is parameters:
+            return current
+        return self._with_personal(lane, self._with_buffers(following, self._only_buffers(current)))
 
     def release_updates(self, following: Sequence[Tensor]) -> None:
         """Free the memory of updates whose versions in *following* are finite."""
@@ -304,7 +314,10 @@ class LaneServers:
             rule.reported(state, self._without_buffers(version))
             for (rule, state), version in zip(self._pairs(), newest, strict=True)
         ]
-        return self._with_buffers(torch.stack(reported), self._only_buffers(newest))
+        versions = self._with_buffers(torch.stack(reported), self._only_buffers(newest))
+        if not self._personal:
+            return versions
+        return torch.stack([self._with_personal(lane, version) for lane, version in enumerate(versions)])
 
     def user_weights(self) -> dict[int, Tensor]:
         """Return the `Aggregation.user_weights`, ``[users]``, of each lane that has them."""
@@ -402,6 +415,12 @@ class LaneServers:
         if self._buffers is None:
             return parameters
         return torch.cat([parameters[..., :-1], buffers, parameters[..., -1:]], dim=-1)
+
+    def _with_personal(self, lane: int, version: Tensor) -> Tensor:
+        """Return *version* of a lane, ``[size + 1]``, with the numbers of version 0 where they stay on the devices."""
+        if lane not in self._personal:
+            return version
+        return version.index_copy(0, self._personal[lane], self._personal_values[lane])
 
     def _pairs(self) -> zip[tuple[Aggregation, State]]:
         return zip(self._rules, self._states, strict=True)

@@ -29,6 +29,8 @@ complete::
   `Aggregation.downlink_extra`, because networks bill it.
 - A codec changes the models before `step` sees them.  A rule that computes from them what users send beside the model
   states it in `Aggregation.needs_whole_models`: it would compute something else than its users.
+- A rule that takes changes for gradients states by what it divides them: `Aggregation.divides_by_steps`,
+  `Aggregation.divides_by_rates`.  Devices that train in another way are then refused.
 - An access may deliver updates without some of their parts.  A rule that is right for them states it in
   `Aggregation.accepts_parts` or, if it needs to know which parts arrived, in `Aggregation.reads_parts`.
 - A rule that measures something itself, such as the error of its mean, declares it in `Aggregation.reports`, and
@@ -338,6 +340,22 @@ class Aggregation(Spec):
         """True if `step` computes from `Updates.models` what users send beside the model; see `uplink_extra`.
 
         Users compute it from the model that they have trained.  A codec of updates is then refused.
+        """
+        return False
+
+    @property
+    def divides_by_steps(self) -> bool:
+        """True if `step` divides changes by `Updates.steps`, to get the mean gradient of an update.
+
+        Rules of devices with which a change is not the sum of the steps from the base are then refused.
+        """
+        return False
+
+    @property
+    def divides_by_rates(self) -> bool:
+        """True if `step` divides changes by `Updates.rates`, to get a sum of gradients.
+
+        Rules of devices that start elsewhere than at the base are then refused beside a schedule.
         """
         return False
 
