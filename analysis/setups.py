@@ -221,6 +221,62 @@ def draw_satellites(shown: Mapping[str, Run], figure: Figure) -> None:
     style.line_legend(right, styles, loc="lower right")
 
 
+def draw_over_the_air(shown: Mapping[str, Run], figure: Figure) -> None:
+    """Draw the error of the sum beside its formula, and the accuracy of both learners."""
+    left, right = figure.subplots(1, 2)
+    for label, line in style.line_styles([*shown]).items():
+        metrics = shown[label].metrics
+        for name, form in (("scheduled_error", {}), ("scheduled_error_formula", {"linestyle": "none", "marker": "."})):
+            means = metrics[metrics["metric"] == name].groupby("round")["value"].mean()
+            left.plot(means.index, means, **(line | form))
+        rows = metrics.query("learner == 'in the air' and metric == 'accuracy' and group == ''")
+        means = rows.groupby("round")["value"].mean()
+        right.plot(means.index, 100 * means, **line)
+    style.set_logarithmic(left, "y")
+    left.set(xlabel="round", ylabel="square error, to all scheduled")
+    left.text(0.98, 0.96, "points: formula", transform=left.transAxes, ha="right", va="top", color=style.GREY)
+    right.set(xlabel="round", ylabel="accuracy (%)")
+    legend(figure, shown)
+
+
+def draw_noma(shown: Mapping[str, Run], figure: Figure) -> None:
+    """Draw the rates of pairs beside the capacity of the band, and the attempts of an update."""
+    left, right = figure.subplots(1, 2)
+    pairs = paired_rates(shown["pairs"])
+    capacity = np.linspace(0, 18, 2)
+    left.plot(pairs["capacity"], pairs["sum"], ".", color=style.BLUE, markersize=4, label="both rates")
+    left.plot(pairs["capacity"], pairs["first"], ".", color=style.ORANGE, markersize=4, label="decoded first")
+    left.plot(capacity, capacity, color=style.GREY, linewidth=0.9)
+    left.set(xlabel="log₂(1 + SNR 1 + SNR 2)", ylabel="bit/s in a hertz", xlim=(0, 18), ylim=0)
+    left.legend(loc="upper left")
+    senders = {label: run for label, run in shown.items() if label != "pairs"}
+    for label, line in style.line_styles([*senders]).items():
+        attempts = np.sort(senders[label].deliveries["attempts"])
+        share = 100 * np.arange(1, len(attempts) + 1) / len(attempts)
+        right.step(attempts, share, where="post", label=label, **line)
+    style.set_logarithmic(right, "x")
+    right.set(xlabel="attempts of an update, without grant", ylabel="updates (%)", ylim=(0, 101))
+    right.legend(loc="lower right")
+
+
+def paired_rates(run: Run) -> pd.DataFrame:
+    """Return the rates of users that send at once, in bit/s in a hertz of 1 MHz, a row for each pair.
+
+    The columns: that of the user that is decoded first, the sum of both, and log2(1 + SNR 1 + SNR 2).
+    """
+    attempts = run.attempts.assign(
+        rate=run.attempts["bits"] / run.attempts["airtime_s"] / 1e6, snr=10 ** (run.attempts["snr_db"] / 10)
+    )
+    pairs = attempts.sort_values("snr", ascending=False).groupby(["replica", "start_s"])
+    table = pd.DataFrame({
+        "users": pairs.size(),
+        "first": pairs["rate"].first(),
+        "sum": pairs["rate"].sum(),
+        "capacity": np.log2(1 + pairs["snr"].sum()),
+    })  # fmt: skip
+    return table[table["users"] == 2]
+
+
 def weighted() -> Variant:
     """Return the run with the selection of the example."""
     observe = {"check_in": {"airtime": "5 ms"}, "snr_db": "check_in", "loss": "last_delivery"}
@@ -251,6 +307,23 @@ PLOTS = {
     "harvesting_users": Plot(
         {"in turns, with 5 J": Variant(), "with 5 J": Variant(("charged",)), "always": Variant(("eager",))},
         draw_harvesting_users,
+    ),
+    "over_the_air": Plot(
+        {
+            "10 dB": Variant(),
+            "10 dB, good channels only": Variant(("strict",)),
+            "-35 dB": Variant(("noisy",)),
+        },
+        draw_over_the_air,
+    ),
+    "noma": Plot(
+        {
+            "pairs": Variant(),
+            "cancellation": Variant(("grant_free",)),
+            "SINR": Variant(("grant_free", "grant_free_sinr")),
+            "collisions": Variant(("grant_free", "grant_free_collide")),
+        },
+        draw_noma,
     ),
     "satellites": Plot({"satellites": Variant()}, draw_satellites, size=(9.5, 3.6)),
     "vehicles": Plot(

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import setups
 from matplotlib.figure import Figure
+from scipy.special import exp1
 from typer.testing import CliRunner
 
 import netfl
@@ -510,6 +511,65 @@ def test_satellites_send_within_their_passes(run_of):
     late_s = both["start_s"] + both["airtime_s"] - both["end"]
     assert late_s.max() <= 1e-5, both[~(late_s <= 1e-5)]
     assert late_s.notna().all()
+
+
+# --- over the air ---------------------------------------------------------------
+
+
+def fading_users(run):
+    """Return the mean SNR of each user and replica, as a ratio."""
+    snr_db = 10 - loss_db(run.users["distance_m"].to_numpy()) - (NOISE_DBM_HZ + 60)
+    return 10 ** (snr_db / 10)
+
+
+@pytest.mark.parametrize(("blocks", "threshold_db", "target_db"), [((), 10, 10), (("strict",), 20, 10)])
+def test_over_the_air_sums_users_by_their_fading(run_of, blocks, threshold_db, target_db):
+    run = run_of("over_the_air", *blocks)
+    depth = 10 ** (threshold_db / 10) / fading_users(run)
+    chances = np.exp(-depth)
+    expected, variance = 100 * chances.sum(), 100 * (chances * (1 - chances)).sum()
+    assert abs(len(run.deliveries) - expected) <= 4 * math.sqrt(variance)
+    left_out = run.table("not_summed")
+    assert len(run.deliveries) + len(left_out) == 2 * 100 * 20
+    assert run.summary["uplink_symbols"] == 100 * 4810
+    assert run.summary["uplink_bits"] == 0
+    powers = 10 ** (target_db / 10) / fading_users(run) * exp1(depth)
+    spent_j = 100 * 0.5 * 4.81e-3 * powers.sum() / 2
+    assert run.summary["energy_J"] == pytest.approx(spent_j, rel=0.05)
+
+
+def test_over_the_air_errors_are_their_formulas(run_of):
+    metrics = run_of("over_the_air").metrics
+    means = metrics[metrics["learner"] == "in the air"].groupby("metric")["value"].mean()
+    assert means["sum_error"] == pytest.approx(means["sum_error_formula"], rel=0.02)
+    assert means["scheduled_error"] == pytest.approx(means["scheduled_error_formula"], rel=0.25)
+    assert means["scheduled_error"] > 10 * means["sum_error"]
+
+
+# --- NOMA -----------------------------------------------------------------------
+
+
+def test_noma_pairs_have_the_capacity_of_the_band(run_of):
+    pairs = setups.paired_rates(run_of("noma"))
+    assert len(pairs) > 300
+    assert pairs["sum"].to_numpy() == pytest.approx(pairs["capacity"].to_numpy(), rel=1e-6)
+    assert (pairs["first"] < pairs["sum"]).all()
+
+
+def test_noma_without_grant_takes_fewer_attempts_with_cancellation(run_of):
+    attempts = {
+        name: run_of("noma", *blocks).summary["attempts_mean"]
+        for name, blocks in {
+            "collide": ("grant_free", "grant_free_collide"),
+            "sinr": ("grant_free", "grant_free_sinr"),
+            "sic": ("grant_free",),
+        }.items()
+    }
+    waiting = np.arange(12)
+    expected = (0.7**-waiting).mean()
+    deviation = math.sqrt((0.7 ** (-2.0 * waiting)).sum() / 60) / 12
+    assert abs(attempts["collide"] - expected) < 4 * deviation
+    assert attempts["sic"] < attempts["sinr"] < attempts["collide"]
 
 
 # --- plots --------------------------------------------------------------------
