@@ -131,6 +131,7 @@ FITTED = {
         "tree": {"ring": "100 m", "radius": "150 m"},
         "grid": {"rows": 2, "columns": 2, "towers": [[0, 0], [1, 1]]},
     },
+    "network/power_control": {"inversion": {"target": "60 dB"}, "truncated_inversion": {"target": "60 dB"}},
     "network/motion": {"random_waypoint": {"radius": "3 km"}},
     "network/channel": {"radio_map": {"out_of_range": "extend"}},
     "network/round": {"quorum": {"min_share": None}},
@@ -210,6 +211,9 @@ def axes() -> dict[str, dict[str, Any]]:
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
         "power_control": {"full": None, **members("network/power_control")},
         "interference": {"collide": None, **members("network/interference")},
+        "sums": {"none": None, "all": {"power_control": {"kind": "inversion", "target": 0}, "mac": "simultaneous"},
+                 "truncated": {"power_control": {"kind": "truncated_inversion", "target": 0, "threshold": 0},
+                               "mac": {"kind": "simultaneous", "wait": "200 ms"}}},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "receivers": {"own": {}, "all": {"receivers": "all"}, "common loss": {"receivers": "all", "common_loss": 0.2}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
@@ -249,7 +253,7 @@ def axes() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one branch for each axis
+def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915 - one branch for each axis
     """Return the scenario with these levels, by axis, and the first level of every other axis, as plain data.
 
     Raises:
@@ -268,6 +272,8 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         value["compute"] = axes()["compute"]["spread"]
     if levels.get("channel") == "underwater" and "rate" in (value["reception"] or {}):
         value["reception"] = value["reception"] | {"rate": "4 kbps"}  # the band of sound is 4 kHz
+    if has["sums"]:
+        _set_sums(value, levels)
     data = copy.deepcopy(BASE)
     access = data["access"]
     access["mac"] = value["mac"]
@@ -307,6 +313,19 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         for key in _ROUND_KEYS:
             access.pop(key, None)
     return data
+
+
+def _set_sums(value, levels):
+    """Set the parts that sums in the air need."""
+    for axis in ("mac", "reception", "interference", "power_control", "round"):
+        if axis in levels:
+            raise RefusedError(f"sums in the air have a {axis} of their own")
+    mac = value["sums"]["mac"]
+    value["mac"] = {"kind": mac} if isinstance(mac, str) else mac
+    value["power_control"] = dict(value["sums"]["power_control"])
+    value["reception"] = {"kind": "analogue"}
+    value["interference"] = "over_the_air"
+    value["round"] = {"kind": "available"}
 
 
 def _set_service(data, value, has):
@@ -463,7 +482,7 @@ def budgeted(row: Row) -> Row:
         )
 
     need_db = max(map(needed_db, access.radio.bandwidth_bounds_hz))
-    if reception.follows_snr:  # any SNR suffices for some rate
+    if reception.follows_snr or reception.is_analogue:  # any SNR suffices
         need_db = _CAPACITY_DB
     margin_db = axes()["budget"][row.levels.get("budget", "strong")] + getattr(reception, "margin", 0.0)
     data = copy.deepcopy(row.data)
