@@ -975,8 +975,8 @@ class PerUser:
 class ByForm:
     """Annotation of a field of a union type: the form of a value chooses its part, so that one mistake is one error.
 
-    A text is a word of the ``Literal``, a mapping a model with its keys, a list the tuple, true and false the ``bool``,
-    anything else the number; so is a text that begins as a number does, such as ``10%``.
+    A text is a word of the ``Literal``, a mapping the ``Mapping`` or a model with its keys, a list the tuple, true and
+    false the ``bool``, anything else the number; so is a text that begins as a number does, such as ``10%``.
 
     Example::
 
@@ -1003,7 +1003,9 @@ class ByForm:
                     raise ValidationError.from_exception_data("", [to_line_error(fault) for fault in faults])
                 return (fitting or models)[0].model_validate(value, context=info.context)
             form = "number"
-            if isinstance(value, list | tuple):
+            if isinstance(value, Mapping):
+                form = "mapping"
+            elif isinstance(value, list | tuple):
                 form = "list"
             elif isinstance(value, str):
                 is_meant_as_number = "number" in parts and _NUMBER_START.match(value) is not None
@@ -1023,7 +1025,7 @@ def _form_of(part: Any) -> str:
         return "model"
     if bare is bool:
         return "boolean"
-    return {tuple: "list", Literal: "text"}.get(get_origin(bare), "number")
+    return {tuple: "list", Literal: "text", Mapping: "mapping"}.get(get_origin(bare), "number")
 
 
 def faults_of(

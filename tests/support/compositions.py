@@ -202,7 +202,8 @@ def axes() -> dict[str, dict[str, Any]]:
         "round": {"first": {"kind": "first", "m": 2}, "duration": None}
         | {kind: rounds[kind] for kind in rounds if kind != "first"},
         "channel": {"none": None} | slowed(members("network/channel"), "network/channel"),
-        "reception": {"base": None, **members("network/reception"), "shannon capacity": {"kind": "shannon"}},
+        "reception": {"base": None, **members("network/reception"), "shannon capacity": {"kind": "shannon"},
+                      "lora logistic": {"kind": "lora", "curve": "logistic", "shift": "1 dB", "width": "0.5 dB"}},
         "radio": {"one": {}, "powers": {"power": [16 + 2 * (user % 3) for user in range(USERS)],
                                         "antenna_gain": {"distribution": "normal", "mean": "0 dB", "std": "2 dB"}},
                   "bands": {"bandwidth": [1.0, 0.5, 1.0, 0.25, 0.5, 1.0]},
