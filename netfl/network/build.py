@@ -79,7 +79,8 @@ def open_budget(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Li
     faults = [fault.under("radio") for fault in spec.radio.tower_faults(layout.towers)]
     if faults:
         raise ScenarioError(faults)
-    return LinkBudget(spec.radio, spec.channel, layout, context.streams, device_names(spec, context))
+    devices = device_names(spec, context)
+    return LinkBudget(spec.radio, spec.channel, layout, context.streams, devices, spec.channels_hz)
 
 
 def open_band(spec: NetworkSpec, context: AccessContext, layout: Layout) -> CellBand:
@@ -313,7 +314,8 @@ def _reach_faults(
     if spec.association.can_move:
         towers = [*layout.towers]
     best_snr_db = np.max([medium.best_snr_db(users, tower) for tower in towers], axis=0)
-    heard_db = [best_snr_db, *(medium.best_snr_db(users, name) for name in receivers_of(spec, layout))]
+    heard_by = [*towers, *receivers_of(spec, layout)]
+    heard_db = [medium.best_frame_snr_db(users, name) for name in heard_by]  # on the best frequency channel
     needed_db = medium.threshold_db(users, frame_bits)
     shares = None
     if spec.mac is not None:
@@ -451,6 +453,7 @@ def _medium(
             interference=spec.interference,
             power_control=_fitted_control(spec, layout, budget),
             common_loss=spec.common_loss,
+            codes_per_channel=None if spec.mac is None or spec.channels_hz is None else spec.mac.codes_per_channel,
         )
     if spec.mac is not None and spec.mac.rate_bps is not None:
         return Medium(spec.mac.rate_bps, connection)

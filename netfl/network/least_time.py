@@ -93,7 +93,7 @@ def least_times(spec: NetworkSpec, context: AccessContext, *, at_best: bool) -> 
         budget = open_budget(spec, context, layout)
         bands = UserBands(spec.reception, budget.bandwidth_hz)
         if at_best:
-            snr_db = budget.best_snr_db(users)
+            snr_db = budget.best_frame_snr_db(users)
         else:
             snr_db = budget.mean_snr_db(users, _INSTANTS_S)
         cell_band = open_band(spec, context, layout)

@@ -29,6 +29,7 @@ from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
 from netfl.registry import ByForm, FamilyMember, Spec, to_line_error
+from netfl.types import Floats
 
 
 class NetworkParts(Spec):
@@ -105,6 +106,19 @@ class NetworkParts(Spec):
     def user_traffic(self) -> tuple[Traffic, ...]:
         """Traffic that enters at users, and so is sent over the air."""
         return tuple(traffic for traffic in self.traffic if traffic.source == "users")
+
+    @property
+    def channels_hz(self) -> Floats | None:
+        """Centre frequency of each frequency channel, ``[channels]``; ``None`` where gains and noise are those of all.
+
+        So it is with a MAC of one channel.
+        """
+        if self.mac is None or self.radio is None:
+            return None
+        differs = self.radio.channel_noise is not None or any(each.is_frequency_selective for each in self.channel)
+        if not differs:
+            return None
+        return self.mac.channels_hz(max(self.radio.bandwidth_bounds_hz))
 
     @property
     def air_rates_bps(self) -> tuple[float, ...]:

@@ -57,10 +57,33 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
         yield from no_effect(spec, ("queue", "queues", "routing"), reason, remedy)
     if spec.radio is None and not spec.association.follows_position:
         yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
+    yield from _frequency_faults(spec)
     yield from _shared_air_faults(spec)
     yield from sum_faults(spec)
     if spec.receivers == ():
         yield Fault("receivers", "a list that names no tower", [], "name towers, such as [tower:0], or set own or all")
+
+
+def _frequency_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Gains, noise and frequencies of channels that the MAC does not have, or that do not differ."""
+    selective = [index for index, channel in enumerate(spec.channel) if channel.is_frequency_selective]
+    if spec.mac is not None and not selective:
+        for key in spec.mac.frequency_keys:
+            problem = "has no effect without gains that differ by frequency"
+            remedy = "leave it out, or add {kind: frequency_selective, …} to channel"
+            yield Fault(f"mac.{key}", problem, None, remedy)
+    if spec.mac is None or spec.radio is None:
+        return
+    remedy = "leave it out, or take a MAC with several channels, such as lorawan or multichannel_aloha"
+    centres_hz = spec.mac.channels_hz(max(spec.radio.bandwidth_bounds_hz))
+    if centres_hz is None:
+        for index in selective:
+            yield Fault(f"channel.{index}", "has no effect with a MAC of one frequency channel", None, remedy)
+        reason = "with a MAC of one frequency channel"
+        yield from no_effect(spec.radio, ["channel_noise"], reason, remedy, prefix="radio.")
+    elif spec.radio.channel_noise is not None and len(spec.radio.channel_noise) != len(centres_hz):
+        problem = f"{len(spec.radio.channel_noise)} values for the {len(centres_hz)} channels of the MAC"
+        yield Fault("radio.channel_noise", problem, None, "give one for each channel")
 
 
 def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:

@@ -208,7 +208,8 @@ def axes() -> dict[str, dict[str, Any]]:
                                         "antenna_gain": {"distribution": "normal", "mean": "0 dB", "std": "2 dB"}},
                   "bands": {"bandwidth": [1.0, 0.5, 1.0, 0.25, 0.5, 1.0]},
                   "towers": {"tower": {"noise_figure": "3 dB", "antenna_gain": "5 dB"},
-                             "towers": {"tower:0": {"noise_figure": "9 dB"}}}},
+                             "towers": {"tower:0": {"noise_figure": "9 dB"}}},
+                  "channel noise": {"channel_noise": 3.0}},
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
         "power_control": {"full": None, **members("network/power_control")},
         "interference": {"collide": None, **members("network/interference")},
@@ -263,6 +264,7 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915
     value = {axis: known[levels.get(axis, next(iter(known)))] for axis, known in axes().items()}
     has = {axis: levels.get(axis, next(iter(known))) != next(iter(known)) for axis, known in axes().items()}
     _let_frames_overlap(value, levels)
+    _let_channels_differ(value, levels)
     if has["association"]:  # users that walk between two towers
         value["topology"] = value["topology"] or axes()["topology"]["two towers"]
         value["motion"] = value["motion"] or RUNNING
@@ -363,6 +365,21 @@ def _let_frames_overlap(value, levels):
         value["reception"] = OF_PAIRS
 
 
+def _let_channels_differ(value, levels):
+    """Take a MAC with several channels for gains or noise that differ between them, unless it has a level."""
+    is_selective = (value["channel"] or {}).get("kind") == "frequency_selective"
+    if (is_selective or "channel_noise" in value["radio"]) and "mac" not in levels:
+        value["mac"] = axes()["mac"]["multichannel_aloha"]
+
+
+def _channel_noise(mac, noise_db):
+    """Return *noise_db* on every second channel of a MAC, and 0 dB on the others."""
+    model = find_model(base_of("network/mac"), mac["kind"])
+    centres_hz = model.model_validate({key: entry for key, entry in mac.items() if key != "kind"}).channels_hz(1.0)
+    channels = 2 if centres_hz is None else len(centres_hz)
+    return [f"{noise_db * (number % 2)} dB" for number in range(channels)]
+
+
 def _update_bits(value):
     """Return the size of a frame that takes `AIRTIME_S` in the fastest mode of the reception."""
     if value["mac"]["kind"] == "csma_ca":
@@ -419,6 +436,8 @@ def _fit_radio(access, value, has):
         radio["power"] = [f"{level} dBm" for level in radio["power"]]
         if "downlink" in access:
             access["downlink"] = access["downlink"] | {"power": "16 dBm"}
+    if "channel_noise" in radio:
+        radio["channel_noise"] = _channel_noise(value["mac"], radio["channel_noise"])
     if "bandwidth" in radio:  # parts of the band of the others
         band_hz = 4e3 if channel == "underwater" else BANDWIDTH_HZ
         radio["bandwidth"] = [band_hz * part for part in radio["bandwidth"]]

@@ -80,6 +80,9 @@ _BESIDE_MODELS = {
     ("network/motion", "sumo_fcd"): {
         "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "town.fcd.xml")}}
     },
+    ("network/channel", "frequency_selective"): {
+        "mac": {"kind": "multichannel_aloha", "channels": 3, "probability": 0.2}
+    },
     ("network/outage", "battery"): {"energy": {"per_sample": "20 mJ", "transmit": "300 mW", "idle": "30 mW"}},
     ("network/trains_when", "battery_above"): _CHARGED,
     ("network/trains_when", "charging"): _CHARGED,

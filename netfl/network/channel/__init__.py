@@ -37,10 +37,12 @@ from the given streams, keyed by user and block, so that they do not depend on t
 
 Optional parts: the coherence time of a fading (`Channel.coherence_s`), whether a mean signal is without it
 (`Channel.has_fast_fading`), the carrier of the model (`Channel.carrier_hz`), the distance within which a path loss no
-longer falls (`Channel.near_limit`), and what contradicts the motion of users (`Channel.motion_misfit`); for a medium
-other than air its noise (`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay
-(`Channel.delay_s`); and for a model that reads measured data the radio (`Channel.fitted`), what its data lack
-(`Channel.data_misfit`, `Channel.missing_towers`) and whether they contain the path loss (`Channel.has_path_loss`).
+longer falls (`Channel.near_limit`), and what contradicts the motion of users (`Channel.motion_misfit`); gains that
+differ between the frequency channels of a MAC (`Channel.is_frequency_selective`, `Channel.on_channels`,
+`LinkGain.channel_gains_db`); for a medium other than air its noise (`Channel.noise_dbm`), the speed of its signals
+(`Channel.speed_m_s`) and their delay (`Channel.delay_s`); and for a model that reads measured data the radio
+(`Channel.fitted`), what its data lack (`Channel.data_misfit`, `Channel.missing_towers`) and whether they contain the
+path loss (`Channel.has_path_loss`).
 '''
 
 from __future__ import annotations
@@ -143,6 +145,18 @@ class Channel(Spec):
         return ""
 
     @property
+    def is_frequency_selective(self) -> bool:
+        """True if the gain differs between the frequency channels of a MAC, so that it needs a MAC with several."""
+        return False
+
+    def on_channels(self, centres_hz: Floats) -> Self:
+        """Return this model for frequency channels with these centres, ``[channels]``; by default the model itself.
+
+        Centres have a common offset.  Only a model that `is_frequency_selective` needs them.
+        """
+        return self
+
+    @property
     def near_limit(self) -> NearLimit | None:
         """Distance to the tower within which the loss of the path no longer falls; ``None`` without one."""
         return None
@@ -228,6 +242,14 @@ class LinkGain(Overridable, ABC):
         """Return the propagation delay of each user's link at *time_s*, ``[n]``, if the model knows it.
 
         ``None`` if it follows from the distance on the map, by `Channel.delay_s`.
+        """
+        return None
+
+    def channel_gains_db(self, users: Ints) -> Floats | None:
+        """Return the gain of each user's link on each frequency channel above `gain_db`, in dB, ``[n, channels]``.
+
+        They do not change with time.  `gain_db` is their mean, that of signals without a channel.  ``None``: the gain
+        is the same on all channels.
         """
         return None
 

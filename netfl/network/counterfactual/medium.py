@@ -46,8 +46,10 @@ class UnfadedMedium(FadingMedium):
         share: float | Floats | None = None,
         power_db: Floats | None = None,
         channel: ArrayLike | None = None,
+        *,
+        is_group: bool = False,
     ) -> Ints:
-        modes = super().choose(ids, tower, time_s, boost_db, share, power_db, channel)
+        modes = super().choose(ids, tower, time_s, boost_db, share, power_db, channel, is_group=is_group)
         return np.where(self._is_exempt(ids), self._fastest_modes[ids], modes)
 
     def frame_power(

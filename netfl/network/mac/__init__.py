@@ -18,7 +18,8 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 
   - ``duration_s``: time on the air; by default the airtime of each frame.
   - ``limit``: attempts that a frame has; by default no limit.
-  - ``channel``, ``mode`` (of the reception): one for all users, or an array.
+  - ``channel``, ``mode`` (of the reception): one for all users, or an array.  A MAC whose channels are at several
+    frequencies states them in `Mac.channels_hz`.
   - ``begin_s``: exact start of the slot, for slotted MACs: the rounding of consecutive slots does not add up.
   - ``share``: fraction of the band that each user has to itself: nobody interferes, and each has that fraction of the
     rate and of the noise.  One for all or an array.  A MAC that uses it states `Mac.divides_band` and
@@ -235,6 +236,29 @@ class Mac(Spec):
     def bandwidth_hz(self) -> float | None:
         """Bandwidth that its airtimes assume, which the radio must match; ``None`` leaves it to the radio."""
         return None
+
+    def channels_hz(self, bandwidth_hz: float) -> Floats | None:
+        """Return the centre frequency of each of its frequency channels, ``[channels]``; ``None`` for one channel.
+
+        Gains and noise may differ between them.  A common offset of the frequencies has no effect.
+
+        Args:
+            bandwidth_hz: largest bandwidth of a user's radio.
+        """
+        return None
+
+    @property
+    def codes_per_channel(self) -> int:
+        """Number of ``channel`` values of `Cell.attempt` on one frequency channel, such as orthogonal codes.
+
+        The value c is on the frequency channel c // `codes_per_channel`.
+        """
+        return 1
+
+    @property
+    def frequency_keys(self) -> tuple[str, ...]:
+        """Dotted names of those of its keys that are set, and have an effect only on gains that differ by frequency."""
+        return ()
 
     @property
     def has_carrier_sense(self) -> bool:

@@ -20,7 +20,7 @@ from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import UNLIMITED_AIRTIME, Cell
 from netfl.network.reception import Reception
 from netfl.registry import Overridable
-from netfl.types import Ints
+from netfl.types import Floats, Ints
 from netfl.units import Seconds
 
 _ROUNDING = 1e-9
@@ -47,6 +47,11 @@ class SlottedMac(Mac):
     def channel_count(self) -> int:
         """Number of channels, each of which carries one frame in a slot."""
         return 1
+
+    def channels_hz(self, bandwidth_hz: float) -> Floats | None:
+        if self.channel_count == 1:
+            return None
+        return np.asarray(bandwidth_hz * np.arange(self.channel_count), np.float64)
 
     def reception_faults(self, reception: Reception) -> Iterator[Fault]:
         if reception.follows_snr:

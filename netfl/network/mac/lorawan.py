@@ -46,6 +46,8 @@ _ATTEMPTS = {"1.0.3": 8, "1.0.4": 1}
 _SENDS_PER_RATE = 2
 """Attempts at one data rate, with version 1.0.3, before the next lower one."""
 _BANDWIDTHS_HZ = (125e3, 250e3, 500e3)
+_RASTER = 1.6
+"""Distance of the centre frequencies of neighbouring channels over the bandwidth, as in EU868: 200 kHz at 125 kHz."""
 _MARGIN_DB = 10.0
 _LAW_USERS, _LAW_LOAD = 2000, 0.4
 _MIN_ROWS, _ATTEMPTS_PER_ROW = 100, 200
@@ -86,6 +88,16 @@ class SubBand(Spec):
     """Number of channels."""
     duty_cycle: Annotated[float, Field(gt=0, le=1)] = 0.01
     """Maximum share of time that a user may be on the air, over all of these channels."""
+    frequencies: Annotated[tuple[Annotated[Hertz, Field(gt=0)], ...], Field(min_length=1)] | None = None
+    """Centre frequency of each channel, such as ``[868.1 MHz, 868.3 MHz, 868.5 MHz]``, for gains that differ by
+    frequency; ``null``: channel n of all sub-bands is at n times 1.6 B, 200 kHz at 125 kHz."""
+
+    @model_validator(mode="after")
+    def _check_frequencies(self) -> SubBand:
+        if self.frequencies is not None and len(self.frequencies) != self.channels:
+            problem = f"frequencies has {len(self.frequencies)} values for {self.channels} channels"
+            raise ValueError(f"{problem}; give one for each channel")
+        return self
 
 
 class Lorawan(Mac):
@@ -182,6 +194,15 @@ class Lorawan(Mac):
     ``null``: they take no airtime and are never lost."""
 
     @model_validator(mode="after")
+    def _check_frequencies(self) -> Lorawan:
+        is_given = [band.frequencies is not None for band in self.sub_bands]
+        if any(is_given) and not all(is_given):
+            missing = is_given.index(False)
+            problem = f"sub_bands.{missing} has no frequencies, but others have"
+            raise ValueError(f"{problem}; give those of all sub-bands, or of none")
+        return self
+
+    @model_validator(mode="after")
     def _check_keys(self) -> Lorawan:
         if self.bandwidth not in _BANDWIDTHS_HZ:
             raise ValueError(f"bandwidth is {self.bandwidth:g} Hz; give 125 kHz, 250 kHz or 500 kHz")
@@ -201,6 +222,25 @@ class Lorawan(Mac):
     @property
     def bandwidth_hz(self) -> float:
         return self.bandwidth
+
+    def channels_hz(self, bandwidth_hz: float) -> Floats | None:
+        """Return the frequencies of the sub-bands, or a raster of 1.6 B as that of EU868, 200 kHz at 125 kHz."""
+        channels = sum(band.channels for band in self.sub_bands)
+        if channels == 1:
+            return None
+        given_hz = [each for band in self.sub_bands for each in band.frequencies or ()]
+        if given_hz:
+            return np.array(given_hz)
+        return np.asarray(_RASTER * self.bandwidth * np.arange(channels), np.float64)
+
+    @property
+    def codes_per_channel(self) -> int:
+        return len(FACTORS) if self.orthogonal else 1
+
+    @property
+    def frequency_keys(self) -> tuple[str, ...]:
+        bands = enumerate(self.sub_bands)
+        return tuple(f"sub_bands.{index}.frequencies" for index, band in bands if band.frequencies is not None)
 
     @property
     def tower_answers(self) -> bool:
@@ -514,7 +554,7 @@ class _ClassADevices:
         """Draw the channel of an attempt; different spreading factors on one may count as different channels."""
         channel = self._duty.take_channel(user, airtime_s)
         if self._mac.orthogonal:
-            return channel * len(FACTORS) + mode
+            return channel * self._mac.codes_per_channel + mode
         return channel
 
 

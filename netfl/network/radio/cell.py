@@ -375,7 +375,8 @@ class Cell:
             users: the senders, which must be in the backlog.
             duration_s: airtime, one for all or one for each; by default that of each frame in its mode.
             limit: number of attempts that a frame has before it is given up; by default no limit.
-            channel: number of a band, one for all or one for each; each has the whole bandwidth, and the same gains.
+            channel: number of a band, one for all or one for each; each has the whole bandwidth.  Gains and noise may
+                differ between the frequency channels that the MAC states, `netfl.network.mac.Mac.channels_hz`.
             mode: mode of the reception, one for all or one for each; by default each sender chooses.
             begin_s: start; 0 for now.  It may lie ahead in a `quiet` cell only, where nothing can come in between.
                 Where the clock has missed it by rounding, at most 2e-9 of the present time, airtimes end as if it were
@@ -427,13 +428,12 @@ class Cell:
         # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
         delay_s = self._signal_delays_s(ids, start_s, slot)
-        group_channel = channel if is_group else None
         if self._medium.modes == 1:  # whatever modes the MAC has
             mode = 0
         elif mode is None:
-            mode = self._values.chosen_modes(ids, start_s, share, power, group_channel)
+            mode = self._values.chosen_modes(ids, start_s, share, power, channel, is_group=is_group)
         if duration_s is None:
-            duration_s = self._values.frame_airtimes_s(senders, mode, start_s, share, power, group_channel)
+            duration_s = self._values.frame_airtimes_s(senders, mode, start_s, share, power, channel, is_group=is_group)
             if isinstance(duration_s, np.ndarray) and share is not None:
                 duration_s = _equal_after_rounding(duration_s)
 

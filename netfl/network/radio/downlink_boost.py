@@ -21,11 +21,19 @@ class DownlinkBoost:
         towers: names of the towers.
         tower_power_dbm: power of towers whose radio states none; ``None`` for that of the user.
         is_thermal: whether the noise is that of the receivers.
+        channel_noise_db: mean noise of the frequency channels at towers, above that of their receivers.
     """
 
     def __init__(
-        self, radios: Radios, towers: Sequence[str], tower_power_dbm: float | None, *, is_thermal: bool
+        self,
+        radios: Radios,
+        towers: Sequence[str],
+        tower_power_dbm: float | None,
+        *,
+        is_thermal: bool,
+        channel_noise_db: float = 0.0,
     ) -> None:
+        self._channel_noise_db = channel_noise_db
         self._radios = radios
         self._index_of = {name: index for index, name in enumerate(towers)}
         self._tower_power_dbm = tower_power_dbm
@@ -50,6 +58,8 @@ class DownlinkBoost:
         boost_db = np.where(np.isnan(stated_dbm), default_dbm, stated_dbm) - user_dbm
         if self._is_thermal:
             boost_db += radios.tower_noise_figure_db[towers] - radios.noise_figure_db[users]
+        if self._channel_noise_db:
+            boost_db += self._channel_noise_db
         return np.asarray(boost_db)
 
 

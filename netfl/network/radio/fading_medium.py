@@ -64,6 +64,10 @@ class FadingMedium(Medium):
 
     Transmissions that overlap on a channel interfere, and *interference* decides which of them are received.  One that
     fails by that has ``collided`` if it would have been received alone.  The power of others is that at their start.
+
+    Args:
+        codes_per_channel: `netfl.network.mac.Mac.codes_per_channel` where gains or noise differ between frequency
+            channels; ``None`` where they do not.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class FadingMedium(Medium):
         interference: Interference = _COLLIDE,
         power_control: PowerControl = _FULL,
         common_loss: float = 0.0,
+        codes_per_channel: int | None = None,
     ) -> None:
         self.follows_snr = reception.follows_snr
         self.snr_gap_db = reception.snr_gap_db
@@ -102,6 +107,7 @@ class FadingMedium(Medium):
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
         self._outside: Floats | None = None
+        self._codes_per_channel = codes_per_channel
 
         self._streams = streams
         self._common_loss = common_loss
@@ -179,9 +185,13 @@ class FadingMedium(Medium):
         share: float | Floats | None = None,
         power_db: Floats | None = None,
         channel: ArrayLike | None = None,
+        *,
+        is_group: bool = False,
     ) -> Ints:
         snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share, power_db)
-        if channel is not None:
+        if channel is not None and self._codes_per_channel is not None:
+            snr_db = snr_db + self._channel_offset_db(ids, tower, channel)
+        if channel is not None and is_group:
             snr_db = self._scheduled_snr_db(ids, snr_db, channel)
         return self._bands.choose(ids, snr_db)
 
@@ -194,9 +204,13 @@ class FadingMedium(Medium):
         share: float | Floats | None = None,
         power_db: Floats | None = None,
         channel: ArrayLike | None = None,
+        *,
+        is_group: bool = False,
     ) -> Floats:
         snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share, power_db)
-        if channel is not None:
+        if channel is not None and self._codes_per_channel is not None:
+            snr_db = snr_db + self._channel_offset_db(ids, tower, channel)
+        if channel is not None and is_group:
             snr_db = self._scheduled_snr_db(ids, snr_db, channel)
         rates_bps = self._bands.expected_rates_bps(ids, snr_db)
         if share is None:
@@ -288,20 +302,44 @@ class FadingMedium(Medium):
     def best_snr_db(self, ids: Ints, tower: str = "") -> Floats:
         return self._link_budget.best_snr_db(ids, tower)
 
-    def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
+    def best_frame_snr_db(self, ids: Ints, tower: str = "") -> Floats:
+        """Return `best_snr_db` of a frame on the best frequency channel of each user, ``[n]``."""
+        if self._codes_per_channel is None:
+            return self._link_budget.best_snr_db(ids, tower)
+        return self._link_budget.best_frame_snr_db(ids, tower)
+
+    def success_probability(
+        self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints, channel: int | None = None
+    ) -> Floats:
+        codes = self._codes_per_channel
+        if codes is None or channel is not None:
+            offset_db = self._channel_offset_db(ids, tower, channel or 0)
+            return self._success_probability(ids, tower, time_s, bits, modes, offset_db)
+        chances = []
+        for number in range(self._link_budget.frequency_channels):
+            offset_db = self._channel_offset_db(ids, tower, codes * number)
+            chances.append(self._success_probability(ids, tower, time_s, bits, modes, offset_db))
+        return np.asarray(np.mean(chances, axis=0))
+
+    def _success_probability(
+        self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints, offset_db: float | Floats
+    ) -> Floats:
+        """Return `success_probability` of frames with an SNR of *offset_db* above `snr_db`, 0.0 or ``[n]``."""
+        offsets_db = np.broadcast_to(offset_db, len(ids))
         probability = np.empty(len(ids))
         if self.follows_snr:
             rates_bps = self.rates_bps(ids, tower, time_s)
             for place, rate_bps in enumerate(rates_bps.tolist()):  # each user has an airtime of its own
-                signal = Signal(tower, time_s, time_s + bits / rate_bps, bits, rate_bps=rate_bps)
+                end_s = time_s + bits / rate_bps
+                signal = Signal(tower, time_s, end_s, bits, boost_db=offsets_db.item(place), rate_bps=rate_bps)
                 probability[place] = self._undisturbed_success(ids[place : place + 1], signal)[0]
             return probability
         for mode in np.unique(modes).tolist():
             for band_hz in self._bands.distinct_hz(ids):
                 airtime_s = bits / self._reception.rate_bps(band_hz, mode)
-                signal = Signal(tower, time_s, time_s + airtime_s, bits, mode)
                 is_alike = (modes == mode) & (self._bands.bandwidths_hz(ids) == band_hz)
                 if is_alike.any():
+                    signal = Signal(tower, time_s, time_s + airtime_s, bits, mode, offsets_db[is_alike])
                     probability[is_alike] = self._undisturbed_success(ids[is_alike], signal)
         return probability
 
@@ -332,12 +370,16 @@ class FadingMedium(Medium):
         gain_db = snr_db - share_db - self._link_budget.unit_snr_db(transmission.ids, transmission.receiver.name)
         if transmission.power_offset_db is not None:
             gain_db = gain_db - transmission.power_offset_db
+        if self._codes_per_channel is not None:
+            number = transmission.channel // self._codes_per_channel
+            gain_db = gain_db + self._link_budget.channel_noise_db(number)
         return np.asarray(gain_db)
 
     def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
         mode = transmission.mode
-        gain_db = share_gain_db(transmission.share, transmission.outside) + self._power_change_db(transmission)
+        gain_db = share_gain_db(transmission.share, transmission.outside)
+        gain_db = gain_db + self._frame_offset_db(transmission, transmission.receiver)
         snr_db = self.snr_db(transmission.ids, transmission.receiver, transmission.start_s) + gain_db
         if len(transmission.ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
@@ -432,7 +474,7 @@ class FadingMedium(Medium):
         """Return another transmission as interference at the tower of *transmission*."""
         tower = transmission.receiver
         snr_db = self.snr_db(other.ids, tower, other.start_s)
-        snr = db_to_linear(snr_db + self._power_change_db(other))
+        snr = db_to_linear(snr_db + self._frame_offset_db(other, tower))
         end_s = other.end_s - touch_tolerance_s(other)
         in_share = self._part_in_shares(transmission, other)
         if not self._decodes_others:
@@ -447,7 +489,7 @@ class FadingMedium(Medium):
         """Return a transmission as frames to judge at *tower*, with what overlaps with them until *until_s*."""
         if transmission.receiver != tower:
             transmission = replace(transmission, heard_at=tower)
-        gain_db = self._power_change_db(transmission)  # models that decode others have no shares of the band
+        gain_db = self._frame_offset_db(transmission, tower)  # models that decode others have no shares of the band
         snr_db = self.snr_db(transmission.ids, tower, transmission.start_s) + gain_db
         frames = self._arrive(transmission, snr_db, gain_db, is_disturbed=True)
         alone = self._success(transmission.ids, snr_db, frames.fades, frames.bits, transmission.mode)
@@ -507,6 +549,20 @@ class FadingMedium(Medium):
         """Return the power of each user above that of the radio, ``[n]``; 0.0 if no user has another power."""
         offset_db = self.power_offset_db(ids)
         return 0.0 if offset_db is None else offset_db
+
+    def _frame_offset_db(self, transmission: Transmission, tower: NodeId) -> float | Floats:
+        """Return the SNR of frames at *tower* above `snr_db`, by their powers and their channel, 0.0 or ``[n]``."""
+        power_db = self._power_change_db(transmission)
+        if self._codes_per_channel is None:
+            return power_db
+        return power_db + self._channel_offset_db(transmission.ids, tower, transmission.channel)
+
+    def _channel_offset_db(self, ids: Ints, tower: NodeId, channel: ArrayLike) -> float | Floats:
+        """Return the SNR on a channel above `snr_db`, 0.0 or ``[n]``; the channel is one for all, or ``[n]``."""
+        if self._codes_per_channel is None:
+            return 0.0
+        numbers = np.asarray(channel, np.int64) // self._codes_per_channel
+        return self._link_budget.channel_offset_db(ids, tower.name, numbers)
 
     def _power_change_db(self, transmission: Transmission) -> float | Floats:
         """Return the power with which frames were sent above the present power of their senders, 0.0 or ``[n]``."""

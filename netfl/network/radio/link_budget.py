@@ -52,11 +52,16 @@ class LinkBudget:
         channels: models of a link's channel, whose gains add up.
         streams: random streams of the network; each channel has its own below them.
         devices: name of each user's class of devices, ``[users]``; ``None`` without classes.
+        centres_hz: centre frequency of each frequency channel of the MAC, ``[channels]``; ``None`` for one channel.
+
+    A signal without a frequency channel has the mean gain and the mean noise of the channels, in dB;
+    `channel_offset_db` is what one on a channel has above that.
 
     Attributes:
         radios: radios of the users and towers.
         bandwidth_hz: bandwidth of all users, or of each, ``[users]``.
         power_offset_db: power of each user above that of its radio, ``[users]``; ``None`` if no user has another power.
+        frequency_channels: number of frequency channels.
 
     Raises:
         ScenarioError: a channel is not valid here; keys start with ``channel`` and its number.
@@ -69,6 +74,7 @@ class LinkBudget:
         layout: Layout,
         streams: Streams,
         devices: NDArray[np.str_] | None = None,
+        centres_hz: Floats | None = None,
     ) -> None:
         self.users = layout.users
         self.radios = radio.open(layout.users, layout.towers, devices, streams.at("radio"))
@@ -76,6 +82,14 @@ class LinkBudget:
         self.power_offset_db: Floats | None = None
         self._layout = layout
         self._streams = streams
+
+        # noise of each frequency channel at the towers, above and at the mean
+        self._channel_noise_db = np.zeros(1 if centres_hz is None else len(centres_hz))
+        if centres_hz is not None and radio.channel_noise is not None:
+            self._channel_noise_db = np.array(radio.channel_noise)
+        self.frequency_channels = len(self._channel_noise_db)
+        self._mean_noise_db = float(self._channel_noise_db.mean())
+        self._offsets_db: dict[str, Floats] = {}  # of all users on each channel, [users, channels], by the tower
 
         # noise of the medium in the band of each user, and levels of power at the towers, one for all or [users]
         medium_noise_dbm = _medium_noise_dbm(self.bandwidth_hz, channels)
@@ -88,6 +102,8 @@ class LinkBudget:
         self._at_tower: dict[str, _Levels] = {}  # of all users at a tower, by its name
 
         self._channels = self._fitted(with_carrier(channels))
+        if centres_hz is not None:
+            self._channels = [channel.on_channels(centres_hz) for channel in self._channels]
         self._gains = self._open(layout, streams)  # to each user's tower of the start
         self._other_gains: dict[str, list[LinkGain]] = {}  # of all users to a tower, by its name
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
@@ -202,13 +218,58 @@ class LinkBudget:
         other_db = _best_db(self._levels_to(tower), self._gains_to(tower), users)
         return np.where(is_at_start, at_start_db, other_db)
 
+    def channel_offset_db(self, users: Ints, tower: str, channel: NDArray[np.int64] | int) -> Floats:
+        """Return the SNR of each user on its frequency channel above `snr_db` at *tower*, ``[n]``.
+
+        Without a tower it is that at the user's tower of the start.
+
+        Args:
+            users: the users.
+            tower: name of the tower.
+            channel: number of the frequency channel, one for all or ``[n]``.
+        """
+        at_start_db = np.asarray(self._channel_offsets_db("")[users, channel])
+        is_at_start = self._is_at_start(users, tower)
+        if is_at_start is None:
+            return at_start_db
+        return np.where(is_at_start, at_start_db, self._channel_offsets_db(tower)[users, channel])
+
+    def channel_noise_db(self, channel: int) -> float:
+        """Return the noise of a frequency channel above the mean of all."""
+        return float(self._channel_noise_db[channel]) - self._mean_noise_db
+
+    def best_frame_snr_db(self, users: Ints, tower: str = "") -> Floats:
+        """Return `best_snr_db` on the best frequency channel of each user, ``[n]``."""
+        offsets_db = [self.channel_offset_db(users, tower, channel) for channel in range(self.frequency_channels)]
+        return np.asarray(self.best_snr_db(users, tower) + np.max(offsets_db, axis=0))
+
+    def _channel_offsets_db(self, tower: str) -> Floats:
+        """Return the gains over their mean less the noise over its mean, of all users, ``[users, channels]``."""
+        if tower not in self._offsets_db:
+            gains = self._gains
+            if tower:
+                gains = self._gains_to(tower)
+            offsets_db = np.tile(self._mean_noise_db - self._channel_noise_db, (self.users, 1))
+            for gain in gains:
+                above_mean_db = gain.channel_gains_db(np.arange(self.users))
+                if above_mean_db is not None:
+                    offsets_db += above_mean_db
+            self._offsets_db[tower] = offsets_db
+        return self._offsets_db[tower]
+
     def downlink_boost(self, tower_power_dbm: float | None) -> DownlinkBoost:
         """Return the SNR of the signals of towers above those of users.
 
         Args:
             tower_power_dbm: power of towers whose radio states none; ``None`` for that of the user.
         """
-        return DownlinkBoost(self.radios, self._layout.towers, tower_power_dbm, is_thermal=self._is_thermal)
+        return DownlinkBoost(
+            self.radios,
+            self._layout.towers,
+            tower_power_dbm,
+            is_thermal=self._is_thermal,
+            channel_noise_db=self._mean_noise_db,
+        )
 
     def power_in_band(self, users: Ints, others: Ints) -> Floats:
         """Return the interference of *others* in the bands of *users* over its noise, for an SNR of 1, ``[n, m]``.
@@ -293,6 +354,8 @@ class LinkBudget:
         noise_dbm = np.full(self.users, self._band_noise_dbm)
         if self._is_thermal:
             noise_dbm += radios.tower_noise_figure_db[towers]
+        if self._mean_noise_db:
+            noise_dbm += self._mean_noise_db
         signal_dbm = one_if_equal(radios.power_dbm + gain_db)
         one_noise_dbm = one_if_equal(noise_dbm)
         return _Levels(signal_dbm, one_noise_dbm, signal_dbm - one_noise_dbm)

@@ -195,6 +195,8 @@ class Medium:
         share: float | Floats | None = None,
         power_db: Floats | None = None,
         channel: ArrayLike | None = None,
+        *,
+        is_group: bool = False,
     ) -> Ints:
         """Return the mode in which each user sends or, if *boost_db* is given, the tower sends to it, ``[n]``.
 
@@ -205,8 +207,10 @@ class Medium:
             boost_db: SNR of the tower's signal above that of the user's, one for all or ``[n]``.
             share: fraction of the band in which each sends, one for all or ``[n]``; ``None`` for the whole band.
             power_db: power of the frame of each above that of its radio, ``[n]``; ``None`` for `power_offset_db`.
-            channel: channel on which the tower lets each send at once with the others, one for all or ``[n]``;
-                ``None`` if each expects to send alone.
+            channel: channel on which each sends, one for all or ``[n]``; ``None`` if it has none yet, or the tower
+                sends.
+            is_group: whether the tower lets those on one channel send at once, so that each expects the interference of
+                the others; if not, each expects to send alone.
         """
         return np.zeros(len(ids), np.int64)
 
@@ -219,6 +223,8 @@ class Medium:
         share: float | Floats | None = None,
         power_db: Floats | None = None,
         channel: ArrayLike | None = None,
+        *,
+        is_group: bool = False,
     ) -> Floats:
         """Return the bit rate that each user's SNR allows now, ``[n]``; called only if `follows_snr`.
 
@@ -258,8 +264,13 @@ class Medium:
         """
         return self.connection.listening_during(ids, signal.start_s, signal.end_s, is_tower_up=is_sent)
 
-    def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
-        """Return the probability that each user's frame is received, without interference, in its mode, ``[n]``."""
+    def success_probability(
+        self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints, channel: int | None = None
+    ) -> Floats:
+        """Return the probability that each user's frame is received, without interference, in its mode, ``[n]``.
+
+        *channel* is that on which they send; ``None`` for the mean over all channels.
+        """
         return np.ones(len(ids))
 
 

@@ -81,14 +81,18 @@ class PresentValues:
         share: float | Floats | None,
         power: FramePower | None = None,
         channel: ArrayLike | None = None,
+        *,
+        is_group: bool = False,
     ) -> Ints:
         """Return the mode that each sender chooses for a frame from *start_s* on, ``[n]``.
 
-        *share* is the fraction of the bandwidth of its radio that each has, and *channel* that of
+        *share* is the fraction of the bandwidth of its radio that each has.  *channel* and *is_group* are those of
         `netfl.network.radio.medium.Medium.choose`.
         """
         power_db = _offset_db(power)
-        return self._medium.choose(ids, self._tower, start_s, share=share, power_db=power_db, channel=channel)
+        return self._medium.choose(
+            ids, self._tower, start_s, share=share, power_db=power_db, channel=channel, is_group=is_group
+        )
 
     def frame_airtimes_s(
         self,
@@ -98,17 +102,19 @@ class PresentValues:
         share: float | Floats | None,
         power: FramePower | None = None,
         channel: ArrayLike | None = None,
+        *,
+        is_group: bool = False,
     ) -> float | Floats:
         """Return the airtime of the next frame of each of *users* from *start_s* on, one for all or ``[n]``.
 
         In a fraction *share* of the bandwidth of its radio, a sender has that fraction of the rate of its mode.
-        *channel* is that of `netfl.network.radio.medium.Medium.choose`.
+        *channel* and *is_group* are those of `netfl.network.radio.medium.Medium.choose`.
         """
         ids = self._ids[users]
         if self._medium.follows_snr:
             power_db = _offset_db(power)
             rates_bps = self._medium.rates_bps(
-                ids, self._tower, start_s, share=share, power_db=power_db, channel=channel
+                ids, self._tower, start_s, share=share, power_db=power_db, channel=channel, is_group=is_group
             )
             airtimes_s: float | Floats = self._queue.bits(users) / rates_bps
         else:

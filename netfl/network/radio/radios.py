@@ -224,6 +224,9 @@ class Radio(Spec):
     """Radio of all towers; ``noise_figure``: by default that of users; ``power``: by default ``downlink.power``."""
     towers: Mapping[str, TowerRadio] = Field(default_factory=dict)
     """Other radios for a tower, by its name, such as ``tower:0``."""
+    channel_noise: Annotated[tuple[Annotated[Decibels, Field(ge=-60, le=60)], ...], Field(min_length=1)] | None = None
+    """Noise at the towers on each frequency channel of the MAC above that of the radio, such as ``[0 dB, 3 dB]``;
+    ``null`` is 0 dB on all."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         for key in SETTINGS:

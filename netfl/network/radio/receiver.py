@@ -102,7 +102,8 @@ class Receiver:
         ids = transmission.ids
         bits = float(np.max(transmission.frames.bits))
         modes = np.full(len(ids), transmission.mode)
-        chance = self._medium.success_probability(ids, self._tower, now_s, bits, modes)
+        channel = transmission.channel
+        chance = self._medium.success_probability(ids, self._tower, now_s, bits, modes, channel)
         places = np.flatnonzero(chance >= _DETECTED_FROM).tolist()
         if len(places) > 1:
             order = self._draws.order(ids[places].tolist(), self._arrivals)

@@ -86,7 +86,7 @@ SATURATED = Condition("traffic", "saturated users with packets of one size", _is
 ONE_RADIO = Condition(
     "radio",
     "users of one radio, and towers of one radio",
-    lambda case: case.network.radio is None or case.network.radio.is_one,
+    lambda case: case.network.radio is None or (case.network.radio.is_one and case.network.radio.channel_noise is None),
 )
 OWN_TOWER = Condition(
     "receivers",
