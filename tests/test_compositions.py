@@ -41,7 +41,7 @@ FADING = {"channel": "rayleigh"}
 """Fading that differs from frame to frame, so that no user has a lasting advantage."""
 FIXED_TIMES = {
     "csma_ca": "slots of a standard", **dict.fromkeys(("lora", "lora logistic"), "bands of a standard"),
-    **dict.fromkeys(("lorawan", "lorawan of two demodulators", "lorawan that answers"),
+    **dict.fromkeys(("lorawan", "lorawan of two demodulators", "lorawan that answers", "lorawan that hops"),
                     "frames and duty cycles of a standard"),
     "underwater": "the speed of sound", "diurnal": "hours of the day", "diurnal_rate": "hours of the day",
     "inactivity": "hours of the day", "disaster": "positions", "my_channels:Foliage": "a carrier", "rain": "a carrier",

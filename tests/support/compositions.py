@@ -178,6 +178,8 @@ def axes() -> dict[str, dict[str, Any]]:
     macs |= {f"fdma {rule}": {"kind": "fdma", "division": rule} for rule in ("need", "water_filling")}
     gateway = macs["lorawan"] | {"demodulators": 2}
     answers = {"acknowledgements": {"duty_cycle": 0.2}, "half_duplex": True, "max_attempts": 3}
+    hopping = macs["multichannel_aloha"] | {"hopping": "permutation"}
+    macs |= {"lorawan that hops": gateway | {"hopping": "permutation"}, "multichannel_aloha that hops": hopping}
     macs |= {"lorawan of two demodulators": gateway, "lorawan that answers": gateway | answers}
     outages = members("network/outage")
     del outages["availability"], outages["calendar"]  # files of days

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, IdleTime, Mac
+from netfl.network.mac._hopping import ChannelOrders, Hopping, check_hopping, open_orders, permutation_law
 from netfl.network.mac._lorawan_acknowledgements import (
     PHY_BYTES,
     RX2_DELAY_S,
@@ -112,6 +113,12 @@ class Lorawan(Mac):
     **Duty cycle.**  After a time A on the air in a sub-band its sender leaves it for A / duty_cycle - A.  It picks
     any channel of the sub-bands that it may use, and waits for the first that it may use if there is none.
 
+    **Hopping.**  Devices differ in how they choose the channel of an uplink.  With ``hopping: permutation`` each draws
+    one order of all channels and repeats it: with C channels the same one comes again after exactly C uplinks, repeats
+    included.  A list is the order of all devices, which begin at its start, by the numbers of the channels from 0 over
+    all sub-bands; a channel may occur several times.  A device then waits until the sub-band of its next channel is
+    open.
+
     **Idle time** ends the waits of the duty cycle and of the receive windows, which the clock alone determines.
 
     **Retries.**  A user sends nothing else before the second receive window, 2 s after the end of an uplink, and after
@@ -169,6 +176,9 @@ class Lorawan(Mac):
     """SNR margin over the threshold of a spreading factor, for ``adaptive`` only; ``null`` is 10 dB."""
     sub_bands: Annotated[tuple[SubBand, ...], Field(min_length=1)] = (SubBand(),)
     """Channels and their duty cycles; by default the three channels of all EU868 devices, at 1 %."""
+    hopping: Hopping = "random"
+    """Channel of each uplink: ``random``; ``permutation``, one order of all channels for each device; or a list of
+    channels, from 0, the order of all devices."""
     max_attempts: Annotated[int, Field(ge=1, le=15)] | None = None
     """Attempts after which an update is given up, NbTrans in ``1.0.4``; ``null`` is the number of the version, 8 in
     ``1.0.3`` and 1 in ``1.0.4``, or 1 without ``confirmed``."""
@@ -203,6 +213,11 @@ class Lorawan(Mac):
         return self
 
     @model_validator(mode="after")
+    def _check_order(self) -> Lorawan:
+        check_hopping(self.hopping, self._channels)
+        return self
+
+    @model_validator(mode="after")
     def _check_keys(self) -> Lorawan:
         if self.bandwidth not in _BANDWIDTHS_HZ:
             raise ValueError(f"bandwidth is {self.bandwidth:g} Hz; give 125 kHz, 250 kHz or 500 kHz")
@@ -225,13 +240,17 @@ class Lorawan(Mac):
 
     def channels_hz(self, bandwidth_hz: float) -> Floats | None:
         """Return the frequencies of the sub-bands, or a raster of 1.6 B as that of EU868, 200 kHz at 125 kHz."""
-        channels = sum(band.channels for band in self.sub_bands)
-        if channels == 1:
+        if self._channels == 1:
             return None
         given_hz = [each for band in self.sub_bands for each in band.frequencies or ()]
         if given_hz:
             return np.array(given_hz)
-        return np.asarray(_RASTER * self.bandwidth * np.arange(channels), np.float64)
+        return np.asarray(_RASTER * self.bandwidth * np.arange(self._channels), np.float64)
+
+    @property
+    def _channels(self) -> int:
+        """Number of channels of all sub-bands."""
+        return sum(band.channels for band in self.sub_bands)
 
     @property
     def codes_per_channel(self) -> int:
@@ -275,7 +294,8 @@ class Lorawan(Mac):
     def frame_times_s(self, bits: float, snr_db: Floats, airtime_s: Floats) -> tuple[Floats, Floats]:
         """Return the times of a first attempt; with A of airtime the next frame comes A / Σ duty cycles later.
 
-        With ``random`` factors it is that of the lowest.
+        In an order of channels in which a sub-band of duty cycle d has the share h, that is A h / d in the mean, for
+        the sub-band with the largest.  With ``random`` factors it is that of the lowest.
         """
         payload = math.ceil(bits / 8.0)
         factor = self.spreading_factor
@@ -290,6 +310,13 @@ class Lorawan(Mac):
         airtime_of = {mode: self._airtime_s(payload, mode) for mode in {*modes}}
         airtime_s = np.array([airtime_of[mode] for mode in modes])
         duty_cycle = sum(band.duty_cycle for band in self.sub_bands)
+        if self.hopping != "random":
+            order = range(self._channels) if isinstance(self.hopping, str) else self.hopping
+            band_of = [index for index, band in enumerate(self.sub_bands) for _ in range(band.channels)]
+            shares = np.bincount([band_of[channel] for channel in order], minlength=len(self.sub_bands)) / len(order)
+            duty_cycle = 1.0 / max(
+                share / band.duty_cycle for share, band in zip(shares.tolist(), self.sub_bands, strict=True)
+            )
         return airtime_s, np.maximum(airtime_s / duty_cycle, airtime_s + RX2_DELAY_S)
 
     def _retry_mode(self, first_mode: int, payload: int, failures: int) -> int:
@@ -362,7 +389,13 @@ class Lorawan(Mac):
         return min(fastest_mode_of(snr_db - margin_db), _slowest_mode(payload))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that an unconfirmed uplink is received with (1 - 2 T / (M μ))^(n-1), and the wait before a retry."""
+        """Claim that an unconfirmed uplink is received with (1 - 2 T / (M μ))^(n-1), and the wait before a retry.
+
+        With a given order of channels, devices that begin together keep in step for long.  In an order of several
+        sub-bands a retry also waits for that of its channel.
+        """
+        if not isinstance(self.hopping, str):
+            return (Law.none("the order of channels is given"),)
         update: dict[str, Any] = {"max_attempts": 1, "confirmed": False}
         if self.spreading_factor == "random":  # one factor for all, as the claim is about equal users
             update["spreading_factor"] = 7
@@ -372,7 +405,7 @@ class Lorawan(Mac):
         silences_s = [airtime_s / band.duty_cycle - airtime_s for band in self.sub_bands]
         off_s = max(RX2_DELAY_S, airtime_s, *silences_s)
         cycle_s = airtime_s + 2.0 * off_s
-        channels = sum(band.channels for band in self.sub_bands)
+        channels = self._channels
         users = min(max(2, round(_LAW_LOAD * channels * cycle_s / airtime_s)), _LAW_USERS)
         share = (1.0 - 2.0 * airtime_s / (channels * cycle_s)) ** (users - 1)
 
@@ -391,7 +424,12 @@ class Lorawan(Mac):
             f"(1 byte at SF{factor}), a cycle of μ = {cycle_s:.4g} s; tends to exp(-2 G)"
         )
         claim = StatisticClaim("share", statement, draw, (share,))
-        return Law("uplinks that are received", statement, statistics=(claim,)), self._retry_law(factor)
+        laws = [Law("uplinks that are received", statement, statistics=(claim,))]
+        if self.hopping == "random" or len(self.sub_bands) == 1:
+            laws.append(self._retry_law(factor))
+        if self.hopping == "permutation":
+            laws.append(permutation_law(channels))
+        return tuple(laws)
 
     def _retry_law(self, factor: int) -> Law:
         """Return the claim about the wait before a retry, of users that all begin at once and are never received."""
@@ -432,7 +470,8 @@ class _ClassADevices:
         self.unslotted = UnslottedCell(cell)
         self._mac = mac
         self._cell = cell
-        self._duty = _DutyCycle(cell, mac.sub_bands)
+        self._orders = open_orders(mac.hopping, cell.streams.field("hopping"), cell.ids, mac._channels)
+        self._duty = _DutyCycle(cell, mac.sub_bands, self._orders)
         self._timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
         self._fixed_modes = mac._fixed_modes(cell)
         self._first_modes = [0] * cell.size
@@ -526,6 +565,8 @@ class _ClassADevices:
             "free_s": np.array([self._free_s[user] for user in places]),
             "drawn_for_s": np.array([self._drawn_for_s[user] for user in places]),
         }
+        if self._orders is not None:
+            row["orders"] = self._orders.take(users)
         if self._uplinks is not None:
             row["uplinks"] = self._uplinks.take(users)
         return row
@@ -538,6 +579,8 @@ class _ClassADevices:
             self._first_modes[user] = int(row["first_mode"][place])
             self._free_s[user] = float(row["free_s"][place])
             self._drawn_for_s[user] = float(row["drawn_for_s"][place])
+        if self._orders is not None:
+            self._orders.put(users, row["orders"])
         if self._uplinks is not None:
             self._uplinks.put(users, row["uplinks"])
 
@@ -559,10 +602,18 @@ class _ClassADevices:
 
 
 class _DutyCycle:
-    """Times from which each user of a cell may use each sub-band again."""
+    """Times from which each user of a cell may use each sub-band again.
 
-    def __init__(self, cell: Cell, bands: Sequence[SubBand]) -> None:
+    Args:
+        cell: the cell.
+        bands: the sub-bands.
+        orders: the orders of channels of the users; ``None`` if each picks any channel.
+    """
+
+    def __init__(self, cell: Cell, bands: Sequence[SubBand], orders: ChannelOrders | None = None) -> None:
         self._cell = cell
+        self._orders = orders
+        self._band_of = [index for index, band in enumerate(bands) for _ in range(band.channels)]  # of each channel
         self._uniforms = BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
         self._bands = bands
         self._open_s = [[-math.inf] * len(bands) for _ in range(cell.size)]
@@ -580,13 +631,20 @@ class _DutyCycle:
             self._open_s[user] = user_open_s
 
     def open_s(self, user: int, time_s: float) -> float:
-        """Return the first time from *time_s* on at which a user may use a channel."""
+        """Return the first time from *time_s* on at which a user may use a channel, or the next one of its order."""
+        if self._orders is not None:
+            return max(time_s, self._open_s[user][self._band_of[self._orders.channel_of(user)]])
         return max(time_s, min(self._open_s[user]))
 
     def take_channel(self, user: int, duration_s: float) -> int:
-        """Draw the channel that a user takes now for *duration_s*, of those of its open sub-bands."""
+        """Return the channel that a user takes now for *duration_s*: of open sub-bands, or the next of its order."""
         now = self._cell.env.now
         open_s = self._open_s[user]
+        if self._orders is not None:
+            channel = self._orders.next_of(user)
+            band_index = self._band_of[channel]
+            open_s[band_index] = now + duration_s / self._bands[band_index].duty_cycle
+            return channel
         open_channels = sum(band.channels for band, at_s in zip(self._bands, open_s, strict=True) if at_s <= now)
         rank = math.floor(self._uniforms.next_of(user) * open_channels)  # of the channel among the open ones
         first_channel = 0  # of the band

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.mac import BufferedDraws, IdleTime
 from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.mac._hopping import DevicesThatHop, open_orders
 from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.radio.cell import Cell
@@ -44,7 +45,12 @@ class Aloha(SlottedMac):
     @property
     @abstractmethod
     def channel_count(self) -> int:
-        """Number of channels, of which users pick one at random for each attempt."""
+        """Number of channels, of which users pick one for each attempt."""
+
+    @property
+    def hops(self) -> str | tuple[int, ...]:
+        """Order in which users take the channels, `netfl.network.mac._hopping.Hopping`."""
+        return "random"
 
     @property
     def repeats_alike(self) -> bool:
@@ -62,7 +68,13 @@ class Aloha(SlottedMac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         channels = self.channel_count
-        pick = channel_picker(cell, channels) if channels > 1 else None
+        orders = open_orders(self.hops, cell.streams.field("hopping"), cell.ids, channels)
+        pick: Callable[[Ints], Ints] | None = None
+        if orders is not None:
+            pick = orders.next
+            cell.devices = orders
+        elif channels > 1:
+            pick = channel_picker(cell, channels)
         slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick)
         if self.adaptive == "known":
             return serve_adaptive(slotted, KnownBacklog(channels))
@@ -70,7 +82,7 @@ class Aloha(SlottedMac):
             return serve_adaptive(slotted, PseudoBayesian(channels))
         if self.adaptive == "backoff":
             backoff = _Backoff(slotted)
-            cell.devices = backoff
+            cell.devices = backoff if orders is None else DevicesThatHop(orders, backoff)
             slotted.end_slot = backoff.count_failures
             return slotted.serve(backoff.choose)
         return slotted.serve(_geometric_gaps(cell, self.probability or 1.0))
