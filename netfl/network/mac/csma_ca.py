@@ -575,7 +575,7 @@ class Contention:
         """Let the due stations send and process the outcome; if all are cut off, the slot stays idle."""
         cell = self._cell
         due_stations = self._take(offset)
-        senders = cell.drop_disconnected(due_stations)
+        senders = cell.drop_silent(due_stations)
         if len(senders) < len(due_stations):
             self._was_waiting.update(set(due_stations) - set(senders))
             if not senders:

@@ -92,7 +92,7 @@ class Cell:
         self._transmitters = {each.tower: each.transmitter for each in air.hearers}
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
-        self.quiet = queue.quiet and self._connection.steady
+        self.quiet = queue.quiet and self._connection.steady and not self._medium.can_withhold
         self._changed = list[Users]()
         self._change = env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
@@ -129,6 +129,12 @@ class Cell:
     def versions(self, users: Users) -> Ints:
         """Return the version from which each of *users* trained its update, ``[n]``; only where updates are whole."""
         return self._queue.versions(users)
+
+    def all_ready_s(self) -> float:
+        """Return the time at which all users that are connected now have the frames that they train for; 0 for none."""
+        users = np.flatnonzero(np.isfinite(self.ready_s))
+        is_connected = self._connection.can_send(self.ids[users], self.tower.number, self.env.now)
+        return float(self.ready_s[users[is_connected]].max(initial=0.0))
 
     def end_unsummed(self, version: int) -> None:
         """End the updates from *version* or an older one that are not on the air: the sum is made without them."""
@@ -341,13 +347,19 @@ class Cell:
             call_at(self.env, by_s, expire)
         return event
 
-    def drop_disconnected(self, users: list[int]) -> list[int]:
-        """Return those of *users* that can send now, and defer the others until they can."""
-        if self._connection.steady:
+    def drop_silent(self, users: list[int]) -> list[int]:
+        """Return those of *users* that send if they are let, and defer the others.
+
+        These are disconnected until the end of an outage, or withhold their frames until their channels change.
+        """
+        if self._connection.steady and not self._medium.can_withhold:
             return users
         numbers = np.asarray(users, np.int64)
-        is_connected = self._defer_disconnected(numbers, self.env.now)
-        return [int(user) for user in numbers[is_connected]]
+        power = self._medium.frame_power(self.ids[numbers], self.tower, self.env.now)
+        is_sending = self._defer_silent(numbers, power, self.env.now)
+        if is_sending is None:
+            return users
+        return [int(user) for user in numbers[is_sending]]
 
     def attempt(
         self,
@@ -630,7 +642,8 @@ class Cell:
         is_withheld = power.is_withheld & is_connected
         if is_withheld.any():
             waiting_users = users[is_withheld]
-            self._queue.defer(waiting_users, np.full(len(waiting_users), self._medium.next_change_s(now_s)))
+            if not self.sums:  # what a sum leaves out ends
+                self._queue.defer(waiting_users, np.full(len(waiting_users), self._medium.next_change_s(now_s)))
             self.transmit_path.power_counts["withheld"][waiting_users] += 1
             self._notify(waiting_users)
         return is_connected & ~is_withheld

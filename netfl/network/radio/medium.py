@@ -82,6 +82,7 @@ class Medium:
         energy: energy meter of sendings and receptions; ``None`` for none.
         sums: whether towers receive the sum of frames that overlap, and no frame by itself.
         symbols_hz: analogue symbols that a sender has in a second.
+        can_withhold: whether users can withhold their frames, as the power control lets them.
     """
 
     modes = 1
@@ -91,6 +92,7 @@ class Medium:
     energy: EnergyMeter | None = None
     sums = False
     symbols_hz = 0.0
+    can_withhold = False
 
     def __init__(self, rate_bps: float, connection: Connection = ALWAYS_CONNECTED) -> None:
         self._rate_bps = rate_bps

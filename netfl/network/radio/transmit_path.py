@@ -527,6 +527,7 @@ class TransmitPath:
         self.attempts = 0
         self.counts = self._new_counts()
         self.power_counts = self._new_power_counts()
+        self.symbols = 0
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)
