@@ -78,6 +78,7 @@ FAMILIES = (
     "network/reception",
     "network/interference",
     "network/mac",
+    "network/rate_adaptation",
     "network/allocation",
     "network/queue",
     "network/routing",
