@@ -380,10 +380,9 @@ class TransmitPath:
         has_frame = self._queue.ready_s[users[0]] <= after_rounding(self._env.now)
         if any(causes) and has_frame:
             frames = self._queue.launch(users, transmission.begin_s)
-            if self._records_starts:
-                self._attempt_log.begin(
-                    self._tower.name, transmission.begin_s, transmission.ids, frames.bits, frames.traffic
-                )
+            if self._records_starts:  # now, as the events of a run are in the order of their times
+                now_s = self._env.now
+                self._attempt_log.begin(self._tower.name, now_s, transmission.ids, frames.bits, frames.traffic)
             transmission.frames = frames
             airtime_s = transmission.airtime_s
             transmission.link_uses = self._count_link_uses(transmission.ids, airtime_s, frames, airtime_s)

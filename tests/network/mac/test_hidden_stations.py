@@ -169,7 +169,10 @@ def test_present_positions_decide(tmp_path):
     rows = ["time_s,user,x_m,y_m", "0,0,-80,0", "0,1,80,0", "1,0,-5,0", "1,1,5,0", "2,0,-5,0", "2,1,5,0"]
     (tmp_path / "walk.csv").write_text("\n".join(rows))
     placement = {"kind": "listed", "positions": [[-80, 0], [80, 0]]}
-    data = with_access(topology={"kind": "star", "placement": placement}, motion=motion) | {"users": 2, "record": {"attempts": True}}
+    data = with_access(topology={"kind": "star", "placement": placement}, motion=motion) | {
+        "users": 2,
+        "record": {"attempts": True},
+    }
     attempts = netfl.trace(netfl.load(data), tmp_path / "run", progress=False).attempts
     is_collided = attempts["outcome"] == "collided"
     apart = is_collided[attempts["start_s"] < 0.3].mean()
