@@ -395,13 +395,10 @@ class HiddenStations:
         """End an attempt: the station draws its next counter, and contends if it has a frame."""
         station = exchange.station
         del self._exchange[station]
-        has_frame = float(self._cell.ready_s[station]) == exchange.ready_s
-        has_frame = self._cell.quiet or has_frame
+        has_frame = self._cell.quiet or float(self._cell.ready_s[station]) == exchange.ready_s
         self._backoff.end_attempt(station, is_success=is_success, has_frame=has_frame)
         self._slots[station] = self._backoff.draw(station)
         if not is_success:
             self._earliest[station] = self._now + exchange.timing.timeout
-        own = np.zeros(self._cell.size, np.bool_)
-        own[station] = True
-        self._resume(own)
+        self._resume(np.arange(self._cell.size) == station)
         self._update(station)

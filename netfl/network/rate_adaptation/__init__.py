@@ -48,7 +48,7 @@ from netfl.types import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class RateLink:
-    """What the stations of a cell know of their rates.
+    """Rates of the stations of one cell, as a rate adaptation knows them.
 
     Args:
         stations: number of stations, which are numbered from 0.

@@ -5,6 +5,7 @@
 
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 from support import hidden_reference
@@ -12,9 +13,16 @@ from support.wifi_cell import BITS, SaturatedCell, SensingMedium, sensing
 
 import netfl
 from netfl.errors import ScenarioError
+from netfl.network.channel.constant import Constant
+from netfl.network.channel.log_distance import LogDistance
+from netfl.network.channel.lognormal_shadowing import LognormalShadowing
+from netfl.network.layout import Layout
 from netfl.network.mac._dcf import PHYS
 from netfl.network.mac.csma_ca import CsmaCa
-from netfl.network.traffic.constant import Constant
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.radios import Radio
+from netfl.network.traffic.constant import Constant as ConstantTraffic
+from netfl.streams import Streams
 
 HIDDEN = CsmaCa(senses="by_power")
 HIDDEN_RTS = CsmaCa(senses="by_power", rts=0.0)
@@ -112,7 +120,7 @@ def test_two_hidden_stations_collide_as_in_closed_form(monkeypatch, window):
     monkeypatch.setitem(PHYS, "802.11a", replace(PHYS["802.11a"], cw=(window, window)))
     frames = 400
     mac = CsmaCa(senses="by_power", max_attempts=2)
-    traffic = Constant.model_validate({"every": 0.05, "synchronous": True, "size": {"mean": BITS}})
+    traffic = ConstantTraffic.model_validate({"every": 0.05, "synchronous": True, "size": {"mean": BITS}})
     run = cell(mac, PAIR, 0.05 * frames, traffic=traffic)
     slots = window + 1
     first_saves = -(-2072 // 9)
@@ -196,6 +204,30 @@ def test_powers_that_are_not_known_are_refused(keys, key, text):
     with pytest.raises(ScenarioError) as error:
         netfl.load(SQUARE | {"access": access})
     assert any(fault.key == key and text in str(error.value) for fault in error.value.faults), str(error.value)
+
+
+def test_power_between_users_is_that_of_the_path_loss():
+    """Friis at 1 m and 5 GHz: 46.4 dB; each user has its own power, and the gains of both antennas count."""
+    xy_m = np.array([[0.0, 0.0], [30.0, 40.0], [0.0, 0.1]])
+    tower = nx.Graph()
+    tower.add_node("tower:0", role="tower", x_m=500.0, y_m=0.0)
+    radio = Radio(power=(10.0, 20.0, 0.0), bandwidth=20e6, antenna_gain=(1.0, 2.0, 3.0))
+    channels = [LogDistance(exponent=3.0, frequency=5e9), Constant(gain=-4.0), LognormalShadowing(sigma=8.0)]
+    budget = LinkBudget(radio, channels, Layout(tower, xy_m), Streams(1))
+    friis_db = 20 * np.log10(4 * np.pi * 5e9 / 299_792_458)
+    from_first = budget.between_users_dbm(0, np.array([1, 2]), 0.0)
+    assert from_first == pytest.approx([10 + 1 + 2 - 4 - friis_db - 30 * np.log10(50), 10 + 1 + 3 - 4 - friis_db])
+    from_second = budget.between_users_dbm(1, np.array([0]), 0.0)
+    assert from_second == pytest.approx([20 + 2 + 1 - 4 - friis_db - 30 * np.log10(50)])
+
+
+def test_strong_station_is_sensed_by_a_weak_one_that_it_does_not_sense():
+    """The weak one waits, and is sent over: most of its frames collide, and few of the strong one's go on alone."""
+    senses = np.array([[True, False], [True, True]])  # the second senses the first
+    run = cell(HIDDEN, senses, 4.0)
+    reference = hidden_reference.simulate(senses.tolist(), 4.0, 1)
+    assert run.received[1] < 0.2 * run.received[0]
+    assert run.received.sum() == pytest.approx(sum(reference.successes), rel=0.1)
 
 
 def test_updates_of_rounds_arrive(tmp_path):
