@@ -84,7 +84,7 @@ class CsmaCa(Mac):
     all: saturated stations with equal frames have equal throughputs, of L / Σ T_i at most, where T_i is the time of a
     frame of station i (M. Heusse et al., "Performance anomaly of 802.11b", INFOCOM 2003).
 
-    **Hidden stations.**  With ``senses: all`` all stations of a cell sense each other.  With ``senses: by_power``
+    **Hidden stations.**  By default (``senses: all``) stations of a cell sense each other.  With ``senses: by_power``
     station i senses a frame of station j if it receives at least ``sense_threshold`` from it: the power of j, both
     antenna gains, and the path loss at the present distance of the two users.  A station counts its slots down while
     others send that it does not sense.  The towers are sensed by all.  A station reads a frame that it has sensed from
