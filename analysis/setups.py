@@ -9,6 +9,7 @@ Runs are in runs/setups.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,16 +60,17 @@ def accuracy(ax: Axes, shown: Mapping[str, Run], over: aggregates.Over, *, logar
     ax.set_ylabel("accuracy (%)")
 
 
-def ranks(ax: Axes, counts: Mapping[str, np.ndarray]) -> None:
+def ranks(ax: Axes, shown: Mapping[str, Run]) -> None:
     """Draw the deliveries of each user, from the most to the fewest."""
-    for label, line in style.line_styles([*counts]).items():
-        ax.step(np.arange(1, len(counts[label]) + 1), np.sort(counts[label])[::-1], where="mid", **line)
+    for label, line in style.line_styles([*shown]).items():
+        falling = np.sort(deliveries_of_users(shown[label]))[::-1]
+        ax.step(np.arange(1, len(falling) + 1), falling, where="mid", **line)
         ax.lines[-1].set_label(label)
     ax.set(xlabel="user, the most often delivered first", ylabel="deliveries", ylim=0)
 
 
-def counts(run: Run) -> np.ndarray:
-    """Return the deliveries of each user."""
+def deliveries_of_users(run: Run) -> np.ndarray:
+    """Return the number of deliveries of each user."""
     return np.bincount(run.deliveries["user"], minlength=len(run.users))
 
 
@@ -102,11 +104,14 @@ def draw_unavailability(shown: Mapping[str, Run], figure: Figure) -> None:
 def draw_availability_sampling(shown: Mapping[str, Run], figure: Figure) -> None:
     """Draw how often each user is delivered, and the share of users that have been delivered so far."""
     left, right = figure.subplots(1, 2)
-    ranks(left, {label: counts(run) for label, run in shown.items()})
+    ranks(left, shown)
     for label, line in style.line_styles([*shown]).items():
-        first = np.sort(shown[label].deliveries.groupby("user")["round"].min())
-        steps = np.append(first, len(shown[label].rounds))
-        right.step(steps, np.append(np.arange(1, len(first) + 1), len(first)), where="post", **line)
+        run = shown[label]
+        first_rounds = np.sort(run.deliveries.groupby("user")["round"].min())
+        delivered = np.arange(1, len(first_rounds) + 1)
+        rounds = np.append(first_rounds, len(run.rounds))
+        share = 100 * np.append(delivered, len(first_rounds)) / len(run.users)
+        right.step(rounds, share, where="post", **line)
     right.set(xlabel="round", ylabel="users delivered so far (%)", ylim=(0, 101), xlim=(0, 120))
     legend(figure, shown)
 
@@ -124,7 +129,7 @@ def draw_channel_age_loss(shown: Mapping[str, Run], figure: Figure) -> None:
     """Draw the accuracy over time, and how often each user is delivered."""
     left, right = figure.subplots(1, 2)
     accuracy(left, shown, "time")
-    ranks(right, {label: counts(run) for label, run in shown.items()})
+    ranks(right, shown)
     legend(figure, shown)
 
 
@@ -158,10 +163,10 @@ def draw_asynchronous(shown: Mapping[str, Run], figure: Figure) -> None:
     left.set(ylabel="accuracy (%)", xlim=(0.05, 30))
     style.line_legend(left, lines, loc="lower right")
     run = next(iter(shown.values()))
-    of_user = counts(run)
+    deliveries = deliveries_of_users(run)
     for device, colour in (("fast", style.BLUE), ("slow", style.ORANGE)):
         users = run.users["device"].to_numpy() == device
-        right.plot(run.users["speed"][users], of_user[users], ".", color=colour, label=device)
+        right.plot(run.users["speed"][users], deliveries[users], ".", color=colour, label=device)
     style.set_logarithmic(right, "x")
     right.set(xlabel="examples a second", ylabel="deliveries", ylim=0)
     right.legend()
@@ -191,7 +196,7 @@ def draw_vehicles(shown: Mapping[str, Run], figure: Figure) -> None:
         left.plot(rows["arrived_s"], rows["user"], "|", color=colour, markersize=9, markeredgewidth=1.6, label=name)
     left.set(xlabel="time (s)", ylabel="car", yticks=range(12))
     left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    ranks(right, {label: counts(run) for label, run in shown.items()})
+    ranks(right, shown)
     right.legend()
 
 
@@ -214,6 +219,62 @@ def draw_satellites(shown: Mapping[str, Run], figure: Figure) -> None:
         right.plot(rows["time_s"] / 3600, 100 * rows["value"], **line)
     right.set(xlabel="time (h)", ylabel="accuracy (%)", xlim=(0, 24), xticks=range(0, 25, 4))
     style.line_legend(right, styles, loc="lower right")
+
+
+def draw_over_the_air(shown: Mapping[str, Run], figure: Figure) -> None:
+    """Draw the error of the sum beside its formula, and the accuracy of both learners."""
+    left, right = figure.subplots(1, 2)
+    for label, line in style.line_styles([*shown]).items():
+        metrics = shown[label].metrics
+        for name, form in (("scheduled_error", {}), ("scheduled_error_formula", {"linestyle": "none", "marker": "."})):
+            means = metrics[metrics["metric"] == name].groupby("round")["value"].mean()
+            left.plot(means.index, means, **(line | form))
+        rows = metrics.query("learner == 'in the air' and metric == 'accuracy' and group == ''")
+        means = rows.groupby("round")["value"].mean()
+        right.plot(means.index, 100 * means, **line)
+    style.set_logarithmic(left, "y")
+    left.set(xlabel="round", ylabel="square error, to all scheduled")
+    left.text(0.98, 0.96, "points: formula", transform=left.transAxes, ha="right", va="top", color=style.GREY)
+    right.set(xlabel="round", ylabel="accuracy (%)")
+    legend(figure, shown)
+
+
+def draw_noma(shown: Mapping[str, Run], figure: Figure) -> None:
+    """Draw the rates of pairs beside the capacity of the band, and the attempts of an update."""
+    left, right = figure.subplots(1, 2)
+    pairs = paired_rates(shown["pairs"])
+    capacity = np.linspace(0, 18, 2)
+    left.plot(pairs["capacity"], pairs["sum"], ".", color=style.BLUE, markersize=4, label="both rates")
+    left.plot(pairs["capacity"], pairs["first"], ".", color=style.ORANGE, markersize=4, label="decoded first")
+    left.plot(capacity, capacity, color=style.GREY, linewidth=0.9)
+    left.set(xlabel="log₂(1 + SNR 1 + SNR 2)", ylabel="bit/s in a hertz", xlim=(0, 18), ylim=0)
+    left.legend(loc="upper left")
+    senders = {label: run for label, run in shown.items() if label != "pairs"}
+    for label, line in style.line_styles([*senders]).items():
+        attempts = np.sort(senders[label].deliveries["attempts"])
+        share = 100 * np.arange(1, len(attempts) + 1) / len(attempts)
+        right.step(attempts, share, where="post", label=label, **line)
+    style.set_logarithmic(right, "x")
+    right.set(xlabel="attempts of an update, without grant", ylabel="updates (%)", ylim=(0, 101))
+    right.legend(loc="lower right")
+
+
+def paired_rates(run: Run) -> pd.DataFrame:
+    """Return the rates of users that send at once, in bit/s in a hertz of 1 MHz, a row for each pair.
+
+    The columns: that of the user that is decoded first, the sum of both, and log2(1 + SNR 1 + SNR 2).
+    """
+    attempts = run.attempts.assign(
+        rate=run.attempts["bits"] / run.attempts["airtime_s"] / 1e6, snr=10 ** (run.attempts["snr_db"] / 10)
+    )
+    pairs = attempts.sort_values("snr", ascending=False).groupby(["replica", "start_s"])
+    table = pd.DataFrame({
+        "users": pairs.size(),
+        "first": pairs["rate"].first(),
+        "sum": pairs["rate"].sum(),
+        "capacity": np.log2(1 + pairs["snr"].sum()),
+    })  # fmt: skip
+    return table[table["users"] == 2]
 
 
 def weighted() -> Variant:
@@ -247,6 +308,23 @@ PLOTS = {
         {"in turns, with 5 J": Variant(), "with 5 J": Variant(("charged",)), "always": Variant(("eager",))},
         draw_harvesting_users,
     ),
+    "over_the_air": Plot(
+        {
+            "10 dB": Variant(),
+            "10 dB, good channels only": Variant(("strict",)),
+            "-35 dB": Variant(("noisy",)),
+        },
+        draw_over_the_air,
+    ),
+    "noma": Plot(
+        {
+            "pairs": Variant(),
+            "cancellation": Variant(("grant_free",)),
+            "SINR": Variant(("grant_free", "grant_free_sinr")),
+            "collisions": Variant(("grant_free", "grant_free_collide")),
+        },
+        draw_noma,
+    ),
     "satellites": Plot({"satellites": Variant()}, draw_satellites, size=(9.5, 3.6)),
     "vehicles": Plot(
         {"strongest": Variant(), "nearest at start": Variant(("nearest_at_start",))}, draw_vehicles, size=(9.5, 3.6)
@@ -265,12 +343,17 @@ def run_variant(name: str, variant: Variant, folder: Path) -> Run:
     return netfl.open_run(folder)
 
 
+def folder_name(label: str) -> str:
+    """Return the name of the folder of the run with a *label*."""
+    return re.sub(r"\W+", "-", label)
+
+
 def draw(name: str, folder: Path, out: Path) -> Path:
     """Run the scenario, unless its runs are finished, and write the plot."""
     plot = PLOTS[name]
     shown = {
-        label: run_variant(name, variant, folder / f"{name}-{index}")
-        for index, (label, variant) in enumerate(plot.variants.items())
+        label: run_variant(name, variant, folder / name / folder_name(label))
+        for label, variant in plot.variants.items()
     }
     return style.png(lambda figure: plot.draw(shown, figure), out / f"{name}.png", size=plot.size)
 

@@ -77,6 +77,7 @@ FAMILIES = (
     "network/channel",
     "network/reception",
     "network/interference",
+    "network/power_control",
     "network/mac",
     "network/rate_adaptation",
     "network/allocation",

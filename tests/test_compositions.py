@@ -101,9 +101,11 @@ def check(row, replica=0):
 
 
 def repeats_at_once(row):
-    """Return whether all users of a cell repeat their frames at once while they collide with those of other cells."""
+    """Return whether users repeat their frames at once while they collide: with those of other cells, or in groups."""
     access = row.scenario.access
-    return access.shared_air and access.mac is not None and access.mac.divides_band
+    if access.mac is None:
+        return False
+    return access.mac.sends_groups or (access.shared_air and access.mac.divides_band)
 
 
 def quick_design():

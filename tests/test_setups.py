@@ -8,6 +8,7 @@ import heapq
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 import setups
 from matplotlib.figure import Figure
+from scipy.special import exp1
 from typer.testing import CliRunner
 
 import netfl
@@ -511,6 +513,65 @@ def test_satellites_send_within_their_passes(run_of):
     assert late_s.notna().all()
 
 
+# --- over the air ---------------------------------------------------------------
+
+
+def fading_users(run):
+    """Return the mean SNR of each user and replica, as a ratio."""
+    snr_db = 10 - loss_db(run.users["distance_m"].to_numpy()) - (NOISE_DBM_HZ + 60)
+    return 10 ** (snr_db / 10)
+
+
+@pytest.mark.parametrize(("blocks", "threshold_db", "target_db"), [((), 10, 10), (("strict",), 20, 10)])
+def test_over_the_air_sums_users_by_their_fading(run_of, blocks, threshold_db, target_db):
+    run = run_of("over_the_air", *blocks)
+    depth = 10 ** (threshold_db / 10) / fading_users(run)
+    chances = np.exp(-depth)
+    expected, variance = 100 * chances.sum(), 100 * (chances * (1 - chances)).sum()
+    assert abs(len(run.deliveries) - expected) <= 4 * math.sqrt(variance)
+    left_out = run.table("not_summed")
+    assert len(run.deliveries) + len(left_out) == 2 * 100 * 20
+    assert run.summary["uplink_symbols"] == 100 * 4810
+    assert run.summary["uplink_bits"] == 0
+    powers = 10 ** (target_db / 10) / fading_users(run) * exp1(depth)
+    spent_j = 100 * 0.5 * 4.81e-3 * powers.sum() / 2
+    assert run.summary["energy_J"] == pytest.approx(spent_j, rel=0.05)
+
+
+def test_over_the_air_errors_are_their_formulas(run_of):
+    metrics = run_of("over_the_air").metrics
+    means = metrics[metrics["learner"] == "in the air"].groupby("metric")["value"].mean()
+    assert means["sum_error"] == pytest.approx(means["sum_error_formula"], rel=0.02)
+    assert means["scheduled_error"] == pytest.approx(means["scheduled_error_formula"], rel=0.25)
+    assert means["scheduled_error"] > 10 * means["sum_error"]
+
+
+# --- NOMA -----------------------------------------------------------------------
+
+
+def test_noma_pairs_have_the_capacity_of_the_band(run_of):
+    pairs = setups.paired_rates(run_of("noma"))
+    assert len(pairs) > 300
+    assert pairs["sum"].to_numpy() == pytest.approx(pairs["capacity"].to_numpy(), rel=1e-6)
+    assert (pairs["first"] < pairs["sum"]).all()
+
+
+def test_noma_without_grant_takes_fewer_attempts_with_cancellation(run_of):
+    attempts = {
+        name: run_of("noma", *blocks).summary["attempts_mean"]
+        for name, blocks in {
+            "collide": ("grant_free", "grant_free_collide"),
+            "sinr": ("grant_free", "grant_free_sinr"),
+            "sic": ("grant_free",),
+        }.items()
+    }
+    waiting = np.arange(12)
+    expected = (0.7**-waiting).mean()
+    deviation = math.sqrt((0.7 ** (-2.0 * waiting)).sum() / 60) / 12
+    assert abs(attempts["collide"] - expected) < 4 * deviation
+    assert attempts["sic"] < attempts["sinr"] < attempts["collide"]
+
+
 # --- plots --------------------------------------------------------------------
 
 
@@ -530,3 +591,28 @@ def test_plots_draw_the_runs(name, run_of):
     figure = Figure(figsize=plot.size)
     plot.draw(shown, figure)
     assert all(ax.lines and ax.get_xlabel() for ax in figure.axes)
+
+
+def test_users_delivered_so_far_are_a_share_of_all_users():
+    """Three of five users have been delivered at the end, 60 %."""
+    deliveries = pd.DataFrame({"user": [0, 1, 0, 4], "round": [1, 2, 2, 3]})
+    rounds = pd.DataFrame({"round": range(1, 6)})
+    run = SimpleNamespace(deliveries=deliveries, rounds=rounds, users=pd.DataFrame({"user": range(5)}))
+    figure = Figure()
+    setups.draw_availability_sampling({"A": run}, figure)
+    (line,) = figure.axes[1].lines
+    assert line.get_xdata().tolist() == [1, 2, 3, 5]
+    assert line.get_ydata().tolist() == [20, 40, 60, 60]
+
+
+@pytest.mark.parametrize("name", setups.PLOTS)
+def test_runs_are_in_folders_named_by_their_labels(name, monkeypatch, tmp_path):
+    """Another order of the variants finds the same runs."""
+    folders = []
+    monkeypatch.setattr(setups, "run_variant", lambda name, variant, folder: folders.append(folder))
+    monkeypatch.setattr(setups.style, "png", lambda draw, path, size: path)
+    setups.draw(name, tmp_path, tmp_path)
+    labels = [*setups.PLOTS[name].variants]
+    assert folders == [tmp_path / name / setups.folder_name(label) for label in labels]
+    assert len({*folders}) == len(labels)
+    assert setups.folder_name("in turns, with 5 J") == "in-turns-with-5-J"

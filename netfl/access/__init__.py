@@ -107,6 +107,8 @@ class AccessInfo:
         rare_outcomes: those of `netfl.types.RARE_OUTCOMES` in which updates can end.
         has_roaming: users can change their towers, so that deliveries have one (``Delivery.tower``).
         knows_lost: deliveries have ``Delivery.lost_bases`` if ``AccessContext.reports_lost`` asks for it.
+        sums: the server gets the sums of updates in the air; rounds have ``Round.not_summed`` if
+            ``AccessContext.reports_not_summed`` asks for it.
         link_values: fields of ``Delivery.link`` that deliveries have if ``AccessContext.reports_links`` asks for them;
             none if updates are not sent over the air.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
@@ -136,6 +138,7 @@ class AccessInfo:
     rare_outcomes: frozenset[str] = frozenset()
     has_roaming: bool = False
     knows_lost: bool = False
+    sums: bool = False
     link_values: frozenset[str] = frozenset()
     process: str | None = None
     metrics: tuple[str, ...] = ()
@@ -188,6 +191,11 @@ class Access(Spec):
     @property
     def parts_that_need_samples(self) -> Mapping[str, Spec]:
         """The models inside this access that need the numbers of examples that users hold, by key."""
+        return {}
+
+    @property
+    def reporting_parts(self) -> Mapping[str, Spec]:
+        """The parts that report metrics with their decisions (`netfl.types.Reported`), by their keys."""
         return {}
 
     @property

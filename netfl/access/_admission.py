@@ -42,7 +42,7 @@ def build_admission(
         update_bits = segmentation.total_bits
         work = config.service.samples
     population = UserInfo(context.users, context.streams.at("selection"), held, airtime_s, update_bits, work)
-    state = SelectionState(selection, population, context.controls, observations)
+    state = SelectionState(selection, population, context.controls, observations, context.recorder)
     mac_inputs = frozenset[str]()
     if config.mac is not None:
         mac_inputs = config.mac.user_metrics

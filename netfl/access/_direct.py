@@ -148,7 +148,7 @@ class DirectAccess(WithSelection):
             held = context.held
         population = UserInfo(context.users, context.streams.at("selection"), held)
         source = _CandidateSource(self, context)
-        selection = SelectionState(self.selection, population, context.controls, source)
+        selection = SelectionState(self.selection, population, context.controls, source, context.recorder)
         limit = None  # the first candidates may not be selected
         if selection.selects_all:
             limit = self.deliveries

@@ -39,6 +39,9 @@ LOST_TRAINING_COLUMNS = (
     Column("place", "int32", ""),
     Column("lost_base", "int64", ""),
 )
+NOT_SUMMED = "not_summed"
+"""Table of the updates that sums in the air left out, which some runs have."""
+NOT_SUMMED_COLUMNS = (REPLICA, ROUND, Column("user", "int64", ""), Column("base", "int64", ""))
 MERGES = "merges"
 MERGED_MODELS = "merged_models"
 MERGED_UPDATES = "merged_updates"
@@ -95,6 +98,7 @@ SCHEMAS = {
     "deliveries": _schema("deliveries", REPLICA, ROUND, *columns_of(Delivery)),
     ERASURES: _schema(ERASURES, *ERASURE_COLUMNS),
     LOST_TRAININGS: _schema(LOST_TRAININGS, *LOST_TRAINING_COLUMNS),
+    NOT_SUMMED: _schema(NOT_SUMMED, *NOT_SUMMED_COLUMNS),
     LINKS: _schema(LINKS, *LINK_COLUMNS),
     MERGES: _schema(MERGES, *MERGE_COLUMNS),
     MERGED_MODELS: _schema(MERGED_MODELS, *MERGED_MODEL_COLUMNS),

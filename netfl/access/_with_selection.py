@@ -40,6 +40,12 @@ class WithSelection(Access):
         return {}
 
     @property
+    def reporting_parts(self) -> Mapping[str, Spec]:
+        if self.selection.reports:
+            return {"selection": self.selection}
+        return {}
+
+    @property
     def parts_that_need_samples(self) -> Mapping[str, Spec]:
         if self.selection.needs_sample_counts:
             return {"selection": self.selection}
@@ -89,6 +95,12 @@ class WithSelection(Access):
 
     def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield the errors of values that the selection observes, and of the learner that answers it."""
+        if self.selection.reports and self.selection.selects_all:
+            names = ", ".join(metric.name for metric in self.selection.reports)
+            problem = f"reports {names}, but selects all users in every round, so that it is never asked"
+            yield Fault(
+                "selection", problem, kind_of(type(self.selection)), "remove its 'selects_all', or its 'reports'"
+            )
         unused = self._unused_values
         for fault in self._age_faults(self.selection.ages, "selection.observe"):
             if fault.key.rpartition(".")[2] not in unused:

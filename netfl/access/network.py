@@ -89,6 +89,15 @@ class NetworkAccess(NetworkSpec, WithSelection):
         return parts
 
     @property
+    def reporting_parts(self) -> Mapping[str, Spec]:
+        if self.round is None:  # traffic alone has no rounds to decide on
+            return {}
+        parts = dict(super().reporting_parts)
+        if self.allocation is not None and self.allocation.reports:
+            parts["allocation"] = self.allocation
+        return parts
+
+    @property
     def parts_that_need_samples(self) -> Mapping[str, Spec]:
         parts = dict(super().parts_that_need_samples)
         if self.allocation is not None and self.allocation.needs_sample_counts:
@@ -112,6 +121,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             can_erase=self.transport is not None and self.transport.loss == "erase",
             has_roaming=self.association.can_move,
             knows_lost=self.round is not None,
+            sums=self.interference.sums,
             link_values=self._link_values,
         )
 
@@ -123,6 +133,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
             names.add("not_trained")
         if self.association.can_move and self.association.on_move == "drop":
             names.add("left")
+        if self.interference.sums:
+            names.add("not_summed")
         return frozenset(names)
 
     @property
@@ -247,6 +259,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
             context.controls,
             reports_links=context.reports_links,
             reports_lost=context.reports_lost,
+            reports_not_summed=context.reports_not_summed,
         )
         if context.duration_s is None:
             admission = build_admission(self.selection, config, context, simulator.observations)

@@ -24,6 +24,8 @@ from netfl.access._recorded_tables import (
     LINKS,
     LOST_TRAINING_COLUMNS,
     LOST_TRAININGS,
+    NOT_SUMMED,
+    NOT_SUMMED_COLUMNS,
     RANK,
     Key,
     Rows,
@@ -63,6 +65,8 @@ class Replay(Access):
     mode, and perhaps snr_db, gain_db, airtime_s and energy_J.  If there is a table ``merges``, other nodes than the
     server merge, and it is read with ``merged_models`` and ``merged_updates``.
 
+    A table ``not_summed`` holds the updates that sums in the air left out: replica, round, user and base.
+
     A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
     update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the
     round that is not older than ``oldest`` of the round before.  A delivery has lost some of its parts, but not all.
@@ -89,18 +93,14 @@ class Replay(Access):
         lost: Mapping[Key, tuple[int, ...]] = {}
         if context.reports_lost:
             lost = recording.lost_bases(context.replica)
+        not_summed: Mapping[int, tuple[tuple[int, int], ...]] = {}
+        if context.reports_not_summed:
+            not_summed = recording.not_summed(context.replica)
         if context.stop_s is not None:
             rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
         updates = row_values(deliveries, Delivery)
         merges = recording.merges.of(context.replica)
-        # the last round that needs each version of the server
-        of_server = deliveries[~recording.merges.are_below(context.replica, deliveries)]
-        last_round = recording.merges.last_uses(context.replica)
-        for base, index in zip(of_server["base"].tolist(), of_server["round"].tolist(), strict=True):
-            last_round[base] = max(index, last_round.get(base, 0))
-        for (index, *_), bases in lost.items():
-            for base in bases:
-                last_round[base] = max(index, last_round.get(base, 0))
+        last_round = recording.last_uses(context.replica, deliveries, lost, not_summed)
         for values in islice(row_values(rounds, Round), context.rounds):
             index = values["index"]
             delivered = values["deliveries"]  # the column holds their number
@@ -113,7 +113,7 @@ class Replay(Access):
             needed = None
             if values["oldest"] != index:  # older versions are needed, but perhaps not all from the oldest on
                 needed = tuple(sorted(base for base, last in last_round.items() if base < index < last))
-            recorded = Round(**values, needed=needed)
+            recorded = Round(**values, needed=needed, not_summed=not_summed.get(index, ()))
             _record(context, recorded)
             yield recorded
 
@@ -142,6 +142,7 @@ class Replay(Access):
             has_delays=self._has_delays,
             can_erase=self._has_erasures,
             knows_lost=(self.run / f"{LOST_TRAININGS}.parquet").is_file(),
+            sums=(self.run / f"{NOT_SUMMED}.parquet").is_file(),
             link_values=self._link_values,
         )
 
@@ -260,6 +261,10 @@ class _Recording:
         self._lost_rows: UserTable | None = None
         if (folder / f"{LOST_TRAININGS}.parquet").is_file():
             self._lost, self._lost_rows = read_columns(folder, LOST_TRAININGS, LOST_TRAINING_COLUMNS)
+        self._not_summed = pd.DataFrame()
+        self._not_summed_rows: UserTable | None = None
+        if (folder / f"{NOT_SUMMED}.parquet").is_file():
+            self._not_summed, self._not_summed_rows = read_columns(folder, NOT_SUMMED, NOT_SUMMED_COLUMNS)
 
         self.merges = RecordedMerges(folder)
         self._links = pd.DataFrame()
@@ -299,6 +304,34 @@ class _Recording:
             lost[key] = (*lost.get(key, ()), lost_base)
         return lost
 
+    def not_summed(self, replica: int) -> dict[int, tuple[tuple[int, int], ...]]:
+        """Return ``Round.not_summed`` of the rounds of a replica that have some, by their numbers."""
+        if self._not_summed_rows is None:
+            return {}
+        of_replica = self._not_summed[self._not_summed["replica"] == replica]
+        by_round: dict[int, list[tuple[int, int]]] = {}
+        columns = (of_replica[name].tolist() for name in ("round", "user", "base"))
+        for index, user, base in zip(*columns, strict=True):
+            by_round.setdefault(index, []).append((user, base))
+        return {index: tuple(sorted(updates)) for index, updates in by_round.items()}
+
+    def last_uses(
+        self,
+        replica: int,
+        deliveries: pd.DataFrame,
+        lost: Mapping[Key, tuple[int, ...]],
+        not_summed: Mapping[int, tuple[tuple[int, int], ...]],
+    ) -> dict[int, int]:
+        """Return the last round of a replica that needs each version of the server."""
+        of_server = deliveries[~self.merges.are_below(replica, deliveries)]
+        last_round = dict(self.merges.last_uses(replica))
+        uses = [*zip(of_server["base"].tolist(), of_server["round"].tolist(), strict=True)]
+        uses += [(base, index) for (index, *_), bases in lost.items() for base in bases]
+        uses += [(base, index) for index, updates in not_summed.items() for _, base in updates]
+        for base, index in uses:
+            last_round[base] = max(index, last_round.get(base, 0))
+        return last_round
+
     def replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rounds and the deliveries of a replica."""
         parts = []
@@ -326,7 +359,15 @@ class _Recording:
             self._check_erasures(replica, deliveries)
             self._check_links(replica, deliveries)
             self._check_lost(rounds, replica, deliveries)
-        tables = (self._round_rows, self._delivery_rows, self._erasure_rows, self._link_rows, self._lost_rows)
+            self._check_not_summed(rounds, replica, users)
+        tables = (
+            self._round_rows,
+            self._delivery_rows,
+            self._erasure_rows,
+            self._link_rows,
+            self._lost_rows,
+            self._not_summed_rows,
+        )
         for table in (table for table in tables if table is not None):
             yield from (fault.under("run") for fault in table.faults)
 
@@ -405,6 +446,22 @@ class _Recording:
         is_older = lost["lost_base"].to_numpy() < oldest[index - 1]
         table.refuse(is_older, "it starts from a version older than oldest of the round before", "lost_base")
         table.refuse(lost["lost_base"].to_numpy() >= index, "this version is made in its round or later", "lost_base")
+
+    def _check_not_summed(self, rounds: pd.DataFrame, replica: int, users: int) -> None:
+        if self._not_summed_rows is None:
+            return
+        not_summed = self._not_summed[self._not_summed["replica"] == replica]
+        table = Rows(self._not_summed_rows, not_summed)
+        index = not_summed["round"].to_numpy()
+        user = not_summed["user"].to_numpy()
+        base = not_summed["base"].to_numpy()
+        table.refuse(~np.isin(index, rounds["round"].to_numpy()), "no such round is recorded", "round")
+        table.refuse((user < 0) | (user >= users), "the scenario has no such user", "user")
+        table.refuse(not_summed.duplicated(["round", "user", "base"]).to_numpy(), "it occurs twice", "user")
+        oldest = np.concatenate([[0], rounds["oldest"].to_numpy()])  # of the round before each
+        is_older = base < oldest[np.clip(index, 1, len(rounds)) - 1]
+        table.refuse(is_older, "it starts from a version older than oldest of the round before", "base")
+        table.refuse(base >= index, "this version is made in its round or later", "base")
 
     def _check_links(self, replica: int, deliveries: pd.DataFrame) -> None:
         if self._link_rows is None:

@@ -280,6 +280,10 @@ class _LateRecorder:
         """Pass on metrics of the replica."""
         self.inner.final_metrics(values)
 
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
+        """Pass on what a selection or an allocation reports."""
+        self.inner.round_metrics(round, values)
+
     def add_rows(self, table: str, columns: Mapping[str, np.ndarray]) -> None:
         """Pass on rows of a table."""
         self.inner.add_rows(table, columns)

@@ -675,6 +675,7 @@ class _OutcomeRecorder:
     def __init__(self, inner: Recorder) -> None:
         self.inner = inner
         self.final_metrics, self.add_rows = inner.final_metrics, inner.add_rows
+        self.round_metrics = inner.round_metrics
         self.ended: dict[int, _EndedUpdate] = {}
         self.received: set[int] = set()
         self._versions: dict[int, int] = {}

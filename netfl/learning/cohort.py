@@ -55,6 +55,18 @@ class Cohort:
         return cls._collect([*enumerate(deliveries)], link_values)
 
     @classmethod
+    def of_not_summed(cls, rounds: Sequence[Round | None]) -> Cohort:
+        """Collect the updates that sums in the air of one round of each replica left out."""
+        rows = [
+            (replica, user, base)
+            for replica, round_ in enumerate(rounds)
+            if round_ is not None
+            for user, base in round_.not_summed
+        ]
+        replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()
+        return cls(replicas, users, bases, ())
+
+    @classmethod
     def of_merges(cls, merges: Sequence[tuple[int, Merge]], link_values: Collection[str] = ()) -> Cohort:
         """Collect the deliveries of *merges*, each with the place of its replica; the versions have no times yet."""
         cohort = cls._collect([(replica, merge.deliveries) for replica, merge in merges], link_values)
@@ -134,9 +146,17 @@ class Cohort:
             repeats = None
             if self.lost_repeats is not None:
                 repeats = np.array([self.lost_repeats[row][place] for row in rows.tolist()], np.int64)
-            edges = [(np.searchsorted(rows, part.start), np.searchsorted(rows, part.stop)) for part in self.parts]
-            parts = tuple(slice(int(begin), int(end)) for begin, end in edges if begin < end)
-            yield Cohort(self.replicas[rows], self.users[rows], bases, parts, repeats)
+            yield Cohort(self.replicas[rows], self.users[rows], bases, self._parts_among(rows), repeats)
+
+    def _parts_among(self, rows: Ints) -> tuple[slice, ...]:
+        """Return the places of each part among chosen *rows*, in rising order; only of parts with some of them."""
+        parts = []
+        for part in self.parts:
+            begin = int(np.searchsorted(rows, part.start))
+            end = int(np.searchsorted(rows, part.stop))
+            if begin < end:
+                parts.append(slice(begin, end))
+        return tuple(parts)
 
     def parts_within(self, rows: slice) -> Iterator[slice]:
         """Intersect `parts` with *rows*."""
@@ -174,17 +194,21 @@ class RepeatCounter:
             self._counts[key] += 1
         return replace(cohort, repeats=np.array(repeats, np.int64)) if any(repeats) else cohort
 
-    def forget(self, oldest: int, kept: Collection[tuple[int, int, int]] = ()) -> None:
+    def forget(self, in_use: Collection[int], of_nodes: Collection[tuple[int, int, int]] = ()) -> None:
         """Drop the counts of bases from which no update will start.
 
         Args:
-            oldest: number of the oldest version of the server in use.
-            kept: replica, node and number of each version of other nodes in use.
+            in_use: numbers of the versions of the server from which updates may start.
+            of_nodes: replica, node and number of each such version of other nodes.
         """
         dropped = []
         for key in self._counts:
             replica, _, base, node = key
-            if base < oldest if node == SERVER else (replica, node, base) not in kept:
+            if node == SERVER:
+                is_in_use = base in in_use
+            else:
+                is_in_use = (replica, node, base) in of_nodes
+            if not is_in_use:
                 dropped.append(key)
         for key in dropped:
             del self._counts[key]

@@ -8,6 +8,7 @@ latter imports torch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.codec import WHOLE, Codec, Codecs
 from netfl.learning.data import Data
+from netfl.learning.device import DeviceRule, Layout
 from netfl.learning.model import Model
 from netfl.learning.payload import learner_payloads
 from netfl.learning.spec import LearnerSpec
@@ -89,11 +91,15 @@ def layer_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) 
         yield Fault("model", f"its layers cannot be listed: {failure}", kind_of(type(model)), remedy)
         return
     for name, rule in with_layers.items():
-        faults, failure = try_call(rule, lambda: [*rule.layer_faults(architecture.layout)])  # noqa: B023 - called at once
+        faults, failure = try_call(rule, partial(_listed_faults, rule, architecture.layout))
         if failure:
             problem = f"its method 'personal' fails for {', '.join(architecture.layout)}: {failure}"
             faults = [Fault("", problem, kind_of(type(rule)), "return the names of what stays on the device")]
         yield from (fault.under(f"learners.{name}.device") for fault in faults or ())
+
+
+def _listed_faults(rule: DeviceRule, layout: Layout) -> list[Fault]:
+    return list(rule.layer_faults(layout))
 
 
 def check_plugins(
@@ -144,10 +150,14 @@ def _extra_faults(rule: Aggregation) -> Iterator[Fault]:
     """Yield the errors of an aggregation that cannot state what it sends beside the model."""
     kind = kind_of(type(rule))
     for name in ("uplink_extra", "downlink_extra"):
-        numbers, failure = try_call(rule, lambda: getattr(rule, name)(_TRIED))  # noqa: B023 - called at once
+        numbers, failure = try_call(rule, partial(_count_extra, rule, name))
         if failure:
             problem = f"its method '{name}' fails for {_TRIED} parameters: {failure}"
             yield Fault("", problem, kind, "return how many numbers are sent beside the model")
         elif not (isinstance(numbers, int | np.integer) and numbers >= 0):
             problem = f"its method '{name}' gives {numbers!r} for {_TRIED} parameters"
             yield Fault("", problem, kind, "return a whole number that is not negative")
+
+
+def _count_extra(rule: Aggregation, name: str) -> object:
+    return getattr(rule, name)(_TRIED)

@@ -6,7 +6,7 @@ The rules themselves are the family `netfl.learning.device`.  What they keep lie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -88,10 +88,15 @@ class DeviceRules:
         self._origins = origins
         self._changes_start = self._lanes_of(lambda rule: rule.changes_start)
         self._keeps_momentum = self._lanes_of(lambda rule: rule.keeps_momentum)
-        self._personal: dict[int, Tensor] = {}  # indices of the numbers that stay, by lane
+        self._personal: dict[int, Tensor] = {}
         for lane in self._lanes_of(lambda rule: rule.has_personal_layers):
             mask = personal_mask(self._rules[lane], architecture)
             self._personal[lane] = mask.nonzero()[:, 0].to(origins.device)
+
+    @property
+    def personal(self) -> Mapping[int, Tensor]:
+        """Indices of the numbers of a model that stay on the devices, by lane; only of lanes that have some."""
+        return self._personal
 
     def bases(self, bases: Tensor, cohort: Cohort, lanes: Ints) -> Tensor:
         """Return the models from which the server reads changes: *bases*, or the devices' own last models.
@@ -195,6 +200,22 @@ class DeviceRules:
             return self._read(OWN_MODEL, devices, models)
         return self._start(devices, models)
 
+    def has_own_models(self, lane: int) -> bool:
+        """Return whether the `own_models` of *lane* may differ from the version: before a delivery, most do not."""
+        rule = self._rules.get(lane)
+        names = set()
+        if lane in self._start_from_own:
+            names.add(TRAINED)
+        if rule is not None and rule.own_pull is not None:
+            names.add(OWN_MODEL)
+        elif rule is not None:
+            if rule.moves_start:  # also from a version of which a device has kept nothing
+                return True
+            if rule.has_personal_layers:
+                names.add(PERSONAL_LAYERS)
+        kept = self._store.named("", lane)
+        return any(name in kept and kept[name].places.end > 1 for name in names)
+
     def check_restored(self, deliveries: Ints) -> None:
         """Check that all users with *deliveries* so far, ``[replicas, users]``, have what devices keep.
 
@@ -220,9 +241,12 @@ class DeviceRules:
         expected: dict[int, list[str]] = {lane: [TRAINED] for lane in self._start_from_own}
         for lane, rule in self._rules.items():
             names = expected.setdefault(lane, [])
-            names += [PERSONAL_LAYERS] * rule.has_personal_layers
-            names += [OWN_MODEL] * (rule.own_pull is not None)
-            names += [MOMENTUM] * rule.keeps_momentum
+            if rule.has_personal_layers:
+                names.append(PERSONAL_LAYERS)
+            if rule.own_pull is not None:
+                names.append(OWN_MODEL)
+            if rule.keeps_momentum:
+                names.append(MOMENTUM)
         return expected
 
     def _lanes_of(self, has: Callable[[DeviceRule], bool]) -> frozenset[int]:
@@ -233,7 +257,7 @@ class DeviceRules:
         """Return the models from which the devices of a lane train, given their *bases*, ``[users, size + 1]``."""
         rule = self._rules[devices.lane]
         starts = bases
-        if _overrides(rule, "start"):
+        if rule.moves_start:
             pairs = zip(devices.users, bases, strict=True)
             starts = torch.stack([rule.start(base, self._kept(devices.lane, user)) for user, base in pairs])
         if devices.lane in self._personal:
@@ -244,7 +268,7 @@ class DeviceRules:
 
     def _keep_by_rule(self, rule: DeviceRule, devices: _LaneDevices, starts: Tensor, trained: Tensor) -> None:
         """Keep what the rule itself wants of models after training, ``[users, size + 1]``."""
-        if not _overrides(rule, "keep"):
+        if type(rule).keep is DeviceRule.keep:  # devices are not asked one by one
             return
         for user, start, model in zip(devices.users, starts, trained, strict=True):
             kept = self._kept(devices.lane, user)
@@ -288,8 +312,3 @@ def _devices(cohort: Cohort, lanes: Ints, wanted: Collection[int]) -> Iterator[_
 
 def _places(rows: UserRows, users: Sequence[int]) -> Ints:
     return np.array([rows.places.of_user(user) for user in users], np.int64)
-
-
-def _overrides(rule: DeviceRule, method: str) -> bool:
-    """Return whether the class of *rule* has its own *method*; without it, devices are not asked one by one."""
-    return getattr(type(rule), method) is not getattr(DeviceRule, method)

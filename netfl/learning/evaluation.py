@@ -139,6 +139,9 @@ class LearningMetrics:
         metrics |= dict(self._optional_metrics(measured))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
             self._servers.mark_diverged(int(lane), index, f"loss after round {index}")
+        reported = self._servers.reported_values
+        if reported is not None:
+            metrics |= reported.metrics(measured["reported",], index, self._servers.diverged_lanes)
         for values in metrics.values():
             values[[*self._servers.diverged_lanes]] = np.nan
         return metrics
@@ -164,6 +167,8 @@ class LearningMetrics:
             yield from ((("baseline", metric), pair) for metric, pair in self._baseline.distances(versions))
         if self._own_models is not None:
             yield from self._own_models.measure(versions, index)
+        if self._servers.reported_values is not None:
+            yield ("reported",), self._servers.reported_values.measure()
 
     def _optional_metrics(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         if "staleness" in self._names:
@@ -220,6 +225,8 @@ class EvaluationSet:
         self._groups = [tensor(grouping.groups).to(like.device) for grouping in groupings]
         self.names = ("accuracy", "loss") if self._labels[0].ndim == 1 else ("loss", "mse", "mae")
         self._counts = [np.bincount(each.groups, minlength=each.size).astype(float) for each in groupings]
+        self._divisors = [upload(np.maximum(counts, 1.0), like.device) for counts in self._counts]
+        self._rows_of_owners = self._rows_by_group(groupings[-1], like)
 
     def sums(self, architecture: Architecture, theta: Tensor) -> list[Tensor]:
         """Evaluate the models *theta*, ``[models, size]``, on the device.
@@ -248,8 +255,8 @@ class EvaluationSet:
 
     def means(self, architecture: Architecture, theta: Tensor) -> list[Tensor]:
         """Return the means over the examples of each group, ``[metrics, models, groups]``, for each way of grouping."""
-        counts = [upload(np.maximum(each, 1.0), theta.device) for each in self._counts]
-        return [total / of_groups for total, of_groups in zip(self.sums(architecture, theta), counts, strict=True)]
+        sums = self.sums(architecture, theta)
+        return [total / divisor for total, divisor in zip(sums, self._divisors, strict=True)]
 
     def means_of_owners(self, architecture: Architecture, theta: Tensor) -> Tensor:
         """Return the means over the examples of each group of the last way, ``[metrics, groups]``.
@@ -260,13 +267,19 @@ class EvaluationSet:
         y = self._labels[self._label_numbers[-1]]
         means = theta.new_zeros(len(self.names), len(theta), dtype=torch.float64)
         layer_bytes = architecture.largest_layer * theta.element_size()
-        for group in np.flatnonzero(self._counts[-1]).tolist():
-            rows = (self._groups[-1] == group).nonzero()[:, 0]
+        for group, rows in self._rows_of_owners.items():
             model = architecture.open(theta[group : group + 1], trained=False)
             for part in evaluation_slices(len(rows), 1 if runs_on_gpu(theta.device) else None, layer_bytes):
                 scores = model.scores(x[rows[part]][None])
                 means[:, group] += self._values(model, scores, y[rows[part]])[:, 0].sum(1) / len(rows)
         return means
+
+    @staticmethod
+    def _rows_by_group(grouping: Grouping, like: Tensor) -> dict[int, Tensor]:
+        """Return the examples of each group that has some, in their order, on the device."""
+        groups, counts = np.unique(grouping.groups, return_counts=True)
+        order = upload(np.argsort(grouping.groups, kind="stable"), like.device)
+        return dict(zip(groups.tolist(), order.split_with_sizes(counts.tolist()), strict=True))
 
     def _values(self, model: BatchedModel, scores: Tensor, y: Tensor) -> Tensor:
         """Return the metrics of all examples of a slice with the labels *y*, ``[metrics, models, examples]``."""
@@ -382,20 +395,22 @@ class Evaluation:
             models: of all users of a replica, ``[users, size]``.
             replica: the replica.
         """
-        lane = int(np.flatnonzero(self.lane_replicas == replica)[0])
-        examples = next(each for lanes, each in self._tests if lane in lanes)
+        examples = self._test_set(replica)
         if self._has_own[replica]:
             return examples.means_of_owners(self._architecture, models)
-        concepts = upload(self._concepts[replica], models.device)
-        mixes = upload(self._mixes[replica], models.device)
         parts = []
         for start in range(0, len(models), _MODELS_AT_ONCE):
-            rows = slice(start, start + _MODELS_AT_ONCE)
-            by_label = torch.stack(examples.means(self._architecture, models[rows]))  # of each concept
-            expected = (by_label * mixes[rows]).sum(3)  # [concepts, metrics, users]
-            of_users = concepts[rows].expand(1, expected.shape[1], -1)
-            parts.append(expected.gather(0, of_users)[0])
+            users = slice(start, start + _MODELS_AT_ONCE)
+            by_label = torch.stack(examples.means(self._architecture, models[users]))  # of each concept
+            parts.append(self._of_mixes(by_label, replica, users))
         return torch.cat(parts, dim=1)
+
+    def of_version(self, model: Tensor, replica: int) -> Tensor:
+        """Return the performance of one *model*, ``[size]``, as `of_users` does for a model of each user."""
+        means = self._test_set(replica).means(self._architecture, model[None])
+        if self._has_own[replica]:
+            return means[-1][:, 0]
+        return self._of_mixes(torch.stack(means), replica, slice(0, self.users))
 
     def user_performance(self, values: Floats) -> UserPerformance:
         """Return the performance that `of_users` has found, ``[metrics, lanes, users]``, in all lanes."""
@@ -409,6 +424,24 @@ class Evaluation:
             lanes = upload(np.flatnonzero(self.lane_replicas == replica), versions.device)
             norms[lanes] = gradient_norms(self._architecture, self._data, replica, versions[lanes, :-1])
         return norms
+
+    def _test_set(self, replica: int) -> EvaluationSet:
+        """Return the test examples of a replica."""
+        lane = int(np.flatnonzero(self.lane_replicas == replica)[0])
+        return next(examples for lanes, examples in self._tests if lane in lanes)
+
+    def _of_mixes(self, by_label: Tensor, replica: int, users: slice) -> Tensor:
+        """Return the expectation over the labels of each of *users*, ``[metrics, users]``.
+
+        Args:
+            by_label: means of each concept, ``[concepts, metrics, users or 1, labels]``.
+            replica: the replica.
+            users: of this replica.
+        """
+        mixes = upload(self._mixes[replica][users], by_label.device)
+        concepts = upload(self._concepts[replica][users], by_label.device)
+        expected = (by_label * mixes).sum(3)  # [concepts, metrics, users]
+        return expected.gather(0, concepts.expand(1, expected.shape[1], -1))[0]
 
     def _metrics_of_sets(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         """Yield the metrics on further test sets, such as ``accuracy@raw/class:9``."""

@@ -36,12 +36,14 @@ from netfl.learning.model_versions import ModelVersions
 from netfl.learning.node_versions import NodeVersions, waves_of_replicas
 from netfl.learning.own_evaluation import OwnEvaluation
 from netfl.learning.own_training import OwnTrainings
+from netfl.learning.rule_draws import RuleDraws
 from netfl.learning.server_state import LaneServers
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.step_graphs import open_graphs
 from netfl.learning.tensors import device_of, gpu_arithmetic, gpu_name, read_together, runs_on_gpu, tensor, upload
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.training_in_vain import TrainingsInVain
+from netfl.learning.unsummed_trainings import UnsummedTrainings
 from netfl.learning.update_coding import UpdateCoder, VersionCoder
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.streams import Streams
@@ -179,6 +181,7 @@ class BatchedLearner:
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data, graphs)
         streams = [data.streams for data in task.replicas]
         self._sampler = BatchSampler(streams, device, graphs)
+        self._streams = streams
         self._repeats = RepeatCounter()
 
         # the devices
@@ -188,6 +191,7 @@ class BatchedLearner:
         if task.has_nodes and type(self._base_rule) is not BaseRule:
             raise ValueError("a rule of bases chooses versions of the server, but other nodes have versions, too")
         origins = self._origins(streams)
+        self._unsummed = UnsummedTrainings(self._groups, self._replica_count, self._sampler, origins[0])
         names = [name for name, _ in self.lanes]
         self._devices = DeviceRules([*zip(names, self._specs, strict=True)], self._store, self._architecture, origins)
         self._own_trainings = OwnTrainings([*task.learners.values()], self._architecture, self._data, self._devices)
@@ -205,6 +209,7 @@ class BatchedLearner:
             codecs=task.codecs,
             has_nodes=task.has_nodes,
             store=self._store,
+            personal=self._devices.personal,
         )
         parameters = self._architecture.trained
         self._coder: UpdateCoder | None = None
@@ -424,15 +429,16 @@ class BatchedLearner:
                 of_lane = rounds[lane % self._replica_count]
                 if of_lane is not None and not of_lane.deliveries:
                     following[lane] = self._servers.idle(lane, current, index)
+            self._unsummed.train(rounds, self._own_bases)
             self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
         versions = self._servers.accept_finite(following, self._versions.newest, index)
         self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
-        self._in_vain.repeats.forget(self._versions.oldest)
+        self._in_vain.repeats.forget(self._versions.in_use)
         if self._nodes is None:
-            self._repeats.forget(self._versions.oldest)
+            self._repeats.forget(self._versions.in_use)
         else:
             self._nodes.forget(rounds)
-            self._repeats.forget(self._versions.oldest, self._nodes.kept)
+            self._repeats.forget(self._versions.in_use, self._nodes.kept)
 
     def _merge(self, rounds: Sequence[Round | None], following: list[Tensor], closed_s: float) -> None:
         """Make the versions of all merges of *rounds*, wave by wave; those of the server are *following*."""
@@ -518,6 +524,10 @@ class BatchedLearner:
         for trainings in cohort.trainings_in_vain():
             self._train_devices(keeping, trainings, self._in_vain.sampler)
 
+    def _own_bases(self, cohort: Cohort, lanes: Ints) -> Tensor:
+        """Return the base of each user of *cohort* in *lanes*, as `_base_models`."""
+        return self._base_models(cohort, self._base_rule.numbers(cohort, lanes), lanes)
+
     def _train_devices(
         self, group: LearnerGroup, cohort: Cohort, sampler: BatchSampler
     ) -> tuple[Ints, Ints, Tensor, LocalResult]:
@@ -600,6 +610,8 @@ class BatchedLearner:
                     has_repeats=has_repeats,
                     received=received,
                     links={name: values[part] for name, values in links.items() if name in read},
+                    draws=RuleDraws(self._streams[int(cohort.replicas[part.start])], node, index, base),
+                    not_summed=self._unsummed.changes.get(lane),
                 )
                 if node == SERVER:
                     versions[lane] = self._servers.step(lane, versions[lane], updates, closed_s)

@@ -152,21 +152,29 @@ class LearnerGroup:
                 ``None``.
             momentum: the momentum buffer of θ at the start, in the shape of *bases*; ``None`` for 0.
         """
-        max_users, count = max(1, self.max_jobs(cohort) // len(self.members)), len(cohort.users)
-        if count <= max_users:
-            return self._train_batch(bases, sampler, cohort, drift(slice(0, count)), momentum)
-        models, steps = bases.new_empty(bases.shape), np.empty(count, np.int64)
+        users = len(cohort.users)
+        max_users = max(1, self.max_jobs(cohort) // len(self.members))
+        if users <= max_users:
+            return self._train_batch(bases, sampler, cohort, drift(slice(0, users)), momentum)
+        models = bases.new_empty(bases.shape)
+        step_counts = np.empty(users, np.int64)
         after = None if momentum is None else torch.empty_like(momentum)
-        for start in range(0, count, max_users):
-            rows = slice(start, min(start + max_users, count))
+        for start in range(0, users, max_users):
+            rows = slice(start, min(start + max_users, users))
             before = None if momentum is None else momentum[rows]
             result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows), before)
-            models[rows], steps[rows] = result.models, result.step_counts
+            models[rows] = result.models
+            step_counts[rows] = result.step_counts
             if after is not None and result.momentum is not None:
                 after[rows] = result.momentum
-        samples = self._data.sizes[cohort.replicas, cohort.users]
-        of_steps, of_samples = (upload(column, bases.device, bases.dtype) for column in (steps, samples))
-        return LocalResult(models, of_steps, of_samples, steps, self._step_sizes.of(cohort.clocks), after)
+        return LocalResult(
+            models=models,
+            steps=upload(step_counts, bases.device, bases.dtype),
+            samples=upload(self._data.sizes[cohort.replicas, cohort.users], bases.device, bases.dtype),
+            step_counts=step_counts,
+            rates=self._step_sizes.of(cohort.clocks),
+            momentum=after,
+        )
 
     def _train_batch(
         self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None, momentum: Tensor | None
@@ -196,7 +204,7 @@ class LearnerGroup:
         makes the step ``t -= t_rate ∂t``.  *keys*, ``[steps, users]``, are given for models with a training mode.
         """
         order = None if batches.layout.is_ordered else batches.order
-        jobs = JobInputs(
+        inputs = JobInputs(
             theta=_flatten_users(bases, order),
             rates=_flatten_users(rates, order),
             drift=None if drift is None else _flatten_users(drift, order),
@@ -205,17 +213,18 @@ class LearnerGroup:
             head_steps=None if self._phases is None else self._phases.head_steps(batches.layout.per_pass),
         )
         loader = BatchLoader(self._data, cohort, batches, len(self.members))
-        count = len(jobs)
 
         def descend(*tensors: Any) -> Tensor:
-            inputs = BatchInputs(*tensors[count:])
-            return self._descend(loader.with_inputs(inputs), batches.counts, JobInputs(*tensors[:count]))
+            """Run all steps with the tensors of *inputs*, and those of *loader* after them."""
+            of_jobs = JobInputs(*tensors[: len(inputs)])
+            of_batches = BatchInputs(*tensors[len(inputs) :])
+            return self._descend(loader.with_inputs(of_batches), batches.counts, of_jobs)
 
         has_equal_counts = keys is None or bool((batches.counts == batches.counts[:1]).all())
         if self._graphs is not None and has_equal_counts and self._architecture.is_recordable:
-            after = self._graphs.run((self.members, loader.extents), descend, (*jobs, *loader.inputs))
+            after = self._graphs.run((self.members, loader.extents), descend, (*inputs, *loader.inputs))
         else:
-            after = self._descend(loader, batches.counts, jobs)
+            after = self._descend(loader, batches.counts, inputs)
         parts = [part.reshape(bases.shape) for part in torch.split(after, bases.shape[-1], dim=1)]
         if order is not None:
             parts = [_select_users(part, np.argsort(order)) for part in parts]
@@ -232,48 +241,52 @@ class LearnerGroup:
         Returns:
             ``[jobs, size + 1]``, or ``[jobs, 2 (size + 1)]`` with the momentum.
         """
-        theta, steps, pushed, keys, *_ = inputs
         members = len(self.members)
-        model, t = self._architecture.open(theta[:, :-1]), theta[:, -1].clone()
-        objectives, users = self._objectives, len(theta) // members
+        users = len(inputs.theta) // members
+        model = self._architecture.open(inputs.theta[:, :-1])
+        t = inputs.theta[:, -1].clone()
+        objectives = self._objectives
         if users > 1:
             objectives = tuple(batch.map(lambda value: value.repeat(users)) for batch in objectives)
-        jobs = all_jobs = JobHyperparameters(len(steps), steps[:, :1], steps[:, 1], objectives)
+        all_jobs = JobHyperparameters(len(t), inputs.rates[:, :1], inputs.rates[:, 1], objectives)
         corrections = self._corrections(model, inputs)
-        job_t = t
         if self._has_equal_weights:
-            loader.scale_shares(jobs.lr)
-        for step, ((x, y, share), (count, _)) in enumerate(zip(loader, loader.extents, strict=True)):
-            if jobs.count != count:
-                jobs, job_t = all_jobs.first(count), t[:count]
-            if keys is None:
+            loader.scale_shares(all_jobs.lr)
+
+        jobs = all_jobs  # those that make the step: the first ones, as jobs lie by their number of steps
+        t_of_jobs = t
+        for step, ((x, y, share), (jobs_in_step, _)) in enumerate(zip(loader, loader.extents, strict=True)):
+            if jobs.count != jobs_in_step:
+                jobs = all_jobs.first(jobs_in_step)
+                t_of_jobs = t[:jobs_in_step]
+            if inputs.keys is None:
                 model.scores(x)
             else:
-                of_jobs = np.repeat(counts[:, step], members).tolist()
-                model.training_scores(x, TrainingStep(of_jobs, keys[step].repeat_interleave(members)))
+                examples = np.repeat(counts[:, step], members).tolist()
+                model.training_scores(x, TrainingStep(examples, inputs.keys[step].repeat_interleave(members)))
             if self._has_equal_weights:
                 model.take_labels(y)
                 weights = share
             else:
-                weights = self._weigh(jobs, model.losses(y), share, job_t, pushed)
+                weights = self._weigh(jobs, model.losses(y), share, t_of_jobs, inputs.drift)
             if corrections is not None:
-                corrections.before(count)
+                corrections.before(jobs_in_step)
             if not self._can_skip_backward or weights.any():
                 model.descend(weights)
             if corrections is not None:
-                corrections.after(count, step)
+                corrections.after(jobs_in_step, step)
         after = model.finish(t, self._architecture.size)
         if inputs.momentum is None or corrections is None:
             return after
         return torch.cat([after, corrections.momentum_of(inputs)], dim=1)
 
     def _weigh(
-        self, jobs: JobHyperparameters, losses: Tensor, share: Tensor, t: Tensor, pushed: Tensor | None
+        self, jobs: JobHyperparameters, losses: Tensor, share: Tensor, t: Tensor, drift: Tensor | None
     ) -> Tensor:
         """Make a step of *t* in place; return the weights of the examples, with the step size, ``[jobs, batch]``."""
         weights, t_gradient = jobs.weigh(losses, share, t)
-        if pushed is not None:
-            t_gradient = t_gradient + pushed[: jobs.count, -1]
+        if drift is not None:
+            t_gradient = t_gradient + drift[: jobs.count, -1]
         if self._has_t:
             t.addcmul_(jobs.t_rate, t_gradient, value=-1)
         return weights.mul(jobs.lr)
@@ -423,7 +436,10 @@ class StepCorrections:
         moved: BatchedModel | None = None,
         frozen: FrozenValues | None = None,
     ) -> None:
-        self._model, self._slope, self._constant, self._momentum = model, slope, constant, momentum
+        self._model = model
+        self._slope = slope
+        self._constant = constant
+        self._momentum = momentum
         self._frozen = frozen
         needs_before = slope is not None or momentum is not None or frozen is not None
         self._before = [value.clone() for value in model.values(jobs)] if needs_before else None
@@ -461,12 +477,17 @@ class StepCorrections:
     def momentum_of(self, inputs: JobInputs) -> Tensor:
         """Return the momentum buffer v of θ after the last step of each job, ``[jobs, size + 1]``; ``θ - θ⁻ = -lr v``.
 
-        *inputs* are those with which the jobs began.
+        With a step size of 0, nothing follows of v from θ: it is then as before the first step.
+
+        Args:
+            inputs: those with which the jobs began.
         """
         assert self._moved_model is not None
-        after = torch.zeros_like(inputs.theta)
-        self._moved_model.store(after[:, :-1])
-        return after / -inputs.rates[:, :1]
+        assert inputs.momentum is not None
+        lr = inputs.rates[:, :1]
+        moved = torch.zeros_like(inputs.theta)
+        self._moved_model.store(moved[:, :-1])
+        return (moved / -lr).where(lr > 0, inputs.momentum)
 
 
 def _flatten_users(values: Tensor, order: Ints | None) -> Tensor:

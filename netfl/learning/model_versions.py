@@ -45,9 +45,9 @@ class ModelVersions:
         return self._versions[self.number]
 
     @property
-    def oldest(self) -> int:
-        """The number of the oldest version in use."""
-        return min(self._versions)
+    def in_use(self) -> Collection[int]:
+        """The numbers of the versions in use."""
+        return self._versions.keys()
 
     def add(
         self,

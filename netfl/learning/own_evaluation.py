@@ -72,7 +72,10 @@ class OwnEvaluation:
         replicas = self._evaluation.lane_replicas
         for lane, replica in enumerate(replicas.tolist()):
             models = self._devices.own_models(versions[lane], lane)
-            yield (OWN, lane), self._evaluation.of_users(models[:, :-1], replica)
+            if self._devices.has_own_models(lane):
+                yield (OWN, lane), self._evaluation.of_users(models[:, :-1], replica)
+            else:
+                yield (OWN, lane), self._evaluation.of_version(versions[lane, :-1], replica)
             if self._tuning:
                 group = self._tuning[lane // (replicas.max() + 1)]
                 tuned = self._fine_tuned(models, group, replica, index)

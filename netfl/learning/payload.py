@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.codec import NUMBER_BITS, WHOLE, Codecs, coded_bits
@@ -53,16 +52,11 @@ def personal_numbers(learner: LearnerSpec, model: Model, data: Data) -> Personal
     rule = learner.device
     if rule is None or not rule.has_personal_layers:
         return PersonalNumbers(0, 0)
+    from netfl.learning.device_rules import personal_mask
+
     architecture = model.open(data.shape, data.classes, data.tokens)
-    names = {*rule.personal(architecture.layout)}
-    total = trained = 0
-    place = 0  # in the flat vector, in which buffers come after the trained parameters
-    for name, shape in architecture.layout.items():
-        if name in names:
-            total += prod(shape)
-            trained += prod(shape) if place < architecture.trained else 0
-        place += prod(shape)
-    return PersonalNumbers(total, trained)
+    stays = personal_mask(rule, architecture)
+    return PersonalNumbers(all=int(stays.sum()), trained=int(stays[: architecture.trained].sum()))
 
 
 def largest_payload(payloads: Mapping[str, Payload]) -> Payload:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
@@ -26,13 +27,18 @@ from netfl.learning.device_store import UserRows
 from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
+from netfl.learning.reported_values import values_problem
+from netfl.learning.rule_draws import RuleDraws
 from netfl.learning.spec import LearnerSpec
 from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
-from netfl.types import Floats, Ints
+from netfl.streams import Streams
+from netfl.types import DECLARE, SERVER, UNDECLARED, Floats, Ints
 
 _VERSION_SIZE = 7
 _MAX_DELIVERIES = 3
 _BUFFERS = 2
+_MANY_BATCHES = 1000
+"""Mini-batches of a user with many examples."""
 
 
 def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
@@ -89,11 +95,11 @@ def _faults(part: object, learner: LearnerSpec, users: int, max_deliveries: int)
     elif isinstance(part, Aggregation):
         yield from _aggregation_faults(part, learner, users, min(_MAX_DELIVERIES, users, max(1, max_deliveries)))
     elif isinstance(part, DeviceRule):
-        yield from _device_faults(part)
+        yield from _device_faults(part, learner)
 
 
-def _device_faults(part: DeviceRule) -> Iterator[Fault]:
-    """Try the first two updates of a device, and the steps of two users."""
+def _device_faults(part: DeviceRule, learner: LearnerSpec) -> Iterator[Fault]:
+    """Try the first two updates of a device of *learner*, and the steps of two users."""
     base = torch.arange(float(_VERSION_SIZE)).cos()
     kept: Mapping[str, Tensor] = {}
     for number in ("first", "second"):
@@ -114,8 +120,39 @@ def _device_faults(part: DeviceRule) -> Iterator[Fault]:
             )
             return
         kept = {**kept, **found}
-    given = "the mini-batches of a pass of 2 users; it returns numbers of steps, [users], or None"
-    yield from _try(part, "steps_of_head", {"per_pass": np.array([1, 2])}, "", given)
+    yield from _head_faults(part, learner)
+
+
+def _head_faults(part: DeviceRule, learner: LearnerSpec) -> Iterator[Fault]:
+    """Try the steps of the head of a user with one mini-batch, and of one with many, unless a mini-batch has all."""
+    width = 1
+    if isinstance(learner.batch_size, int):
+        width = learner.batch_size
+    work = learner.local_work.count(width * np.array([1, _MANY_BATCHES]))
+    inputs = {"per_pass": np.array(work.per_pass)}
+    given = f"{_show(work.per_pass)} mini-batches of a pass of 2 users; it returns numbers of steps, [users], or None"
+    found = yield from _try(part, "steps_of_head", inputs, "", given)
+    if found is None:
+        return
+    kind = kind_of(type(part))
+    problem = ""
+    remedy = f"it was given {given}"
+    if not isinstance(found, np.ndarray) or found.shape != (2,) or not np.issubdtype(found.dtype, np.integer):
+        problem = f"its method 'steps_of_head' gives {_describe(found)}, not an array [2] of whole numbers"
+    elif found.min() < 0:
+        problem = f"its method 'steps_of_head' gives {_show(found)} steps, of which one is negative"
+    elif found[1] > work.steps[1]:  # of the user with the most; others may have fewer steps than the head needs
+        problem = f"its method 'steps_of_head' gives {found[1]} steps of the head, but an update has {work.steps[1]}"
+        remedy = f"give at most {work.steps[1]}, for {work.per_pass[1]} mini-batches of a pass"
+    elif not part.has_personal_layers:
+        problem = "its method 'steps_of_head' states steps of the personal parameters, but it names none"
+        remedy = "override personal(layout), too"
+    if problem:
+        yield Fault("", problem, kind, remedy)
+
+
+def _show(numbers: Ints) -> str:
+    return " and ".join(map(str, numbers.tolist()))
 
 
 def _are_vectors(found: object) -> bool:
@@ -210,6 +247,8 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         losses=ones.clone() if part.needs_losses else None,
         messages=None if message is None else torch.stack([message] * deliveries),
         links={name: ones.clone() for name in part.reads_links},
+        draws=RuleDraws(Streams(0), SERVER, 1, current),
+        not_summed=torch.zeros(1, _VERSION_SIZE) if part.reads_not_summed else None,
     )
     expected = f"({_describe(current)}, {_describe(state)})"
     given = (
@@ -220,7 +259,11 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         result = yield from _try(part, "step", inputs, expected, given)
         if result is None:
             return
-        current, state = result
+        following, state = result
+        is_right = yield from _report_faults(part, state, current, inputs["updates"], following)
+        if not is_right:
+            return
+        current = following
     inputs = {"state": state, "current": current, "index": 3, "newest_rates": rates}
     yield from _try(part, "idle", inputs, expected, given)
     yield from _faults_beside_steps(part, state, current, updates, users)
@@ -255,6 +298,33 @@ def _faults_beside_steps(
         expected = f"({_describe(current[None])}, ({_describe(state)}))"
         given = f"one lane with one update, {shown}; it returns the next versions and the next states"
         yield from _try(part, "step_together", inputs, expected, given)
+
+
+def _report_faults(
+    part: Aggregation, state: State, current: Tensor, updates: Updates, following: Tensor
+) -> Generator[Fault, None, bool]:
+    """Try what an aggregation reports of a step; return whether there was no error."""
+    kind = kind_of(type(part))
+    if not part.reports and type(part).metrics is Aggregation.metrics:
+        return True
+    inputs = {"state": state, "current": current, "updates": updates, "following": following}
+    given = f"the state, two versions of {_VERSION_SIZE} numbers and updates; it returns tensors by name"
+    values = yield from _try(part, "metrics", inputs, "", given)
+    if values is None:
+        return False
+    if not part.reports:
+        yield Fault("", UNDECLARED, kind, DECLARE)
+        return False
+    wrong = values_problem(part, values)
+    if wrong is not None:
+        yield Fault("", f"its method 'metrics' {wrong[0]}", kind, wrong[1])
+        return False
+    for name, value in values.items():
+        if not torch.isfinite(value):
+            shown = f"'{name}', which is not finite ({float(value):g})"
+            yield Fault("", f"its method 'metrics' gives {shown}", kind, "return a finite number in each step")
+            return False
+    return True
 
 
 def _message_faults(part: Aggregation, message: Tensor | None) -> Iterator[Fault]:
@@ -305,9 +375,8 @@ def _numbers(inputs: Mapping[str, Any]) -> dict[str, Tensor | Floats]:
 
 def _describe(result: object) -> str:
     """Return the form of a result in words: types, shapes, and numbers that are not float32."""
-    if isinstance(result, Tensor):
-        kind = "" if result.dtype == torch.float32 else f" of {result.dtype}".replace("torch.", "")
-        return f"tensor {list(result.shape)}{kind}"
+    if isinstance(result, Tensor | np.ndarray):
+        return _describe_array(result)
     if isinstance(result, UserRows):
         return f"rows of {len(result)} users"
     if isinstance(result, tuple | list):
@@ -319,3 +388,12 @@ def _describe(result: object) -> str:
     if isinstance(result, int | float | np.number):
         return "a number"
     return "nothing" if result is None else f"a {type(result).__name__}"
+
+
+def _describe_array(result: Tensor | NDArray[Any]) -> str:
+    if isinstance(result, np.ndarray):
+        return f"an array {list(result.shape)} of {result.dtype}"
+    kind = ""
+    if result.dtype != torch.float32:
+        kind = f" of {result.dtype}".replace("torch.", "")
+    return f"tensor {list(result.shape)}{kind}"

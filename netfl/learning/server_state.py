@@ -21,6 +21,7 @@ from netfl.learning.aggregation import Aggregation, SingleUpdates, Updates
 from netfl.learning.codec import WHOLE, Codecs
 from netfl.learning.device_check import DeviceCheck
 from netfl.learning.device_store import DeviceStore, UserRows
+from netfl.learning.reported_values import ReportedValues
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
@@ -45,6 +46,9 @@ class LaneServers:
     A version is ``[size + 1]``: parameters, *buffers*, and t.  Aggregations see the parameters and t; the buffers have
     a rule of their own (`Aggregation.next_buffers`).
 
+    Numbers that stay on the devices, *personal*, are those of version 0 in all versions: no user sends them, but an
+    aggregation may move them, such as by the rounding of its weights, which an optimiser makes large.
+
     Other nodes than the server merge, if *has_nodes*: each has a state of each lane's aggregation of its own.  The
     *store* holds the `UserRows` of all states, and their part of a checkpoint.
     """
@@ -61,6 +65,7 @@ class LaneServers:
         has_nodes: bool = False,
         *,
         store: DeviceStore,
+        personal: Mapping[int, Tensor] | None = None,
     ) -> None:
         self._lanes = [*lanes]
         self.specs = [*lanes.values()]
@@ -71,12 +76,21 @@ class LaneServers:
         self._rules = [spec.aggregation for spec in self.specs]
         self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
         """True if an aggregation adds a term to the gradients of the users."""
-        classes = [*dict.fromkeys(type(rule) for rule in self._rules if "step_together" in vars(type(rule)))]
+        together = [type(rule) for rule in self._rules if "step_together" in vars(type(rule)) and not rule.reports]
+        classes = [*dict.fromkeys(together)]
         self._classes = np.array([classes.index(type(rule)) if type(rule) in classes else -1 for rule in self._rules])
+        self.reported_values: ReportedValues | None = None
+        """Values that aggregations report; ``None`` if none reports any."""
+        if any(rule.reports for rule in self._rules):
+            names = [self.name(lane) for lane in range(len(lanes))]
+            self.reported_values = ReportedValues(self._rules, names, origins.device)
         self._step_sizes = StepSizes(self.specs, origins)
         self._buffers: slice | None = None  # place of the buffers in a version
         if buffers:
             self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1)
+
+        self._personal = dict(personal or {})  # indices of the numbers that stay on the devices, by lane
+        self._personal_values = {lane: origins[lane, stays] for lane, stays in self._personal.items()}
 
         # their states at the server, and at nodes that have merged
         self._store = store
@@ -151,18 +165,22 @@ class LaneServers:
         rule = self._rules[lane]
         try:
             of_parameters = _select(updates, self._without_buffers, rule.reads_parts)
-            after, state = rule.step(self._state(node, lane), self._without_buffers(current), of_parameters)
+            before = self._without_buffers(current)
+            after, state = rule.step(self._state(node, lane), before, of_parameters)
             self._keep_state(node, lane, state)
-            return self._with_buffers(after, self._next_buffers(rule, current, updates))
+            if self.reported_values is not None and rule.reports:
+                self.reported_values.add(lane, state, before, of_parameters, after)
+            following = self._with_buffers(after, self._next_buffers(rule, current, updates))
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
+        return self._with_personal(lane, following)
 
     def merge_models(self, lane: int, current: Tensor, models: Tensor, weights: Sequence[float]) -> Tensor:
         """Return the mean of *models* of *lane*, ``[models, size + 1]``, by their *weights*; buffers and t, too."""
         if lane in self._diverged:
             return current
         shares = models.new_tensor(weights).double()
-        return (shares / shares.sum()).to(models) @ models
+        return self._with_personal(lane, (shares / shares.sum()).to(models) @ models)
 
     def step_node(self, lane: int, node: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
         """Aggregate *updates* into the next version of *lane* at another node; one that is not finite is not accepted.
@@ -197,7 +215,7 @@ class LaneServers:
                 rules, [self._states[lane] for lane in of_rows], current, selected
             )
             for lane, version, state in zip(of_rows, after, states, strict=True):
-                following[lane] = version
+                following[lane] = self._with_personal(lane, version)
                 self._states[lane] = state
             self._singles.append((lanes[rows], selected))
         return classes >= 0
@@ -225,7 +243,9 @@ class LaneServers:
         rates, parameters = self.newest_rates(lane, index), self._without_buffers(current)
         following, state = self._rules[lane].idle(self._state(node, lane), parameters, index, rates)
         self._keep_state(node, lane, state)
-        return current if following is parameters else self._with_buffers(following, self._only_buffers(current))
+        if following is parameters:
+            return current
+        return self._with_personal(lane, self._with_buffers(following, self._only_buffers(current)))
 
     def release_updates(self, following: Sequence[Tensor]) -> None:
         """Free the memory of updates whose versions in *following* are finite."""
@@ -294,7 +314,10 @@ class LaneServers:
             rule.reported(state, self._without_buffers(version))
             for (rule, state), version in zip(self._pairs(), newest, strict=True)
         ]
-        return self._with_buffers(torch.stack(reported), self._only_buffers(newest))
+        versions = self._with_buffers(torch.stack(reported), self._only_buffers(newest))
+        if not self._personal:
+            return versions
+        return torch.stack([self._with_personal(lane, version) for lane, version in enumerate(versions)])
 
     def user_weights(self) -> dict[int, Tensor]:
         """Return the `Aggregation.user_weights`, ``[users]``, of each lane that has them."""
@@ -339,7 +362,8 @@ class LaneServers:
         }
         of_nodes = [[*key, _without_rows(state)] for key, state in self._node_states.items()]
         nodes = {"nodes": of_nodes} if of_nodes else {}
-        return {"aggregations": [_without_rows(state) for state in self._states], "lost": lost, **nodes}
+        reported = {} if self.reported_values is None else {"reported": self.reported_values.state()}
+        return {"aggregations": [_without_rows(state) for state in self._states], "lost": lost, **nodes, **reported}
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
         """Restore a `state`, once the store of the devices is restored."""
@@ -354,6 +378,8 @@ class LaneServers:
             int(lane): Divergence(*self._lanes[int(lane)], index, None if user < 0 else user, problem)
             for lane, (index, user, problem) in state["lost"].items()
         }
+        if self.reported_values is not None:
+            self.reported_values.restore(state["reported"])
         if self._check is not None:
             self._check.restore({lane: lost.round for lane, lost in self._diverged.items()})
 
@@ -390,6 +416,12 @@ class LaneServers:
             return parameters
         return torch.cat([parameters[..., :-1], buffers, parameters[..., -1:]], dim=-1)
 
+    def _with_personal(self, lane: int, version: Tensor) -> Tensor:
+        """Return *version* of a lane, ``[size + 1]``, with the numbers of version 0 where they stay on the devices."""
+        if lane not in self._personal:
+            return version
+        return version.index_copy(0, self._personal[lane], self._personal_values[lane])
+
     def _pairs(self) -> zip[tuple[Aggregation, State]]:
         return zip(self._rules, self._states, strict=True)
 
@@ -420,7 +452,12 @@ def _select(updates: Updates, select: Callable[[Tensor], Tensor], reads_parts: b
     received = None
     if updates.received is not None and reads_parts:
         received = select(updates.received)
-    return replace(updates, bases=select(updates.bases), models=select(updates.models), received=received)
+    not_summed = None
+    if updates.not_summed is not None:
+        not_summed = select(updates.not_summed)
+    bases = select(updates.bases)
+    models = select(updates.models)
+    return replace(updates, bases=bases, models=models, received=received, not_summed=not_summed)
 
 
 def _first_broken(users: Tensor, models: Tensor) -> int | None:

@@ -74,6 +74,9 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
     if "nodes" in servers:
         of_lanes = [entry for entry in servers["nodes"] if entry[1] in position]
         node_states["nodes"] = [[node, position[lane], kept] for node, lane, kept in of_lanes]
+    reported = {}
+    if "reported" in servers:  # values of aggregations since the last evaluation
+        reported["reported"] = [servers["reported"][lane] for lane in lanes]
     return nodes | {
         "lanes": [state["lanes"][lane] for lane in lanes],
         "round": state["round"],
@@ -89,6 +92,7 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
             "aggregations": [servers["aggregations"][lane] for lane in lanes],
             "lost": {position[lane]: lost for lane, lost in servers["lost"].items() if lane in position},
             **node_states,
+            **reported,
         },
         "metrics": shard_metrics,
         "devices": {position[lane]: rows for lane, rows in devices.items() if lane in position},
@@ -139,6 +143,7 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
         rows = torch.cat([state["versions"]["newest"] for state in states])
         newest["newest"] = rows[np.argsort([lane for lanes in lanes_of for lane in lanes])]
     nodes = {"nodes": _merge_nodes(states, shards, lanes_of)} if "nodes" in states[0] else {}
+    reported = _merge_reported(states, lanes_of)
     node_states = [
         [node, lanes[position], kept]
         for state, lanes in zip(states, lanes_of, strict=True)
@@ -148,7 +153,9 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
         "lanes": names,
         "round": states[0]["round"],
         "versions": {"kept": kept, "messages": messages} | newest,
-        "servers": {"aggregations": aggregations, "lost": lost} | ({"nodes": node_states} if node_states else {}),
+        "servers": {"aggregations": aggregations, "lost": lost}
+        | ({"nodes": node_states} if node_states else {})
+        | reported,
         "metrics": metrics,
         "devices": devices,
         **{
@@ -174,6 +181,20 @@ def _merge_nodes(
             parts.append(models)
             sent |= {lanes[position]: message for position, message in messages.items()}
     return [[*key, torch.cat(parts), sent] for key, (parts, sent) in merged.items()]
+
+
+def _merge_reported(states: Sequence[Mapping[str, Any]], lanes_of: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Merge what aggregations have reported since the last evaluation; empty if those of no shard report anything.
+
+    A shard whose aggregations report nothing has no such entry.
+    """
+    if not any("reported" in state["servers"] for state in states):
+        return {}
+    merged: list[Any] = [{"sums": torch.zeros(0, dtype=torch.float64), "steps": 0}] * sum(map(len, lanes_of))
+    for state, lanes in zip(states, lanes_of, strict=True):
+        for lane, entry in zip(lanes, state["servers"].get("reported", ()), strict=False):
+            merged[lane] = entry
+    return {"reported": merged}
 
 
 def _moved(messages: Mapping[int, Any], position: Mapping[int, int]) -> dict[int, Any]:

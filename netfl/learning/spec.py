@@ -199,11 +199,29 @@ class LearnerSpec(Spec):
         if device.changes_start and self.aggregation.needs_losses:
             problem = f"{_LOSSES.format(rule)}, but devices start from other models"
             yield Fault("", problem, kind, "leave it out, or use another aggregation, such as 'average'")
-        if self.aggregation.needs_whole_models and type(device).steps_of_head is not DeviceRule.steps_of_head:
+        yield from self._gradient_faults(device)
+
+    def _gradient_faults(self, device: DeviceRule) -> Iterator[Fault]:
+        """Yield the error of an aggregation that takes changes for gradients, which those of *device* are not."""
+        rule = kind_of(type(self.aggregation))
+        problem = ""
+        if self.aggregation.divides_by_steps and device.trains_head_first:
             problem = (
                 f"the aggregation '{rule}' divides changes by the steps of an update, but not all train all layers"
             )
-            yield Fault("", problem, kind, "leave it out, or use another aggregation, such as 'average'")
+        elif self.aggregation.divides_by_steps and device.moves_start:
+            problem = (
+                f"the aggregation '{rule}' divides changes by the steps of an update, "
+                "but devices start from other models than the version"
+            )
+        elif self.aggregation.divides_by_rates and device.moves_start and not self.has_constant_rates:
+            problem = (
+                f"the aggregation '{rule}' divides changes by the step sizes of the schedule, "
+                "but devices start from other models than the version"
+            )
+        if problem:
+            remedy = "leave it out, or use another aggregation, such as 'average'"
+            yield Fault("", problem, kind_of(type(device)), remedy)
 
 
 class CheckpointSpec(Spec):

@@ -65,10 +65,12 @@ class TrainingPhases:
     @classmethod
     def of(cls, specs: Sequence[LearnerSpec], architecture: Architecture, like: Tensor) -> TrainingPhases | None:
         """Return the phases of learners; ``None`` if every step of all of them trains everything."""
-        rules = {member: spec.device for member, spec in enumerate(specs) if spec.device is not None}
-        one = np.ones(1, np.int64)
-        split = {member: rule for member, rule in rules.items() if rule.steps_of_head(one) is not None}
-        return cls(split, len(specs), architecture, like) if split else None
+        rules = {
+            member: spec.device
+            for member, spec in enumerate(specs)
+            if spec.device is not None and spec.device.trains_head_first
+        }
+        return cls(rules, len(specs), architecture, like) if rules else None
 
     def head_steps(self, per_pass: Ints) -> Tensor:
         """Return the number of first steps of each job, ``[jobs]``; *per_pass* is of each user."""

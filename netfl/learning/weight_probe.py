@@ -278,7 +278,16 @@ def _updates(
         has_repeats=False,
         received=received,
         links={name: torch.ones(len(senders)) for name in rule.reads_links},
+        draws=_NoNoise(),
+        not_summed=current.new_zeros(0, len(current)) if rule.reads_not_summed else None,
     )
+
+
+class _NoNoise:
+    """Draws of 0, so that the answer of a rule is that without noise."""
+
+    def normal(self, count: int) -> Tensor:
+        return torch.zeros(count)
 
 
 def _are_equal(first: float, second: float) -> bool:

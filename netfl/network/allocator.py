@@ -14,7 +14,7 @@ from netfl.network.config import NetworkConfig
 from netfl.network.membership import Membership
 from netfl.network.tower import Tower
 from netfl.registry import kind_of, one_line_of
-from netfl.types import Floats, RoundControls, Users
+from netfl.types import Floats, Recorder, RoundControls, Users, reported_problem
 from netfl.units import db_to_linear
 
 _REMEDY = "return a Decision with fractions, [n] each, whose shares add up to at most 1"
@@ -60,6 +60,7 @@ class RoundAllocator:
         env: its clock.
         towers: its towers, by name.
         membership: the tower of each user.
+        recorder: receiver of the metrics that the allocation reports.
     """
 
     def __init__(
@@ -69,12 +70,14 @@ class RoundAllocator:
         env: Clock,
         towers: Mapping[str, Tower],
         membership: Membership,
+        recorder: Recorder,
     ) -> None:
         self._allocation = allocation
         self._config = config
         self._env = env
         self._towers = [*towers.values()]
         self._membership = membership
+        self._recorder = recorder
         users = config.layout.users
         self._share = np.zeros(users)
         self._power = np.ones(users)
@@ -146,6 +149,8 @@ class RoundAllocator:
                 raise
             raise self._error(f"fails: {one_line_of(error, self._allocation)}") from error
         self._check(decision, tower.name, request)
+        if self._allocation.reports:
+            self._report(request, decision)
 
         ids = tower.cell.ids[users]
         self._share[ids] = free * np.asarray(decision.share, float)
@@ -226,6 +231,20 @@ class RoundAllocator:
         numbers = self._towers.index(tower) * count + np.arange(count)
         return Blocks(outside, reception, ids, samples, numbers, self._config.allocation_streams, self._rounds)
 
+    def _report(self, request: AllocationRequest, decision: Decision) -> None:
+        """Record the metrics that the allocation reports with a decision."""
+        try:
+            values = self._allocation.metrics(request, decision)
+        except Exception as error:  # whatever the user's class does
+            if is_explained(error):
+                raise
+            problem = f"fails: {one_line_of(error, self._allocation)}"
+            raise self._error(problem, "correct this method", method="metrics") from error
+        wrong = reported_problem(self._allocation.reports, values, numbers=True)
+        if wrong is not None:
+            raise self._error(*wrong, method="metrics")
+        self._recorder.round_metrics(self._rounds, values)
+
     def _check(self, decision: Decision, tower: str, request: AllocationRequest) -> None:
         users = request.users
         if not isinstance(decision, Decision):
@@ -271,7 +290,7 @@ class RoundAllocator:
         if not np.allclose(decision.share, np.where(given >= 0, 1.0 / count, 0.0)):
             raise self._error(f"share is {decision.share!r}: not that of the blocks {block!r}", _BLOCK_REMEDY)
 
-    def _error(self, problem: str, remedy: str = _REMEDY) -> ScenarioError:
+    def _error(self, problem: str, remedy: str = _REMEDY, method: str = "allocate") -> ScenarioError:
         kind = kind_of(type(self._allocation))
-        where = f"allocate() of {kind}, at {self._env.now:.6g} s of simulated time: "
+        where = f"{method}() of {kind}, at {self._env.now:.6g} s of simulated time: "
         return ScenarioError([Fault("allocation", where + problem, None, remedy)])

@@ -49,6 +49,7 @@ class Attempt:
             ``unfinished`` at the end of the run.
         base: version that the update in the frame started from; -1 for a packet of traffic.
         traffic: class of traffic of the packet; empty for an update.
+        power_db: power of the frame above that of the user's radio, in dB; 0 is full power.
     """
 
     round: int
@@ -65,6 +66,7 @@ class Attempt:
     outcome: Word
     base: int
     traffic: Word
+    power_db: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -186,4 +188,12 @@ def _to_columns(ended: Sequence[_EndedAttempts], round: int, mode_names: Sequenc
         "outcome": np.array([*chain.from_iterable(each.outcomes for each in ended)], object),
         "base": join([each.frames.base for each in transmissions], np.int64),
         "traffic": join([each.frames.traffic for each in transmissions], object),
+        "power_db": join([_power_db(each) for each in transmissions], float),
     }
+
+
+def _power_db(transmission: Transmission) -> float | Floats:
+    """Return the power of each frame above that of the user's radio, one for all or ``[n]``."""
+    if transmission.power_offset_db is None:
+        return 0.0
+    return transmission.power_offset_db

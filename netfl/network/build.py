@@ -21,6 +21,7 @@ from netfl.network.mac import Mac
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.parts import NetworkParts
+from netfl.network.power_control import PowerControl
 from netfl.network.radio.cell_band import CellBand
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.downlink_boost import DownlinkBoost
@@ -35,7 +36,7 @@ from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bi
 from netfl.network.spec import NetworkSpec
 from netfl.network.theory import TheoryCase
 from netfl.network.training_gate import TrainingGate
-from netfl.registry import no_effect
+from netfl.registry import kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats, Ints, Users
 
@@ -187,6 +188,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         roaming=roaming,
         energy=energy,
         receivers=receivers_of(spec, layout),
+        controls_power=not spec.power_control.is_full or (spec.mac is not None and spec.mac.sets_power),
         sampler=_sampler(spec, context, layout, outages),
         expected=_theory_values(spec, layout, context.streams),
     )
@@ -227,6 +229,9 @@ def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
             yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
     if spec.shared_air and len(layout.towers) == 1:
         yield from no_effect(spec, ["shared_air"], "with one tower: there are no other cells")
+    if spec.interference.sums and len(layout.towers) > 1:
+        problem = f"sums are those of one tower, but there are {len(layout.towers)}"
+        yield Fault("interference", problem, kind_of(type(spec.interference)), "take a topology with one, such as star")
     if spec.receivers != "own" and len(layout.towers) == 1:
         yield from no_effect(spec, ["receivers"], "with one tower: no other receives")
     elif isinstance(spec.receivers, tuple):
@@ -315,6 +320,7 @@ def _reach_faults(
         shares = spec.mac.share_bounds(layout, band.limits(users))
     remedy = _reach_remedy(spec, float(np.max(needed_db)))
     uplink_snr_db = np.max(heard_db, axis=0)
+    yield from _power_faults(spec.power_control, best_snr_db, float(np.min(needed_db)))
     if shares is not None:
         with np.errstate(divide="ignore"):  # a share may be as small as needed
             uplink_snr_db = uplink_snr_db + share_gain_db(band.radio_shares(users, shares.smallest))
@@ -325,6 +331,24 @@ def _reach_faults(
         needed_db = medium.threshold_db(users, service.broadcast_bits)
         remedy = "raise it; or set unreachable: keep"
         yield from _weak_signal_faults("downlink.power", "never receive a version", best_snr_db, needed_db, remedy)
+
+
+def _power_faults(control: PowerControl, best_snr_db: Floats, needed_db: float) -> Iterator[Fault]:
+    """Yield the errors of a power control with which no frame can be received, or some users never send."""
+    if control.highest_snr_db < needed_db:
+        problem = f"no frame can be received: the reception needs an SNR of {needed_db:.1f} dB"
+        yield Fault(
+            "power_control.target", problem, control.highest_snr_db, "raise it, or take a more robust reception"
+        )
+    silent_users = np.flatnonzero(best_snr_db < control.least_channel_snr_db)
+    if silent_users.size:
+        worst = int(best_snr_db.argmin())
+        problem = (
+            f"users that never send: user {worst} reaches an SNR of {best_snr_db[worst]:.1f} dB at its best, and "
+            f"withholds its frames below {control.least_channel_snr_db:.1f} dB"
+        )
+        remedy = "lower it, or move users nearer; or set unreachable: keep"
+        yield Fault("power_control.threshold", problem, silent_users.tolist(), remedy)
 
 
 def _best_down_db(medium: Medium, boost: DownlinkBoost, layout: Layout, tower: str) -> Floats:
@@ -425,11 +449,22 @@ def _medium(
             connection,
             context.streams.at("reception"),
             interference=spec.interference,
+            power_control=_fitted_control(spec, layout, budget),
             common_loss=spec.common_loss,
         )
     if spec.mac is not None and spec.mac.rate_bps is not None:
         return Medium(spec.mac.rate_bps, connection)
     return None  # no user sends
+
+
+def _fitted_control(spec: NetworkSpec, layout: Layout, budget: LinkBudget) -> PowerControl:
+    """Return the power control for the users of a network, by their SNRs at their towers of the start."""
+    users = np.arange(layout.users)
+    mean_snr_db = np.empty(layout.users)
+    for index, tower in enumerate(layout.towers):
+        is_there = layout.tower_at_start == index
+        mean_snr_db[is_there] = budget.slow_snr_db(users[is_there], 0.0, tower)
+    return spec.power_control.fitted(mean_snr_db)
 
 
 def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget | None) -> RoundServiceConfig:

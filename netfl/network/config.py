@@ -55,6 +55,7 @@ class NetworkConfig:
         visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
         receivers: names of the towers that hear the users of every tower, beside their own.
         roaming: rule by which users change their towers; ``None`` if they keep them.
+        controls_power: whether frames can have other powers than their users.
     """
 
     layout: Layout
@@ -81,6 +82,7 @@ class NetworkConfig:
     visitors: Mapping[int, Users] = field(default_factory=dict)
     receivers: tuple[str, ...] = ()
     roaming: RoamingRule | None = None
+    controls_power: bool = False
 
     @property
     def max_failed_attempts(self) -> float:

@@ -353,7 +353,10 @@ class LossyDownlink:
                 call_after(self._env, delay_s, partial(self._arrive_at_users, sending, users))
             else:
                 self._begin_reception(sending, users)
-        call_after(self._env, airtime_s / self._duty_cycle, lambda _: self._free(sender))
+        busy_s = airtime_s
+        if is_tower_up:
+            busy_s = airtime_s / self._duty_cycle
+        call_after(self._env, busy_s, lambda _: self._free(sender))
 
     def _boost_of(self, ids: Users, tower: NodeId) -> float | Floats:
         """Return the SNR of the signal of *tower* at each user above that of the user at the tower, in dB."""

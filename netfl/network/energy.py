@@ -260,31 +260,46 @@ class EnergyMeter:
         self._unpaid[ids] += 1.0 - share
         self._from_s[ids] = self._until_s[ids]
 
-    def send(self, ids: Ids, airtime_s: float | Floats) -> None:
-        """Count an attempt of each user, with the airtime that its battery paid for."""
+    def send(self, ids: Ids, airtime_s: float | Floats, power_factor: Floats | None = None) -> None:
+        """Count an attempt of each user, with the airtime that its battery paid for.
+
+        Args:
+            ids: the users.
+            airtime_s: the airtime, one for all or ``[n]``.
+            power_factor: radiated power of each frame relative to that of the radio, ``[n]``; ``None`` for that which
+                the user has now, `power_factor`.
+        """
+        if power_factor is not None:
+            self._count_radiated()
         self._sending_s[ids] += airtime_s
         if self._radiated_s is self._sending_s:  # all powers have been that of the radio
             return
-        factor = self.power_factor
-        if not isinstance(factor, float):
-            factor = factor[ids]
-        self._radiated_s[ids] += airtime_s * factor
+        self._radiated_s[ids] += airtime_s * self._power_factors(ids, power_factor)
 
-    def sending_j(self, ids: Ids, airtime_s: float | Floats) -> Floats:
-        """Return the energy of an attempt of each user at its present power, ``[n]``, with the airtime as in `send`."""
-        factor = self.power_factor
-        if not isinstance(factor, float):
-            factor = factor[ids]
-        return np.asarray(self._rates.transmit_w[ids] * airtime_s * factor)
+    def sending_j(self, ids: Ids, airtime_s: float | Floats, power_factor: Floats | None = None) -> Floats:
+        """Return the energy of an attempt of each user, ``[n]``; the arguments are those of `send`."""
+        return np.asarray(self._rates.transmit_w[ids] * airtime_s * self._power_factors(ids, power_factor))
 
     def set_power_offset(self, offset_db: Floats | None) -> None:
         """Let each user send with *offset_db* more power than that of the radio from now on; ``None`` is none."""
         if offset_db is None:
             self.power_factor = 1.0
             return
+        self._count_radiated()
+        self.power_factor = db_to_linear(offset_db)
+
+    def _count_radiated(self) -> None:
+        """Count airtimes weighted by the power apart from airtimes, as a power differs from that of a radio."""
         if self._radiated_s is self._sending_s:
             self._radiated_s = self._sending_s.copy()
-        self.power_factor = db_to_linear(offset_db)
+
+    def _power_factors(self, ids: Ids, power_factor: Floats | None) -> float | Floats:
+        """Return the power of each frame relative to that of its radio, as in `send`, one for all or ``[n]``."""
+        if power_factor is not None:
+            return power_factor
+        if isinstance(self.power_factor, float):
+            return self.power_factor
+        return self.power_factor[ids]
 
     def receive(self, ids: Ids, airtime_s: float | Floats) -> None:
         """Count a version that is sent to each user, with the airtime that its battery paid for."""

@@ -59,6 +59,8 @@ class EventLog:
 
     Attributes:
         attempts: record of attempts over the air.
+        is_analogue: updates are sent as analogue signals, which have no bits.
+        not_summed: users and bases of the updates that ended as ``not_summed`` in the open round.
         links: how updates come over the air; ``None`` where nothing asks for it.
         trainings: the trainings of users; ``None`` where nothing asks for them.
         receptions: number of receptions of a version by a user in the open round.
@@ -95,6 +97,7 @@ class EventLog:
         self.trainings: TrainingLog | None = None
         if reports_lost:
             self.trainings = TrainingLog()
+        self.is_analogue = False
         self.metrics: dict[str, float] = {}
         self.traffic = TrafficCounters(nodes, traffic)
         self.records_packets = record_packets
@@ -114,6 +117,7 @@ class EventLog:
         self.round = round
         self.attempts.round = round
         self.receptions = 0
+        self.not_summed: list[tuple[int, int]] = []
         self.failed_attempts = 0
         self.lost_trainings = 0
         self.uplink_bits = 0.0
@@ -157,6 +161,9 @@ class EventLog:
             if self.holds_deliveries:
                 self._held.append((ending, time_s, users, base))
                 return
+        if outcome == "not_summed":
+            pairs = np.broadcast_arrays(users, base)
+            self.not_summed += zip(*(column.ravel().tolist() for column in pairs), strict=True)
         self._recorder.record(Event(outcome, time_s, self.round, users, node, base, detail))
 
     def release_deliveries(self, unfinished_s: float | None = None) -> None:

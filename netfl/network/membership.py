@@ -23,8 +23,8 @@ from netfl.types import Bools, Floats, Ints, Users
 class Row(Protocol):
     """The state of users by their slots, which moves with them: a `netfl.network.tower.Tower` has all of it.
 
-    The population of a tower and its queues take and put their parts.  What a tower knows by the numbers of users in
-    the network does not move.  A MAC carries nothing: it may keep what it knows of a slot until its user comes back.
+    The population of a tower, its queues and the devices of its MAC take and put their parts.  What a tower knows by
+    the numbers of users in the network does not move.
     """
 
     def has_work(self, slots: Users) -> Bools:
@@ -176,10 +176,10 @@ class Membership:
         for source, places in _groups(sources):
             rows.append(self._rows[source].take_row(self.slots(movers[places], source)))
             leaving.append(places)
-        row = _concatenate(rows)
+        row = concatenate_rows(rows)
         in_row = np.concatenate(leaving)  # the place among the movers of each user in the row
         for target, places in _groups(targets[in_row]):
-            self._rows[target].put_row(self.slots(movers[in_row[places]], target), _select(row, places))
+            self._rows[target].put_row(self.slots(movers[in_row[places]], target), select_row(row, places))
         if self._is_of_layout:  # the array is that of the layout
             self._tower_now = self._tower_now.copy()
             self._is_of_layout = False
@@ -230,17 +230,18 @@ def _groups(towers: Ints) -> Iterator[tuple[int, Ints]]:
     yield from zip(names.tolist(), np.split(order, first[1:]), strict=False)
 
 
-def _concatenate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the rows of several towers as one."""
+def concatenate_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the rows of several towers or cells as one."""
     combined: dict[str, Any] = {}
     for name, values in rows[0].items():
         parts = [row[name] for row in rows]
-        combined[name] = _concatenate(parts) if isinstance(values, Mapping) else np.concatenate(parts)
+        combined[name] = concatenate_rows(parts) if isinstance(values, Mapping) else np.concatenate(parts)
     return combined
 
 
-def _select(row: Mapping[str, Any], places: Ints) -> dict[str, Any]:
+def select_row(row: Mapping[str, Any], places: Ints) -> dict[str, Any]:
     """Return the part of a row at *places*."""
-    return {
-        name: _select(values, places) if isinstance(values, Mapping) else values[places] for name, values in row.items()
-    }
+    selected: dict[str, Any] = {}
+    for name, values in row.items():
+        selected[name] = select_row(values, places) if isinstance(values, Mapping) else values[places]
+    return selected

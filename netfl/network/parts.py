@@ -17,6 +17,8 @@ from netfl.network.interference.collide import Collide
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
+from netfl.network.power_control import PowerControl
+from netfl.network.power_control.full import Full
 from netfl.network.probe import Probe
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
@@ -49,6 +51,8 @@ class NetworkParts(Spec):
     ``rician`` and ``nakagami`` without a key for their pace follow it."""
     reception: Annotated[Reception, FamilyMember()] | None = None
     """Condition for decoding a signal, and the bit rate."""
+    power_control: Annotated[PowerControl, FamilyMember()] = Full()
+    """Power with which each user sends a frame; by default that of its radio, or of an allocation."""
     interference: Annotated[Interference, FamilyMember()] = Collide()
     """Outcome of attempts that overlap on one channel."""
     shared_air: bool = False

@@ -42,6 +42,7 @@ from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
+from netfl.network.radio.transmit_path import POWER_COUNTS
 from netfl.network.roaming import Roaming
 from netfl.network.server import Admission, Server
 from netfl.network.state import NetworkState
@@ -122,6 +123,7 @@ class NetworkSimulator:
         controls: settings that a caller changes before each round; ``None`` for none.
         reports_links: whether deliveries state how they came over the air.
         reports_lost: whether deliveries state the trainings that were in vain before them.
+        reports_not_summed: whether rounds state the updates that a sum in the air left out.
 
     Attributes:
         env: the clock.
@@ -139,6 +141,7 @@ class NetworkSimulator:
         *,
         reports_links: bool = False,
         reports_lost: bool = False,
+        reports_not_summed: bool = False,
     ) -> None:
         layout = config.layout
         self._config = config
@@ -159,8 +162,10 @@ class NetworkSimulator:
             reports_lost=reports_lost,
         )
         self._log = log
+        self._reports_not_summed = reports_not_summed
         if config.medium is not None:
             log.attempts.mode_names = config.medium.mode_names
+            log.is_analogue = config.medium.sums
 
         # rounds and the server, which opens with them
         self._round_closed = env.event()
@@ -273,6 +278,7 @@ class NetworkSimulator:
                 queries=queries,
                 needed=result.needed,
                 energy_j=energy_j,
+                not_summed=tuple(sorted(log.not_summed)) if self._reports_not_summed else (),
             )
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:
@@ -452,7 +458,9 @@ class NetworkSimulator:
         server.admission = admission
         server.roaming = self._roaming
         if self._config.allocation is not None:
-            allocator = RoundAllocator(self._config.allocation, self._config, self.env, self._towers, self.membership)
+            allocator = RoundAllocator(
+                self._config.allocation, self._config, self.env, self._towers, self.membership, self._recorder
+            )
             server.on_selected = allocator.apply
         elif self._controls is not None:
             server.on_selected = partial(drop_without_share, self._controls)
@@ -618,13 +626,15 @@ class NetworkSimulator:
         metrics = self._network_metrics(now_s)
         if self._cells:
             attempts = self._attempts_by_user()
+            power_counts = self._power_counts_by_user()
+            by_user = {**attempts, **power_counts}
+            metrics |= {name: float(counts.sum()) for name, counts in power_counts.items()}
             left_out = self.left_out
-            if left_out is None:
-                self._recorder.add_rows("users", attempts)
-            else:
-                self._recorder.add_rows("users", {**attempts, "left_out": left_out})
+            if left_out is not None:
+                by_user["left_out"] = left_out
                 metrics["left_out"] = float(left_out.sum())
                 metrics["users_left_out"] = float(np.count_nonzero(left_out))
+            self._recorder.add_rows("users", by_user)
             metrics |= _attempt_metrics(attempts)
         metrics |= self._log.metrics
         if self._config.sampler is not None:
@@ -652,6 +662,8 @@ class NetworkSimulator:
             metrics["duplicates"] = float(sum(each.duplicates for each in receivers if each is not None))
         if self._roaming is not None:
             metrics |= self._roaming.metrics()
+        if self._log.is_analogue:
+            metrics["uplink_symbols"] = float(sum(cell.transmit_path.symbols for cell in self._cells))
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics
@@ -669,6 +681,16 @@ class NetworkSimulator:
         for counts in by_outcome.values():
             attempts += counts
         return {"attempts": attempts, **{f"attempts_{outcome}": counts for outcome, counts in by_outcome.items()}}
+
+    def _power_counts_by_user(self) -> dict[str, Ints]:
+        """Return the frames of each user that were clipped, and withheld, ``[users]`` each; none at one power."""
+        if not self._config.controls_power:
+            return {}
+        by_user = {f"frames_{name}": np.zeros(self._config.layout.users, np.int64) for name in POWER_COUNTS}
+        for cell in self._cells:
+            for name, counts in cell.transmit_path.power_counts.items():
+                by_user[f"frames_{name}"][cell.ids] += counts
+        return by_user
 
 
 def _attempt_metrics(by_user: Mapping[str, Ints]) -> dict[str, float]:

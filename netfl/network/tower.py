@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.mac._conformance import CheckedCell
-from netfl.network.membership import Membership
+from netfl.network.membership import Membership, concatenate_rows, select_row
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import AirInterface, Hearer, Medium, TowerTransmitter
@@ -237,6 +237,7 @@ class Tower:
         """Take the rows of users who leave out of their *slots*; see `netfl.network.membership.Row`."""
         is_held = self._expects_copy(slots) & self._is_held(slots)
         row = {
+            "devices": self._take_devices(slots),  # first: it asks for the frames of the users
             "held": np.where(is_held, self._newest[slots], -1),
             "newest": self._newest[slots].copy(),
             "newest_s": self._newest_s[slots].copy(),
@@ -262,6 +263,7 @@ class Tower:
         self._newest_s[slots] = row["newest_s"]
         self._population.put_row(slots, row["population"], now_s)
         self._set_present(slots, is_present=True)
+        self._put_devices(slots, row["devices"])
         self.wake(slots)
         missed = np.maximum(row["population"]["due_version"], row["held"])  # the newer one
         for version in np.unique(missed[missed >= 0]).tolist():
@@ -276,6 +278,34 @@ class Tower:
         for cell in self.cells:
             cell.transmit_path.on_end = release
         self._on_copy_end = release
+
+    def _take_devices(self, slots: Users) -> dict[str, Any]:
+        """Take what the MAC knows of the devices of users who leave out of its cells."""
+        rows = []
+        places = []
+        for cell, places_in_cell, users in self._in_cells(slots):
+            rows.append({} if cell.devices is None else cell.devices.take(users))
+            places.append(places_in_cell)
+        return select_row(concatenate_rows(rows), np.argsort(np.concatenate(places)))
+
+    def _put_devices(self, slots: Users, row: Mapping[str, Any]) -> None:
+        """Let the MAC know the devices of users who come from another tower."""
+        for cell, places, users in self._in_cells(slots):
+            if cell.devices is not None:
+                cell.devices.put(users, select_row(row, places))
+
+    def _in_cells(self, slots: Users) -> Iterator[tuple[Cell, Ints, Users]]:
+        """Yield each cell that has users of *slots*, the places of these among *slots*, and their numbers in it."""
+        ids = self.cell.ids[slots]
+        is_isolated = np.zeros(len(slots), np.bool_)
+        for cell in self.cells[:-1]:
+            is_here = ids == cell.ids[0]
+            is_isolated |= is_here
+            if is_here.any():
+                yield cell, np.flatnonzero(is_here), np.zeros(1, np.int64)
+        if not is_isolated.all():
+            places = np.flatnonzero(~is_isolated)
+            yield self.cell, places, slots[places]
 
     def _forget_copies(self, slots: Users) -> None:
         """Forget which towers have heard the users of *slots*, who leave."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
@@ -131,6 +131,28 @@ class Update(UpdateCarrier):
 
     def arrive(self, server: UpdateReceiver) -> None:
         server.receive(self)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class UpdateSum(UpdateCarrier):
+    """The sum of updates that a tower has received as one, on its way to the server; it has the size of one.
+
+    Args:
+        updates: the updates, in the order in which the server takes them.
+    """
+
+    updates: tuple[Update, ...]
+
+    def user_ids(self) -> Iterable[int]:
+        return [update.user for update in self.updates]
+
+    def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
+        for update in self.updates:
+            update.end(log, ending, time_s)
+
+    def arrive(self, server: UpdateReceiver) -> None:
+        for update in self.updates:
+            update.arrive(server)
 
 
 class OutstandingUpdates:

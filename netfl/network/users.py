@@ -311,6 +311,19 @@ class UserPopulation:
             self.on_change(waiting)
             self.start_next(waiting, now_s)
 
+    def withdraw(self, users: Users, ending: Ending, now_s: float) -> None:
+        """End the updates of *users*, in training or not, which are not sent."""
+        users = users[self.queue.is_busy(users)]
+        if not users.size:
+            return
+        self._stop_spending(users, np.full(len(users), now_s))
+        in_training = users[self._trained_s[users] > after_rounding(now_s)]
+        self._trained_s[in_training] = np.inf
+        self._off_s[users] = np.inf
+        self.queue.abort(users, ending, now_s)
+        self.on_change(users)
+        self.start_next(users, now_s)
+
     def versions(self) -> set[int]:
         """Return the versions that users have, or will have when they are connected again."""
         later = self._due_version[np.isfinite(self._version_due_s)]

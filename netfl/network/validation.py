@@ -9,18 +9,20 @@ from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
+from netfl.network.interference import Interference
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
 from netfl.network.reception import Reception
 from netfl.network.spec import NetworkSpec
+from netfl.network.sum_validation import sum_faults
 from netfl.network.traffic import class_names
 from netfl.network.versions import Downlink
-from netfl.registry import no_effect
-from netfl.types import ScenarioFacts
+from netfl.registry import kind_of, no_effect
+from netfl.types import DECLARE, UNDECLARED, ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"
 """Reason why a key of rounds has no effect."""
-_LINK = ("channel", "interference", "receivers", "common_loss", "unreachable")
+_LINK = ("channel", "power_control", "interference", "receivers", "common_loss", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
     "on_new_version", "allocation", "association", "trains_when",
@@ -56,6 +58,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
     if spec.radio is None and not spec.association.follows_position:
         yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
     yield from _shared_air_faults(spec)
+    yield from sum_faults(spec)
     if spec.receivers == ():
         yield Fault("receivers", "a list that names no tower", [], "name towers, such as [tower:0], or set own or all")
 
@@ -157,6 +160,8 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
     if allocation.needs_sample_counts and facts.classes is None:
         problem = "depends on the users' amounts of data, but there are no data"
         yield Fault("allocation", problem, None, "add data")
+    if not allocation.reports and type(allocation).metrics is not Allocation.metrics:
+        yield Fault("allocation", UNDECLARED, kind_of(type(allocation)), DECLARE)
     yield from _unknown_values(allocation)
     yield from _division_faults(allocation, spec.mac)
     if allocation.follows_capacity:
@@ -316,6 +321,7 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
         yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
     elif mac.rate_bps is not None and spec.radio is not None and spec.reception is not None:
         yield from _fixed_rate_faults(mac, spec.radio, spec.reception)
+    yield from _group_faults(mac, spec.interference)
     is_half_duplex = mac.receiver_limits is not None and mac.receiver_limits.is_half_duplex
     if is_half_duplex and spec.downlink is None and not mac.tower_answers:
         problem = "has no effect: without a downlink and acknowledgements, towers send nothing"
@@ -325,6 +331,19 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
         yield from (fault.under("reception") for fault in mac.reception_faults(spec.reception))
     if spec.radio is not None:
         yield from _band_faults(mac, spec.radio)
+    yield from _station_faults(spec, mac)
+
+
+def _station_faults(spec: NetworkSpec, mac: Mac) -> Iterator[Fault]:
+    """A MAC that needs users of full power, or users that stay at their towers, in a network of others."""
+    if mac.needs_full_power and not spec.power_control.is_full:
+        problem = "lowers the power of frames, but the MAC decides who senses a frame by the full power of its sender"
+        remedy = "leave it out, or let all stations sense each other (mac.senses: all)"
+        yield Fault("power_control", problem, kind_of(type(spec.power_control)), remedy)
+    if mac.needs_fixed_towers and spec.association.can_move:
+        problem = "lets users change towers, but the MAC cannot move the backoff of stations that sense by power"
+        remedy = "set nearest_at_start, or let all stations sense each other (mac.senses: all)"
+        yield Fault("association", problem, kind_of(type(spec.association)), remedy)
 
 
 def _fixed_rate_faults(mac: Mac, radio: Radio, reception: Reception) -> Iterator[Fault]:
@@ -339,6 +358,17 @@ def _fixed_rate_faults(mac: Mac, radio: Radio, reception: Reception) -> Iterator
     if abs(reception_bps - mac.rate_bps) > 1e-6 * mac.rate_bps:
         problem = f"its rate is {mac.rate_bps / 1e6:g} Mbps, but the reception's is {reception_bps / 1e6:g} Mbps"
         yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
+
+
+def _group_faults(mac: Mac, interference: Interference) -> Iterator[Fault]:
+    """A MAC whose users send at once though one at most is received, and signals that do not overlap."""
+    if mac.sends_groups and not interference.receives_several:
+        problem = "the MAC lets several users send at once, of whom at most one is received"
+        yield Fault("interference", problem, kind_of(type(interference)), "set interference: sic, or sinr")
+    if mac.divides_band and interference.decodes_others:
+        problem = "it decodes signals that overlap, but the MAC gives each user of a cell a share of the band"
+        remedy = "set interference: sinr, or take a MAC whose users send in the whole band, such as noma"
+        yield Fault("interference", problem, kind_of(type(interference)), remedy)
 
 
 def _band_faults(mac: Mac, radio: Radio) -> Iterator[Fault]:

@@ -531,11 +531,14 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
             f"access.mac: {kind_of(type(spec.mac))} sees the present {values} of users without cost or delay, as no "
             f"real tower can{remedy}"
         )
-    if spec.mac.repeats_alike and np.bincount(layout.tower_at_start).max() > 1:
+    meets_again = spec.mac.repeats_alike and not spec.interference.sums
+    if meets_again and np.bincount(layout.tower_at_start).max() > 1:
+        remedy = "use another MAC, or an interference that receives several frames, such as sic"
+        if "probability" in type(spec.mac).model_fields:
+            remedy = "give a smaller access.mac.probability"
         yield (
             f"access.mac: {kind_of(type(spec.mac))} draws nothing before it repeats a frame, so that two users of a "
-            "cell whose frames have collided collide again, until one of them has nothing to send; give a smaller "
-            "access.mac.probability"
+            f"cell whose frames have collided collide again, until one of them has nothing to send; {remedy}"
         )
     slowest_bps = min(spec.air_rates_bps)
     if slowest_bps <= 0.0:

@@ -23,7 +23,7 @@ OUTCOME_COLOURS = dict(
         OUTCOMES,
         (
             style.GREEN, "#c9b300", "#8a6d00", style.ORANGE, style.PINK, style.BROWN, style.VIOLET, style.SKY,
-            "#aab0bb", "#9a8f6a", "#7c8390", "#4a7c88",
+            "#aab0bb", "#9a8f6a", "#7c8390", "#4a7c88", "#b07aa1",
         ),
         strict=True,
     )

@@ -20,7 +20,8 @@ from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
 from netfl.results.comparison import criterion_label
-from netfl.results.formatting import axis_unit, cut_interval, is_share, learning_label
+from netfl.results.formatting import axis_unit, cut_interval, is_share, learning_label, metric_label, unit_of
+from netfl.results.metrics import reported_metrics, with_reported
 from netfl.results.statistics import MIN_REPLICAS
 
 _TITLE_CHARACTERS = 100
@@ -38,6 +39,8 @@ def curves(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a metric of each learner, the mean over replicas with its 95 % t-interval, from three replicas on.
+
+    A metric that a selection or an allocation reports has a single curve, without a final value.
 
     The rounds whose mean is the final value are shaded, and a dot marks this value: the number that reports, tables and
     `netfl.compare` state.  A metric that swings is drawn twice: thin, as evaluated, and bold, as the mean of as many
@@ -66,9 +69,26 @@ def curves(
         if rounds is None:
             raise ValueError(f"over={over!r} needs the table of rounds: rounds=run.rounds")
         metrics = aggregates.with_cost(metrics, rounds)
+    with with_reported(reported_metrics(metrics.attrs.get("reported", ()))):
+        return _draw_curves(metrics, metric, group, over, rounds, learners, ax)
+
+
+def _draw_curves(
+    metrics: pd.DataFrame,
+    metric: str,
+    group: str,
+    over: Over,
+    rounds: pd.DataFrame | None,
+    learners: Sequence[str] | None,
+    ax: Axes | None,
+) -> Axes:
+    """Draw `curves` of a metric that the table has, with the costs that its axis needs."""
     state = str(metrics.attrs.get("comparison", ""))
     is_own_figure = ax is None
     ax = style.new_axes(ax)
+    of_network = metrics.loc[metrics["metric"] == metric, "learner"].eq("").all() and len(metrics) > 0
+    if of_network:
+        learners = [""]
     learners = _learners(metrics, learners)
     window = aggregates.smoothing_window(metrics, metric, group)
     table = aggregates.curve(metrics, metric, group, over=over, smooth=window)
@@ -76,7 +96,12 @@ def curves(
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
     table, raw = (in_units(rows, unit, metric) for rows in (table, raw))
+    value_label = ""
+    if of_network:
+        table, raw, value_label = _in_network_unit(table, raw, metric)
     finals = aggregates.final_points(metrics, metric, group, over=over, rounds=metrics if rounds is None else rounds)
+    if of_network:  # whose final value is the mean over the whole run
+        finals = aggregates.FinalPoints(0.0, 0.0, finals.window, {})
     draw_window(ax, [finals], unit, end / unit)
     for learner, line in style.line_styles(learners).items():
         rows, thin = table[table["learner"] == learner], raw[raw["learner"] == learner]
@@ -89,10 +114,13 @@ def curves(
             value = finals.values[learner]
             style.final_dot(ax, end / unit, 100.0 * value if is_share(metric) else value, line["color"])
     format_metric_axis(ax, metric, table)
+    if value_label:
+        ax.set_ylabel(value_label)
     ax.set_xlabel(label)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
     ax.margins(x=0.01)
-    learner_legend(ax, learners)
+    if not of_network:
+        learner_legend(ax, learners)
     if is_own_figure:
         if group:
             unit_label = " (%)" if is_share(metric) else ""
@@ -101,6 +129,15 @@ def curves(
         title = "\n".join(fill(text, _TITLE_CHARACTERS) for text in (state, remark) if text)
         ax.set_title(title, loc="left", fontsize="small", fontweight="normal")
     return ax
+
+
+def _in_network_unit(table: pd.DataFrame, raw: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """Return the means of a metric of the network in a unit for display, and the label of their axis."""
+    size = table["mean"].abs().median()
+    scale, unit = unit_of(metric, 0.0 if np.isnan(size) else float(size))
+    scaled = [rows.assign(**{name: rows[name] / scale for name in ("mean", "low", "high")}) for rows in (table, raw)]
+    label = metric_label(metric)
+    return scaled[0], scaled[1], f"{label} ({unit})" if unit else label
 
 
 def draw_window(ax: Axes, finals: Sequence[aggregates.FinalPoints], unit: float, end: float) -> None:
@@ -416,7 +453,7 @@ def _learners(metrics: pd.DataFrame, learners: Sequence[str] | None) -> list[str
     """Return the requested learners, or all in the order of the table's categories, or else of its rows."""
     if learners is not None:
         return [*learners]
-    names = metrics["learner"].drop_duplicates()
+    names = metrics.loc[metrics["learner"] != "", "learner"].drop_duplicates()  # values of the network have none
     if isinstance(names.dtype, pd.CategoricalDtype):
         names = names.sort_values()
     return names.astype(str).tolist()

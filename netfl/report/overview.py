@@ -17,7 +17,7 @@ from netfl.report.run_data import RunData, read_run_data
 from netfl.report.summary_text import run_facts, verdict_metrics
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import accuracy_of_block, capitalized, class_names, learning_label
-from netfl.results.metrics import metrics_in
+from netfl.results.metrics import metrics_in, with_reported
 from netfl.results.run_reader import Run
 
 _LINES = 12
@@ -28,7 +28,11 @@ _CHARACTERS = 180
 
 def picture(run: Run) -> Path:
     """Write ``overview.png`` into the run directory; a run without learners has only the lower half."""
-    data = read_run_data(run)
+    with with_reported(run.reported):
+        return _picture(read_run_data(run))
+
+
+def _picture(data: RunData) -> Path:
     rows = 2 if data.learners else 1
 
     def paint(figure: Figure) -> None:
@@ -48,7 +52,7 @@ def picture(run: Run) -> Path:
         else:
             _draw_metrics(data, *cells[-1])
 
-    return style.png(paint, run.folder / "overview.png", size=(10.4, 3.3 * rows))
+    return style.png(paint, data.run.folder / "overview.png", size=(10.4, 3.3 * rows))
 
 
 def _draw_learning(data: RunData, *cells: Axes) -> None:

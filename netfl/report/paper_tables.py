@@ -37,7 +37,7 @@ from netfl.results.formatting import (
     metric_label,
     unit_of,
 )
-from netfl.results.metrics import find_metric, metrics_in
+from netfl.results.metrics import find_metric, metrics_in, reported_metrics, with_reported
 from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
@@ -96,6 +96,10 @@ class ComparisonTable(pd.DataFrame):
 
     def _shown(self) -> pd.DataFrame:
         """Return the table as it is printed, with units and intervals."""
+        with with_reported(reported_metrics(self.attrs.get("reported", ()))):
+            return self._written()
+
+    def _written(self) -> pd.DataFrame:
         units = self._units()
         rows = []
         for row in self.to_dict("records"):
@@ -139,6 +143,10 @@ class ComparisonTable(pd.DataFrame):
             differences: whether each metric has a column with the difference to the baseline.
             options: options of `pandas.io.formats.style.Styler.to_latex`, such as ``caption`` and ``label``.
         """
+        with with_reported(reported_metrics(self.attrs.get("reported", ()))):
+            return self._write_latex(buf, differences=differences, **options)
+
+    def _write_latex(self, buf: Any, *, differences: bool, **options: Any) -> Any:
         keys = self._keys()
         has_differences = differences and self["difference"].notna().any()
         units = self._units()
@@ -235,6 +243,21 @@ def compare(
     """
     _check_names({"metric": metric, "by": by}, baseline)
     opened = _open_all(runs)
+    reported = [entry for run in opened for entry in run.reported_entries]
+    with with_reported(*(run.reported for run in opened)):
+        compared = _compare_runs(opened, metric, by, baseline, at)
+    compared.attrs["reported"] = reported
+    return compared
+
+
+def _compare_runs(
+    opened: Sequence[Run | Sweep],
+    metric: str | Sequence[str],
+    by: str | Sequence[str] | None,
+    baseline: str | None,
+    at: float | str | None,
+) -> ComparisonTable:
+    """Return the table of `compare` for runs that are open."""
     read = {str(run.folder): read_run_data(run) for run in opened if isinstance(run, Run)}
     ends = ends_of_runs({Path(folder).name: data for folder, data in read.items()})
     for run in opened:

@@ -43,11 +43,18 @@ class RunData:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """The metrics table, without the t of learners whose t is constantly zero."""
+        """The metrics of learners, without the t of learners whose t is constantly zero."""
         table = self.run.metrics
+        table = table[table["learner"] != ""]
         is_t = table["metric"] == "t"
         moving = table.loc[is_t & (table["value"] != 0.0), "learner"].unique()
         return table[~is_t | table["learner"].isin(moving)]
+
+    @cached_property
+    def access_curves(self) -> pd.DataFrame:
+        """Metrics that the selection and the allocation report, over the evaluations or, in a trace, the rounds."""
+        table = self.run.metrics
+        return table[table["learner"] == ""]
 
     @cached_property
     def learners(self) -> tuple[str, ...]:

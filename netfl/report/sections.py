@@ -38,7 +38,7 @@ from netfl.results.formatting import (
     metric_title,
     percent,
 )
-from netfl.results.metrics import metrics_in
+from netfl.results.metrics import metrics_in, with_reported
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.types import OUTCOMES
@@ -77,8 +77,8 @@ def write(run: Run, out: Path | None = None) -> Path:
     """
     path = run.folder / "report.html" if out is None else page.page_path(out)
     page.check_target(path)
-    with style.theme():
-        data = read_run_data(run)
+    data = read_run_data(run)
+    with style.theme(), with_reported(data.run.reported):
         replay = animation.animation_section(data)
         return Page(
             title=data.name,
@@ -127,7 +127,14 @@ def access_sections(data: RunData) -> list[Section]:
             Section("participation", "Participation", parts),
             Section("outcomes", "Outcomes of updates", [*outcomes(data)]),
         ]
-    times = [*metric_table(data), *delays(data), *packet_delays(data), *queues(data), *utilisation(data)]
+    times = [
+        *metric_table(data),
+        *reported_curves(data),
+        *delays(data),
+        *packet_delays(data),
+        *queues(data),
+        *utilisation(data),
+    ]
     timeline = [*outages(data)]
     title = "Outages and positions" if timeline else "Positions"
     limits = [page.note(caption("limits"))] if len(data.nodes) else []
@@ -495,6 +502,18 @@ def metric_table(data: RunData) -> Iterator[Markup]:
         replicas = int(data.run.summary.get("replicas", 1))
         yield page.table(["Metric", "Value"], rows, caption("metric_table", data, replicas))
         yield from billing_notes(data)
+
+
+def reported_curves(data: RunData) -> Iterator[Markup]:
+    """Yield the metrics that the selection and the allocation report over the rounds."""
+    metrics = data.access_curves["metric"].astype(str).unique().tolist()
+    if not metrics:
+        return
+    columns = min(3, max(2, len(metrics)))
+    figure = page.new_figure(3.2 * columns, 0.5 + 2.5 * math.ceil(len(metrics) / columns))
+    for metric, ax in zip(metrics, style.grid_axes(figure, len(metrics), columns), strict=True):
+        style.without_legend(learning_plots.curves(data.access_curves, metric, rounds=data.ends, ax=ax))
+    yield page.plot(figure, "reported", caption("reported", data))
 
 
 def delays(data: RunData) -> Iterator[Markup]:

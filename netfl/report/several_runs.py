@@ -34,7 +34,7 @@ from netfl.results import aggregates, formatting, statistics
 from netfl.results.comparison import has_order, stated_states
 from netfl.results.differing_keys import differing_keys
 from netfl.results.formatting import clock, format_count, percent, shortened
-from netfl.results.metrics import metrics_in
+from netfl.results.metrics import metrics_in, with_reported
 from netfl.results.payload import billing_note
 from netfl.types import OUTCOMES
 
@@ -77,9 +77,9 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
             problem = f"{out} is the path of the report of that run"
             raise ScenarioError([Fault(argument("out"), problem, None, "use another file")])
     page.check_target(out)
-    with style.theme():
-        runs = gather_runs(folders, at)
-        members = [run.data for run in runs.members]
+    runs = gather_runs(folders, at)
+    members = [run.data for run in runs.members]
+    with style.theme(), with_reported(*(data.run.reported for data in members)):
         keys = differing_keys([run.data.run.scenario for run in runs.described])
         title = f"{len(members)} runs: {', '.join(dict.fromkeys(data.name for data in members))}"
         is_done = all(data.run.status == "done" for data in members) and not runs.refused

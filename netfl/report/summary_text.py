@@ -35,6 +35,7 @@ MEANINGS = {
     "not_trained": "were not trained, as their users decided",
     "unfinished": "were not finished at the end of the run",
     "left": "waited when their users went to another tower",
+    "not_summed": "were left out of the sum in the air",
 }
 """Outcomes as the end of a sentence about updates."""
 

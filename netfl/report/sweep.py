@@ -28,7 +28,7 @@ from netfl.report.sweep_data import (
     ranking_entries,
 )
 from netfl.results import formatting
-from netfl.results.metrics import metrics_in
+from netfl.results.metrics import metrics_in, with_reported
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.sweeps.index import SearchEntry
 from netfl.sweeps.results import Sweep
@@ -67,8 +67,8 @@ def write_sweep(sweep: Sweep, out: Path | None = None) -> Path:
     """
     path = sweep.folder / "report.html" if out is None else page.page_path(out)
     page.check_target(path)
-    with style.theme():
-        data = SweepData(sweep)
+    data = SweepData(sweep)
+    with style.theme(), with_reported(sweep.reported):
         return Page(
             title=data.name,
             status=f"sweep, {sweep.status}",
@@ -85,12 +85,13 @@ def sections(data: SweepData, folder: Path) -> Iterator[Section]:
     """Yield all sections, with links from *folder*."""
     if data.sweep.search is not None and data.sweep.search.ranked():
         yield Section("search", "Search", [*search_section(data, data.sweep.search)])
-    for metric in data.metrics or data.network_metrics:
+    for metric in data.shown_metrics:
+        is_learned = formatting.is_learned(metric)
         ranking = rank_points(data, metric)
         point = ranking.complete[0].points[0] if ranking.complete else 0
-        parts = [*metric_plots(data, metric, point), *(best_points(ranking) if data.metrics else ())]
-        label = formatting.learning_label(metric) if data.metrics else formatting.metric_label(metric)
-        if data.metrics or data.summary_of(metric)["mean"].nunique() > 1:
+        parts = [*metric_plots(data, metric, point), *(best_points(ranking) if metric in data.metrics else ())]
+        label = formatting.learning_label(metric) if is_learned else formatting.metric_label(metric)
+        if is_learned or data.summary_of(metric)["mean"].nunique() > 1:
             yield Section(metric, formatting.capitalized(label), parts)
     yield Section("curves", "Learning curves", [*learning_curves(data)])
     yield Section("points", "All points", [point_table(data), *map(page.note, data.sweep.billing_notes)])
@@ -163,11 +164,10 @@ def learning_curves(data: SweepData) -> Iterator[Markup]:
 
 def point_table(data: SweepData) -> Markup:
     """Return all points with their values."""
-    metrics = data.metrics or data.network_metrics
-    learners = data.learners if data.metrics else [""]
+    metrics = data.shown_metrics
     values = {metric: data.intervals(metric) for metric in metrics}
     known = {(name, metric) for metric in metrics for _, name in values[metric]}
-    columns = [(name, metric) for metric in metrics for name in learners if (name, metric) in known]
+    columns = [(name, metric) for metric in metrics for name in ("", *data.learners) if (name, metric) in known]
     shown = columns[:MAX_COLUMNS]
     axes = data.sweep.axes
     points = data.sweep.points.head(MAX_POINTS)

@@ -101,6 +101,13 @@ class SweepData:
         known = {*rows.loc[rows["learner"] == "", "metric"]}
         return [metric for metric in metrics_in("sweep", is_learned=False) if metric in known]
 
+    @property
+    def shown_metrics(self) -> list[str]:
+        """Metrics that are shown: of learning, or else of the network, then those that plug-ins report."""
+        known = {*self.sweep.summary.loc[self.sweep.summary["mean"].notna(), "metric"].map(metric_of)}
+        reported = [metric.name for metric in self.sweep.reported if metric.name in known]
+        return [*(self.metrics or self.network_metrics), *reported]
+
     @cached_property
     def learners(self) -> list[str]:
         """Names of the learners, in the order of the scenario."""

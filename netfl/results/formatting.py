@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.learning.performance import metric_on_set, split_group, split_set
-from netfl.results.metrics import CATALOGUE, UNITS, find_metric
+from netfl.results.metrics import UNITS, catalogue, find_metric, is_declared
 from netfl.results.statistics import HALF, ConfidenceInterval
 from netfl.types import RoundProgress
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _HUGE = 1e6
 """Metrics from this value on are displayed in scientific notation."""
+_TINY = 1e-2
+"""Metrics of plug-ins below this value are displayed in scientific notation."""
 
 _MAX_SETTING = 24
 """Maximum number of characters of a scenario value."""
@@ -199,7 +201,7 @@ def learner_metrics(sets: Iterable[str] = (), blocks: Iterable[str] = (), *, in_
         in_report: include those that only reports have room for.
     """
     views = {"final", "report"} if in_report else {"final"}
-    final = [metric.name for metric in CATALOGUE if not views.isdisjoint(metric.views)]
+    final = [metric.name for metric in catalogue() if not views.isdisjoint(metric.views)]
     first = final.index("rare_accuracy") + 1
     final[first:first] = [accuracy_of_block(block) for block in blocks]
     return [*final, *(metric_on_set(metric, name) for name in sets for metric in final if find_metric(metric).has_sets)]
@@ -448,6 +450,8 @@ def learned_text(metric: str, estimate: ConfidenceInterval, of: int = 1, *, is_d
         form = ".1f"
     elif abs(estimate.mean) >= _HUGE:
         form = ".1e"
+    elif 0.0 < abs(estimate.mean) < _TINY and not is_declared(split_set(split_group(metric)[0])[0]):
+        form = ".2e"  # such as a mean square error of a sum
     signed = f"+{form}" if is_difference else form
     spread = _format_spread(metric, estimate, lambda number: f"{scale * number:{form}}", is_difference=is_difference)
     count = ""

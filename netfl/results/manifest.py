@@ -23,6 +23,7 @@ from netfl.formats import FORMAT
 from netfl.results import digests
 from netfl.results.atomic_write import write_json
 from netfl.results.payload import billing_of, codec_note, recording_note
+from netfl.results.reported import reported_entries
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario
 from netfl.types import Divergence, RunObserver, RunProgress, RunStart
@@ -88,6 +89,7 @@ class Manifest(RunObserver):
             **({} if scenario.stop_s is None else {"stop_s": scenario.stop_s}),
             **({"events_thinned": thinned} if (thinned := scenario.recording.thinned(scenario.users)) else {}),
             "learning": learning,
+            **({"reported": reported} if (reported := reported_entries(scenario, learning=learning)) else {}),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             **({"warnings": [*warnings]} if warnings else {}),
             **({"training": training} if training else {}),

@@ -1,18 +1,25 @@
 """Catalogue of metrics: what each is called, its unit, and the tables that show it.
 
 A metric is declared here once.  Formatting, the sections of reports, the views on the terminal, the tables of sweeps
-and comparisons, and the reference read the declaration.  A run records no other metric, unless its access declares it
-(`netfl.access.AccessInfo.metrics`), or it comes from an app of Flower.  Those are described by their names alone.
+and comparisons, and the reference read the declaration.  A run records no other metric, unless
+
+- a plug-in reports it (`netfl.types.Reported`): its declaration is in the manifest of the run, and functions that show
+  the run look it up `with_reported`;
+- its access declares it (`netfl.access.AccessInfo.metrics`), or it comes from an app of Flower.  Those are described by
+  their names alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from netfl.errors import find_meant
 from netfl.learning.performance import split_group, split_set
@@ -316,6 +323,10 @@ _ACCESS: tuple[Metric, ...] = (
         views={"headline": "", "sweep": "", "points": ""},
     ),
     Metric(name="duplicates", label="copies of frames that further towers received"),
+    Metric(name="frames_clipped", label="frames that needed more power than the radio has", lists_zero=False),
+    Metric(
+        name="frames_withheld", label="times that a user withheld its frame, as its channel was bad", lists_zero=False
+    ),
     Metric(name="left_out", label="left out by the allocation, users times rounds", lists_zero=False),
     Metric(name="users_left_out", label="users left out by the allocation", lists_zero=False),
     Metric(name="rounds_abandoned"),
@@ -354,6 +365,7 @@ _ACCESS: tuple[Metric, ...] = (
     ),
     Metric(name="uplink_bits", label="sent on the uplink", views={"costs": "Sent up", "target": "{} up"}),
     Metric(name="downlink_bits", label="sent on the downlink", views={"target": "{} down"}),
+    Metric(name="uplink_symbols", label="analogue symbols on the uplink", views={"costs": "Sent up in the air"}),
     Metric(name="billed_uplink_bits", label="billed per update"),
     Metric(name="billed_downlink_bits", label="billed per broadcast"),
     Metric(name="collision_probability", label="collisions per attempt", unit="%"),
@@ -407,19 +419,74 @@ _METRICS: Mapping[str, Metric] = {metric.name: metric for metric in CATALOGUE if
 _PATTERNS: tuple[Metric, ...] = tuple(metric for metric in CATALOGUE if metric.is_pattern)
 
 
+_REPORTED: ContextVar[Mapping[str, Metric]] = ContextVar("reported", default=MappingProxyType({}))
+"""Metrics of plug-ins by name, of the runs that are shown."""
+
+
+def reported_metrics(entries: Iterable[Mapping[str, Any]]) -> tuple[Metric, ...]:
+    """Return the metrics that plug-ins report, from the entries ``reported`` of a manifest."""
+    return tuple(
+        Metric(
+            name=str(entry["name"]),
+            label=_label_with_unit(entry),
+            head=str(entry["label"]),
+            unit=str(entry["unit"]),
+            low_is_good=entry["low_is_good"],
+            is_learned=bool(entry["is_learned"]),
+            views={"final": "", "others": ""} if entry["is_learned"] else {},
+        )
+        for entry in entries
+    )
+
+
+def _label_with_unit(entry: Mapping[str, Any]) -> str:
+    """Return the label of a reported metric; of a learner with its SI unit, as tables of learners convert no units."""
+    unit = str(entry["unit"])
+    if not entry["is_learned"] or unit not in UNITS:
+        return str(entry["label"])
+    names = dict(UNITS[unit])
+    return f"{entry['label']} ({names.get(1.0, unit)})"
+
+
+@contextmanager
+def with_reported(*metrics: Sequence[Metric]) -> Iterator[None]:
+    """Let `find_metric` and the views know reported *metrics*, such as `Run.reported`, until the context ends.
+
+    Of equal names the first one counts: runs that are shown together may have other plug-ins.
+    """
+    known = {metric.name: metric for each in reversed(metrics) for metric in each}
+    token = _REPORTED.set(MappingProxyType({**_REPORTED.get(), **known}))
+    try:
+        yield
+    finally:
+        _REPORTED.reset(token)
+
+
+def catalogue() -> tuple[Metric, ...]:
+    """Return all declared metrics and patterns, and the reported ones of the runs that are shown."""
+    return (*CATALOGUE, *_REPORTED.get().values())
+
+
 def find_metric(name: str) -> Metric:
     """Return the metric of a *name*, whatever its test set: declared itself, by a pattern, or by its name alone.
 
-    Names alone are those of accesses and apps of users; `check_declared` has refused others before they were recorded.
-    A metric of a group, such as ``accuracy/block:remote``, is declared with the metric.
+    A metric that a plug-in reports is known `with_reported`.  Names alone are those of accesses and apps of users;
+    `check_declared` has refused others before they were recorded.  A metric of a group, such as
+    ``accuracy/block:remote``, is declared with the metric.
 
     >>> find_metric("delay_mean_s").label, find_metric("utilisation.tower:0").unit, find_metric("own_rate_bps").label
     ('delay, mean', '%', 'own rate')
     """
-    declared = _METRICS.get(split_set(split_group(name)[0])[0])
+    base = split_set(split_group(name)[0])[0]
+    declared = _METRICS.get(base) or _REPORTED.get().get(base)
     if declared is None:
         declared = next((pattern for pattern in _PATTERNS if pattern.matches(name)), Metric(name=name))
     return declared.named(name)
+
+
+def is_declared(name: str) -> bool:
+    """Return whether the catalogue has a metric of exactly this *name*."""
+    return name in _METRICS
 
 
 def check_declared(names: Iterable[str], declared: Collection[str] = ()) -> None:
@@ -435,10 +502,10 @@ def check_declared(names: Iterable[str], declared: Collection[str] = ()) -> None
         ValueError: nobody declares a metric.
     """
     for name in names:
-        is_declared = any(fnmatchcase(name, pattern) for pattern in declared)
+        is_own = any(fnmatchcase(name, pattern) for pattern in declared)
         of_traffic = name.removeprefix("traffic.")  # traffic beside updates has the metrics of a network without them
         is_known = any(pattern.matches(name) for pattern in _PATTERNS) or "_theory" in name or of_traffic in _METRICS
-        if not is_declared and not is_known:
+        if not is_own and not is_known:
             near = find_meant(name, [*_METRICS]) or next(iter(get_close_matches(name, [*_METRICS], n=1)), "")
             meant = f"did you mean '{near}'? Else " if near else ""
             raise ValueError(f"no metric ('{name}'); {meant}declare it: AccessInfo(metrics=('{name}',))")
@@ -456,6 +523,6 @@ def metrics_in(view: View, *, is_learned: bool | None = None) -> dict[str, str]:
     """
     return {
         metric.name: metric.views[view]
-        for metric in CATALOGUE
+        for metric in catalogue()
         if view in metric.views and is_learned in (None, metric.is_learned)
     }

@@ -28,6 +28,7 @@ TIMES: Mapping[str, str] = {
     "erasures": "arrived_s",
     "delivery_towers": "arrived_s",
     "lost_trainings": "arrived_s",
+    "not_summed": ROUND.name,
     "links": "arrived_s",
     "metrics": "time_s",
 }

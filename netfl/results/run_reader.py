@@ -23,6 +23,7 @@ from netfl.results.aggregates import with_nodes
 from netfl.results.comparison import comparison_state
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked, refuse_special_files
+from netfl.results.metrics import Metric, reported_metrics, with_reported
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.run_schema import DTYPES, OTHER_TABLES, check_document, check_numbering, read_table
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
@@ -254,10 +255,15 @@ class Run:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row per evaluated value; its attribute ``attrs["comparison"]`` is the state of the comparison."""
+        """One row per evaluated value; ``learner`` is empty for values of the network.
+
+        Its attribute ``attrs["comparison"]`` is the state of the comparison, and ``attrs["reported"]`` the declarations
+        of metrics that plug-ins report.
+        """
         table = self.table("metrics")
         with suppress(MachineError, ScenarioError):  # a scenario or a manifest that is damaged
             table.attrs["comparison"] = self.comparison
+            table.attrs["reported"] = self.reported_entries
         return table
 
     @cached_property
@@ -385,13 +391,25 @@ class Run:
         masks = [self.final_metrics["replica"] == replica for replica in replicas]
         return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in masks]
 
+    @cached_property
+    def reported(self) -> tuple[Metric, ...]:
+        """Metrics that plug-ins of the run report, as they declare them."""
+        return reported_metrics(self.reported_entries)
+
+    @property
+    def reported_entries(self) -> list[dict[str, Any]]:
+        """Declarations of `reported`, as in the manifest."""
+        return [*self.manifest.get("reported", ())]
+
     @property
     def learner_cells(self) -> dict[str, list[str]]:
         """Final values of the learners as cells of a table, by metric; empty until the end of the run."""
         values = {name: interval(rows) for name, rows in self.final_metrics.groupby("metric", observed=True)["value"]}
         replicas = self.summary.get("replicas", 1)
         cells = {}
-        for metric in learner_metrics(self.test_sets, self.blocks):
+        with with_reported(self.reported):
+            shown = learner_metrics(self.test_sets, self.blocks)
+        for metric in shown:
             names = [f"{name}.{final_name(metric, is_choice=name in self.choices)}" for name in self.learners]
             finals = [values.get(name, interval([])) for name in names]
             if metric == "t":  # always 0 for learners without a threshold
@@ -403,7 +421,8 @@ class Run:
         return cells
 
     def _repr_html_(self) -> str:
-        cells = {metric_head(metric): column for metric, column in self.learner_cells.items()}
+        with with_reported(self.reported):
+            cells = {metric_head(metric): column for metric, column in self.learner_cells.items()}
         table = pd.DataFrame({"learner": self.learners, **cells}) if cells else None
         report = self.folder / "report.html"
         facts = {

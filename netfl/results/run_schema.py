@@ -91,6 +91,14 @@ class _Lane(_Entries):
     problem: str
 
 
+class _Reported(_Entries):
+    name: str
+    label: str
+    unit: str = ""
+    low_is_good: bool | None = None
+    is_learned: bool = False
+
+
 class _Tuning(_Entries):
     state: str = ""
     is_tuned: bool = False
@@ -119,6 +127,7 @@ class _Manifest(_Entries):
     events_thinned: dict[str, int] = {}
     learning: bool = False
     learners: list[str] = []
+    reported: list[_Reported] = []
     started: str = ""
     warnings: list[str] = []
     training: str = ""

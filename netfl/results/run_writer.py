@@ -32,6 +32,7 @@ from netfl.results.tables import (
     EventRecorder,
     MemoryTable,
     TableWriter,
+    access_metric_columns,
     delivery_tower_columns,
     erasure_columns,
     link_columns,
@@ -40,6 +41,7 @@ from netfl.results.tables import (
     merged_model_columns,
     merged_update_columns,
     metric_columns,
+    not_summed_columns,
     write_parquet,
 )
 from netfl.scenario.scenario import Scenario
@@ -164,6 +166,7 @@ _TABLES_OF_ROUNDS = {
     "erasures": erasure_columns,
     "delivery_towers": delivery_tower_columns,
     "lost_trainings": lost_training_columns,
+    "not_summed": not_summed_columns,
     "links": link_columns,
 }
 """Functions that make the columns of tables which only some runs have from the rounds of a replica."""
@@ -191,7 +194,7 @@ class RunWriter(RunObserver):
         keeping = scenario.keeping
         merges = scenario.access.merging_nodes(scenario.users) > 0
         optional = {
-            "metrics": bool(lanes),
+            "metrics": bool(lanes) or bool(scenario.access.reporting_parts),
             "attempts": keeping.attempts,
             "merges": merges,
             "merged_models": merges,
@@ -199,6 +202,7 @@ class RunWriter(RunObserver):
             "erasures": scenario.access.info.can_erase,
             "delivery_towers": scenario.access.info.has_roaming,
             "lost_trainings": scenario.reports_lost,
+            "not_summed": scenario.reports_not_summed,
             "links": keeping.links,
         }
         names = [name for name in GROWING if optional.get(name, True)]
@@ -268,11 +272,17 @@ class RunWriter(RunObserver):
             self._add_waiting()
 
     def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
-        """Add the metrics of an evaluation, of each lane those that it has."""
-        self._evaluations.append(report)
-        places = np.array([replica for _, replica in self._lanes]) - self._replicas.start
-        columns, kept = metric_columns(report, self._lanes, np.asarray(closed_s, float)[places])
-        self.tables["metrics"].append(columns, kept, self._round)
+        """Add the metrics of an evaluation, of each lane those that it has, and those that the access reports."""
+        if report.metrics:
+            self._evaluations.append(report)
+        times_s = np.asarray(closed_s, float)
+        if report.metrics:
+            places = np.array([replica for _, replica in self._lanes]) - self._replicas.start
+            columns, kept = metric_columns(report, self._lanes, times_s[places])
+            self.tables["metrics"].append(columns, kept, self._round)
+        if report.of_access:
+            columns = access_metric_columns(report, self._replicas, times_s)
+            self.tables["metrics"].append(columns, closed=self._round)
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Publish all tables, and the summary of a finished run.
@@ -321,6 +331,7 @@ class RunWriter(RunObserver):
             )
             | ({"parts_lost_share": statistics.parts_lost_share} if "erasures" in self.tables else {})
             | recorder.values
+            | recorder.reported.all_means()
             | learned.get(replica, {})
             | costs.get(replica, {})
             | billed

@@ -29,6 +29,7 @@ from netfl.formats import STAMP, check_stamp
 from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.results.metrics import check_declared
+from netfl.results.reported_means import ReportedMeans
 from netfl.results.row_order import TIMES, row_order, split_by_replica
 from netfl.scenario.recording import EventFilter
 from netfl.types import (
@@ -95,6 +96,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("place", "int32", "place of the training before that of the update, from 0, in the order of time"),
         Column("lost_base", "int64", "number of the version from which the user trained in vain"),
     ),
+    "not_summed": (
+        REPLICA,
+        ROUND,
+        Column("user", "int64", "user whose update the sum in the air of this round left out"),
+        Column("base", "int64", "version from which it was trained"),
+    ),
     "links": (
         *_DELIVERY_KEY,
         *(
@@ -103,7 +110,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         ),
     ),
     "metrics": (
-        Column("learner", "word", "the learner, or the choice among learners"),
+        Column("learner", "word", "the learner, or the choice among learners; empty for values of the network"),
         REPLICA,
         ROUND,
         Column("time_s", "double", "simulated time at which the round closed"),
@@ -161,6 +168,7 @@ GROWING = (
     "erasures",
     "delivery_towers",
     "lost_trainings",
+    "not_summed",
     "links",
     "events",
     "attempts",
@@ -169,7 +177,17 @@ GROWING = (
 """Tables that grow during a run; the others are written at once."""
 
 OF_SOME_RUNS = frozenset(
-    {"attempts", "merges", "merged_models", "merged_updates", "erasures", "delivery_towers", "lost_trainings", "links"}
+    {
+        "attempts",
+        "merges",
+        "merged_models",
+        "merged_updates",
+        "erasures",
+        "delivery_towers",
+        "lost_trainings",
+        "not_summed",
+        "links",
+    }
 )
 """Growing tables of runs whose scenario or access asks for them; they may be missing."""
 
@@ -482,6 +500,14 @@ def lost_training_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     return [*zip(*rows, strict=True)]
 
 
+def not_summed_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
+    """Return the columns of the table ``not_summed`` for *rounds*: a row for each update that a sum left out."""
+    rows = [(replica, round_.index, user, base) for round_ in rounds for user, base in round_.not_summed]
+    if not rows:
+        return [[] for _ in TABLES["not_summed"]]
+    return [*zip(*rows, strict=True)]
+
+
 def link_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     """Return the columns of the table ``links`` for *rounds* of a replica: a row for each delivery that has a link."""
     deliveries = [
@@ -523,6 +549,27 @@ def metric_columns(
     return columns, ~np.isnan(values)
 
 
+def access_metric_columns(report: LearnerReport, replicas: range, closed_s: NDArray[np.float64]) -> list[Any]:
+    """Return the columns of the table ``metrics`` for what accesses report, without a learner; NaN has no row.
+
+    Args:
+        report: an evaluation, or in a trace a round.
+        replicas: the replicas of the run.
+        closed_s: simulated time of each replica, ``[replicas]``.
+    """
+    rows = [
+        ("", replica, report.round, closed_s[place], name, "", values[place])
+        for name, values in report.of_access.items()
+        for place, replica in enumerate(replicas)
+        if not np.isnan(values[place])
+    ]
+    if not rows:
+        return [[] for _ in TABLES["metrics"]]
+    learners, numbers, rounds, times_s, names, groups, of_rows = zip(*rows, strict=True)
+    columns = [dictionary_column(learners), numbers, rounds, times_s, dictionary_column(names)]
+    return [*columns, dictionary_column(groups), of_rows]
+
+
 class _RecordedEvents(NamedTuple):
     """Words of the events of one call of `EventRecorder.record`, their number, and the last round that had closed."""
 
@@ -550,6 +597,7 @@ class EventRecorder:
         values: metrics of the whole replica.
         by_user: columns ``[users]`` of the tables ``users`` and ``energy`` that are known at the end of the replica.
         closed: number of the last round that has closed.
+        reported: what the selection and the allocation have reported.
     """
 
     def __init__(
@@ -574,6 +622,7 @@ class EventRecorder:
         self.values: dict[str, float] = {}
         self.by_user: dict[str, Mapping[str, NDArray[Any]]] = {}
         self.closed = 0
+        self.reported = ReportedMeans()
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
@@ -611,6 +660,10 @@ class EventRecorder:
         """Keep metrics of the whole replica."""
         check_declared(values, self._own_metrics)
         self.values.update(values)
+
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
+        """Add what a selection or an allocation reports to its means."""
+        self.reported.add(values)
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Store attempts that the filter keeps; keep columns of other tables until the end."""

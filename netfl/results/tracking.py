@@ -53,7 +53,9 @@ class MetricTracker(RunObserver):
         }
         for place, lane in enumerate(self._lanes if shared and self._logs else ()):
             values = {name: float(row[place]) for name, row in shared.items() if not np.isnan(row[place])}
-            time_s = float(closed_s[lane[1] - self._first])
+            number = lane[1] - self._first  # of the replica among those that run
+            values |= {name: float(row[number]) for name, row in report.of_access.items() if not np.isnan(row[number])}
+            time_s = float(closed_s[number])
             if values:  # none of a replica that has ended
                 self._each(methodcaller("log_metrics", lane, report.round, time_s, values))
 

@@ -129,6 +129,11 @@ class Scenario(Spec):
         return any(spec.on_loss == "keep" for spec in self.learners.values())
 
     @property
+    def reports_not_summed(self) -> bool:
+        """True if rounds state the updates that sums in the air left out, ``Round.not_summed``."""
+        return self.access.info.sums
+
+    @property
     def keeping(self) -> EventFilter:
         """The filter that decides which events are stored."""
         return self.recording.keeping(self.users)

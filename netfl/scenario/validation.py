@@ -73,6 +73,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     yield from _codec_faults(parts)
     yield from _erasure_faults(parts)
     yield from _link_faults(parts)
+    yield from _sum_faults(parts)
     yield from _device_faults(parts)
     yield from _merge_faults(parts)
     step_faults = [fault.under("learners") for fault in _step_faults(parts, facts)]
@@ -432,6 +433,25 @@ def _link_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         if missing:
             problem = f"needs {' and '.join(missing)} of each delivery, which the access '{kind}' does not state"
             yield Fault(f"learners.{name}.aggregation", problem, kind_of(type(rule)), _LINK_REMEDY)
+
+
+def _sum_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of learners that need sums in the air, and of codecs and devices that do not fit them."""
+    access = parts["access"]
+    if access.info.sums and parts["codec"] is not None:
+        problem = "codes updates, which a sum in the air has as analogue signals"
+        yield Fault("codec", problem, kind_of(type(parts["codec"])), "leave it out")
+    for name, learner in (parts["learners"] or {}).items():
+        rule = learner.aggregation
+        if not rule.reads_not_summed:
+            continue
+        if not access.info.sums:
+            problem = f"needs sums in the air, which the access '{kind_of(type(access))}' does not have"
+            remedy = "use a network with interference: over_the_air, or a replay of one; or another aggregation"
+            yield Fault(f"learners.{name}.aggregation", problem, kind_of(type(rule)), remedy)
+        if learner.device is not None:
+            problem = "keeps something from its trainings, which those of updates that a sum left out would change"
+            yield Fault(f"learners.{name}.device", problem, kind_of(type(learner.device)), "leave it out")
 
 
 def _record_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.results.metrics import check_declared
+from netfl.results.reported_means import ReportedMeans
 from netfl.results.tables import EventRecorder, MemoryTable, dictionary_column, link_columns, metric_columns
 from netfl.types import OUTCOMES, Event, LearnerReport, NullRecorder, Recorder, Round, RoundBatch
 
@@ -49,6 +50,7 @@ class History:
         self._rounds: list[Round] = []
         self._outcomes: list[Event] = []
         self.values: dict[str, float] = {}
+        self._reported = ReportedMeans()
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
@@ -64,6 +66,11 @@ class History:
         """Keep metrics of the whole replica."""
         check_declared(values, self._own_metrics)
         self.values.update(values)
+
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
+        """Add what a selection or an allocation reports, whose means are metrics of the replica at any time."""
+        self._reported.add(values)
+        self.values.update(self._reported.all_means())
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Keep rows of ``attempts`` and columns of ``users``; `netfl.Simulation.state` has the energy at any time."""

@@ -118,8 +118,9 @@ class MemoryEstimate:
     round of a replica, these are
 
     - versions: b · n · L · 6, with 2 more each for a baseline and for a codec of broadcasts, 2 for each node that
-      merges below the server, and one for each user of each replica, or each round if these are fewer, if a learner's
-      users start from the version of their last participation;
+      merges below the server, and the older versions that users may need: one for each user of each replica, or each
+      round if these are fewer, if a learner's users start from the version of their last participation; and one for
+      each round if a learner has ``on_loss: keep``, as a user that is never delivered may need all of them;
     - states: what the aggregations keep of users, in all lanes, at the server and at each of these nodes;
     - memory of the devices: b · L · N · θ for N users with a codec that has an error feedback, and for each lane what
       its rule of devices keeps, or a model of each user with ``base: own``;
@@ -210,10 +211,13 @@ class MemoryEstimate:
         if self.codecs.down is not None:
             models += _SENT_MODELS
         models += _NODE_MODELS * self.nodes
-        if any(spec.base == "last_participation" for spec in self.learners.values()):
-            versions = self.replicas * self.users
-            models += versions if self.rounds is None else min(versions, int(self.rounds))
+        models += self._old_versions
         return self._model_bytes * self._lanes * models
+
+    @property
+    def old_version_bytes(self) -> int:
+        """Bytes of older versions that users may need, as a part of `version_bytes`."""
+        return self._model_bytes * self._lanes * self._old_versions
 
     @property
     def state_bytes(self) -> int:
@@ -281,6 +285,17 @@ class MemoryEstimate:
         if self.rounds is None:
             return self.users
         return rows_in_memory(self.users, self.rounds * self.max_deliveries)
+
+    @property
+    def _old_versions(self) -> int:
+        """Versions, at most, that users may need because of bases or of trainings in vain."""
+        of_users = self.replicas * self.users  # one of each
+        learners = self.learners.values()
+        if any(spec.on_loss == "keep" for spec in learners):  # all in which a user has trained since its last delivery
+            return of_users if self.rounds is None else int(self.rounds)
+        if any(spec.base == "last_participation" for spec in learners):
+            return of_users if self.rounds is None else min(of_users, int(self.rounds))
+        return 0
 
     @property
     def _lanes(self) -> int:
@@ -433,6 +448,8 @@ def check_learners(
             f"{format_memory(needed.state_bytes)} for users, and the updates of up to {needed.max_deliveries} users in "
             f"one round take {format_memory(needed.update_bytes)}"
         )
+        if needed.old_version_bytes:
+            problem += f"; versions that users may still need take up to {format_memory(needed.old_version_bytes)}"
         if needed.device_bytes:
             problem += f"; devices keep {format_memory(needed.device_bytes)} for their next updates"
         remedy = "use fewer workers, replicas, learners or users, a smaller model, or fewer deliveries in a round"

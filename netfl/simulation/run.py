@@ -9,9 +9,9 @@ rounds to `netfl.simulation.learning_session`: continue reading in these two.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from netfl.remedies import call, function
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
+from netfl.results.reported_means import ReportedMeans
 from netfl.results.run_reader import EXTENSION, MERGED, Run, open_run
 from netfl.results.run_writer import RunWriter, create_run_directory
 from netfl.results.tracking import open_trackers
@@ -569,6 +570,7 @@ def run_rounds(
     scenario = setup.scenario
     outages = OutageTracker(setup.contexts[0].recorder)
     setup = setup.with_recorders([outages, *(context.recorder for context in setup.contexts[1:])])
+    setup, reporters = _with_reporters(setup)
     if session.learner is None and scenario.planned_rounds is not None:
         batches = _open_batches(setup)
         if batches:
@@ -594,6 +596,7 @@ def run_rounds(
             break
         with model_errors("learning", max(access.time_s for access in accesses)):
             report = session.step(rounds)
+        report = _with_reported(report, reporters, is_trace=session.learner is None)
         if report.metrics:
             evaluation = report
         progress = RunProgress(
@@ -649,10 +652,52 @@ def _run_batches(
 
 
 def _announce(report: LearnerReport, closed_s: Sequence[float], observers: Sequence[RunObserver]) -> None:
-    """Pass an evaluation on to the observers."""
-    if report.metrics:
+    """Pass an evaluation on to the observers, or what the access reports in a round of a trace."""
+    if report.metrics or report.of_access:
         for observer in observers:
             observer.on_metrics(report, closed_s)
+
+
+def _with_reporters(setup: RunSetup) -> tuple[RunSetup, Sequence[ReportRecorder]]:
+    """Return *setup* with recorders that keep what accesses report, and these; none if they report nothing."""
+    if not setup.scenario.access.reporting_parts:
+        return setup, ()
+    reporters = [ReportRecorder(context.recorder) for context in setup.contexts]
+    return setup.with_recorders(reporters), reporters
+
+
+def _with_reported(report: LearnerReport, reporters: Sequence[ReportRecorder], *, is_trace: bool) -> LearnerReport:
+    """Return *report*, with what the access of each replica has reported since the last evaluation, if it is one.
+
+    A trace has no evaluations; there each round counts as one.
+    """
+    if not reporters or not (report.metrics or is_trace):
+        return report
+    of_replicas = [reporter.means.take() for reporter in reporters]
+    names = dict.fromkeys(name for means in of_replicas for name in means)
+    of_access = {name: np.array([means.get(name, np.nan) for means in of_replicas]) for name in names}
+    return replace(report, of_access=of_access)
+
+
+class ReportRecorder:
+    """Recorder that passes all on, and keeps the means of what the selection and the allocation report.
+
+    Args:
+        recorder: receiver of the events.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.wants = recorder.wants
+        self.record = recorder.record
+        self.final_metrics = recorder.final_metrics
+        self.add_rows = recorder.add_rows
+        self.means = ReportedMeans()
+
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
+        """Pass on the values of a decision, and add them to the means."""
+        self._recorder.round_metrics(round, values)
+        self.means.add(values)
 
 
 class OutageTracker:
@@ -666,6 +711,7 @@ class OutageTracker:
         self._recorder = recorder
         self.wants = recorder.wants
         self.final_metrics = recorder.final_metrics
+        self.round_metrics = recorder.round_metrics
         self.add_rows = recorder.add_rows
         self._states: dict[int | str, tuple[float, bool]] = {}
 

@@ -21,6 +21,7 @@ from netfl.learning.spec import LearnerSpec
 from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
 from netfl.remedies import changed, function
+from netfl.results.reported import reported_faults
 from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
 from netfl.simulation import memory
@@ -128,6 +129,9 @@ def check_without_data(scenario: Scenario, *, learning: bool = True) -> None:
     Raises:
         ScenarioError: the run is too large, a package or a learner is missing, or a model of the user is wrong.
     """
+    faults = [*reported_faults(scenario)]
+    if faults:
+        raise ScenarioError(scenario.located(faults))
     memory.check_before_loading(scenario, learning=learning)
     if learning:
         with locate_faults(scenario, "track"):
@@ -409,6 +413,7 @@ def access_context(
         pulse=pulse,
         reports_links=scenario.reports_links,
         reports_lost=scenario.reports_lost,
+        reports_not_summed=scenario.reports_not_summed,
     )
 
 

@@ -344,7 +344,8 @@ class Simulation:
         """Return the tables of a run directory as they are now, by name.
 
         ``rounds``, ``deliveries``, ``events``, ``users``, ``nodes``; ``attempts`` if the scenario records them;
-        ``metrics`` with learners; ``final_metrics``, and the attempts of each user, after `finish`.
+        ``metrics`` with learners; ``final_metrics``, and the attempts of each user, after `finish`.  Before, the former
+        has the metrics that a selection or an allocation reports.
 
         Raises:
             ScenarioError: the simulation keeps none.

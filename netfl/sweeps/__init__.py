@@ -13,6 +13,7 @@ from netfl.remedies import argument
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions
+from netfl.results.metrics import with_reported
 from netfl.results.run_reader import Run, open_run
 from netfl.scenario.path_errors import SWEEP, TASKS, is_sweep
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
@@ -160,7 +161,8 @@ def _open_search(
     """Return the search of *scenario*, new or continued, and report its trials to *observer*."""
 
     def observe(number: int, tasks: Sequence[Task]) -> None:
-        observer.on_trial(number, search.entries[number], index.points[number], tasks)
+        with with_reported(search.reported):
+            observer.on_trial(number, search.entries[number], index.points[number], tasks)
 
     search = Search(scenario, spec, index, observe, learning=learning and bool(scenario.learners))
     assert index.search is not None

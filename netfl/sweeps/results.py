@@ -15,6 +15,7 @@ from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
 from netfl.results.comparison import NOT_TUNED, UNFINISHED, comparison_state, criterion_label
 from netfl.results.formatting import counted, format_setting
+from netfl.results.metrics import Metric, reported_metrics
 from netfl.results.payload import billing_kind, billing_note
 from netfl.results.run_reader import check_table
 from netfl.results.statistics import interval, metric_of
@@ -154,6 +155,20 @@ class Sweep:
             rows.append((key, entry.label, entry.trace, status, lanes, entry.first, entry.stop, seconds, error))
         columns = ["task", "label", "trace", "status", "lanes", "first", "stop", "seconds", "error"]
         return pd.DataFrame(rows, columns=columns)
+
+    @cached_property
+    def reported(self) -> tuple[Metric, ...]:
+        """Metrics that plug-ins of its runs report, as they declare them."""
+        return reported_metrics(self.reported_entries)
+
+    @cached_property
+    def reported_entries(self) -> list[dict[str, Any]]:
+        """Declarations of `reported`, as in the manifests of its runs; of equal names the first one counts."""
+        entries: dict[str, dict[str, Any]] = {}
+        for run in self._runs:
+            for entry in run.reported_entries:
+                entries.setdefault(entry["name"], entry)
+        return [*entries.values()]
 
     @cached_property
     def billing(self) -> frozenset[str]:
@@ -365,7 +380,13 @@ class Sweep:
         if not is_by_replica:
             keys.remove("replica")
             lanes = lanes.drop(columns="replica").drop_duplicates()
-        placed = self._place(lanes.merge(named, on=keys).drop(columns=["task", "lane"]))
+        of_lanes = lanes.merge(named, on=keys).drop(columns=["task", "lane"])
+        of_network = named[named["lane"] == ""].drop(columns="lane")
+        if len(of_network):
+            points = self.points[["point", "trace"]].merge(self._traces, on="trace").drop(columns="trace")
+            whole = points.merge(of_network, on=["task", "replica"]).drop(columns="task").assign(learner="")
+            of_lanes = pd.concat([of_lanes, whole[of_lanes.columns]])
+        placed = self._place(of_lanes)
         if not {"metric", "group"} <= {*placed}:
             return placed
         return placed[

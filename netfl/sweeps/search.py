@@ -23,6 +23,8 @@ from typing import Any, Literal
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.remedies import argument
 from netfl.results.formatting import is_learned
+from netfl.results.metrics import Metric, reported_metrics, with_reported
+from netfl.results.reported import reported_entries
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import LAST_ROUND, LAST_TENTH, metric_of
 from netfl.scenario.scenario import Scenario
@@ -63,8 +65,12 @@ class Search:
         learning: with learners, or the accesses alone.
         observe: receives the number of a trial when it starts, with its tasks, and when it ends.
 
+    Attributes:
+        reported: metrics that plug-ins of the scenario report.
+
     Raises:
-        ScenarioError: Optuna is not installed, or the metric does not belong to one learner or the network.
+        ScenarioError: Optuna is not installed, the metric does not belong to one learner or the network, or its
+            plug-in states the other direction.
     """
 
     def __init__(
@@ -78,7 +84,10 @@ class Search:
     ) -> None:
         self._scenario, self._spec, self._index, self._learning = scenario, spec, index, learning
         self._optuna, self._observe = import_optuna(), observe
-        self._learner = _learner_of(spec, [*scenario.learners] if learning else [])
+        self.reported = reported_metrics(reported_entries(scenario, learning=learning))
+        check_direction(spec, self.reported)
+        with with_reported(self.reported):
+            self._learner = _learner_of(spec, [*scenario.learners] if learning else [])
         self._finished: FinishedCells = index.finished_cells()
         self._running: dict[str, Task] = {}
         self._trials: dict[int, _Trial] = {}
@@ -353,6 +362,22 @@ def import_optuna() -> Any:
     except ImportError:
         problem, remedy = "needs optuna, which is not installed", "pip install 'netfl-sim[optuna]'"
         raise ScenarioError([Fault("sweep.engine", problem, "optuna", remedy)]) from None
+
+
+def check_direction(spec: SearchSpec, reported: Sequence[Metric]) -> None:
+    """Refuse a direction that the plug-in that reports the metric contradicts.
+
+    Raises:
+        ScenarioError: the worst value would be the best.
+    """
+    name = metric_of(spec.metric)
+    for metric in reported:
+        if metric.name != name or metric.low_is_good is None:
+            continue
+        best = "minimize" if metric.low_is_good else "maximize"
+        if spec.direction != best:
+            problem = f"contradicts the plug-in that reports '{name}': low_is_good is {metric.low_is_good}"
+            raise ScenarioError([Fault("sweep.direction", problem, spec.direction, f"write direction: {best}")])
 
 
 def _learner_of(spec: SearchSpec, learners: list[str]) -> str:

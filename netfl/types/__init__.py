@@ -28,11 +28,13 @@ from netfl.types.merges import SERVER, Merge, MergedModel, VersionRef, waves
 from netfl.types.observations import OBSERVATIONS, ObservationAge, ObservationInfo, Observed
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
+from netfl.types.reported import DECLARE, UNDECLARED, Reported, reported_problem
 from netfl.types.round_ledger import RoundLedger
 from netfl.types.rounds import Round, RoundBatch, RoundProgress, ignore_progress, round_number
 
 __all__ = [
     "ADDED_TABLES",
+    "DECLARE",
     "KINDS",
     "OBSERVATIONS",
     "OUTCOMES",
@@ -40,6 +42,7 @@ __all__ = [
     "RARE_OUTCOMES",
     "SERVER",
     "SMALLER_STEP",
+    "UNDECLARED",
     "AccessContext",
     "Bools",
     "Delivery",
@@ -60,6 +63,7 @@ __all__ = [
     "Outcome",
     "Payload",
     "Recorder",
+    "Reported",
     "Round",
     "RoundBatch",
     "RoundControls",
@@ -76,6 +80,7 @@ __all__ = [
     "check_kind",
     "check_table",
     "ignore_progress",
+    "reported_problem",
     "round_number",
     "waves",
 ]

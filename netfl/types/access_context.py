@@ -74,6 +74,7 @@ class AccessContext:
         controls: settings that a caller changes before each round; ``None`` in a run.
         reports_links: whether deliveries state how they came over the air, ``Delivery.link``.
         reports_lost: whether deliveries state the trainings that were in vain before them, ``Delivery.lost_bases``.
+        reports_not_summed: whether rounds state the updates that a sum in the air left out, ``Round.not_summed``.
     """
 
     users: int
@@ -93,6 +94,7 @@ class AccessContext:
     controls: RoundControls | None = None
     reports_links: bool = False
     reports_lost: bool = False
+    reports_not_summed: bool = False
 
     def bits_of(self, users: Ints) -> float:
         """Return the size of the updates of *users* together."""

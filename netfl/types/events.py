@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Outcome = Literal[
     "delivered", "late", "discarded", "collided", "faded", "lost", "dropped", "given_up", "superseded", "not_trained",
-    "unfinished", "left",
+    "unfinished", "left", "not_summed",
 ]  # fmt: skip
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 """Outcomes of an update; every update ends in exactly one.
@@ -20,13 +20,14 @@ its round had closed, or from a version that is too old.  ``discarded``: its rou
 ``lost``: its only attempt met another sender, a fade, or an outage (of the user, its tower, or a router or link on the
 way).  ``lost`` with the ``detail`` battery: its user had too little energy to train it.  ``given_up``: its last
 permitted attempt failed (``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.
+``not_summed``: the sum in the air of its round was made without it, as its channel was bad or it came too late.
 ``left``: its user went to another tower, and left it behind (`association`, ``on_move: drop``).
 ``superseded``: a newer version reached its user first, its user was not selected for the next round, or a newer message
 took its place in a relay.  ``not_trained``: its user decided not to train from the version.  ``unfinished``: the run
 ended before.
 """
 
-RARE_OUTCOMES = frozenset({"not_trained", "left"})
+RARE_OUTCOMES = frozenset({"not_trained", "left", "not_summed"})
 """Outcomes that only updates of some accesses can have (`netfl.access.AccessInfo.rare_outcomes`)."""
 
 EventKind = Literal[
@@ -108,6 +109,12 @@ class Recorder(Protocol):
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
 
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
+        """Record what a selection or an allocation reports with a decision for *round*; see `netfl.types.Reported`.
+
+        It is called for each decision of a model that declares `Selection.reports` or `Allocation.reports`.
+        """
+
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Record rows of one of `ADDED_TABLES`, by column, ``[rows]`` each.
 
@@ -130,6 +137,9 @@ class NullRecorder:
         check_kind(event.kind)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
+        """Ignore the metrics."""
+
+    def round_metrics(self, round: int, values: Mapping[str, float]) -> None:
         """Ignore the metrics."""
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:

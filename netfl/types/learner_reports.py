@@ -51,12 +51,15 @@ class LearnerReport:
         answers: for each replica the answers to `Round.queries`, by query, one value for each user in it, in the same
             order; empty without queries.  An access receives the answers of its own replica only.
         diverged: the lanes whose training diverged in this round.
+        of_access: at an evaluation, what the selection and the allocation report (`netfl.types.Reported`) by name,
+            ``[replicas]`` each: the means over their decisions since the last evaluation.
     """
 
     round: int
     metrics: Mapping[str, Floats] = field(default_factory=dict)
     answers: tuple[Mapping[str, Floats], ...] = ()
     diverged: tuple[Divergence, ...] = ()
+    of_access: Mapping[str, Floats] = field(default_factory=dict)
 
     def to(self, replica: int) -> LearnerReport:
         """Return the report that the access of a replica receives."""

@@ -32,6 +32,8 @@ class Round:
             this round makes.
         needed: versions before `index` that later deliveries may still start from, if known better than by `oldest`.
         energy_j: joules that all users have spent until this round closed; ``None`` without an energy model.
+        not_summed: users and bases of updates that were left out of the sum in the air of this round, in rising order;
+            empty unless ``AccessContext.reports_not_summed`` asks for them.
         merges: aggregations of other nodes, in the order of time, and, last, that of the server if it merges models.
     """
 
@@ -52,6 +54,7 @@ class Round:
             "joules that all users have spent until this round closed; NaN without an energy model",
         ),
     ] = None
+    not_summed: tuple[tuple[int, int], ...] = ()
     merges: tuple[Merge, ...] = ()
 
     def all_merges(self) -> Sequence[Merge]:

@@ -283,6 +283,19 @@ def test_repeated_updates_from_one_version_use_other_batches():
     assert batched.state()["turns"] == []
 
 
+def test_repeats_are_counted_of_the_versions_in_use():
+    """One old version, which a user may still need, keeps no counts of those in between."""
+    batched = learner({"a": spec(on_loss="keep", base="own", local_steps=2)}, rounds=9)
+    for index in range(1, 9):
+        current = a_round(index, (0, index - 1), (1, index - 1))
+        in_vain = tuple(replace(delivery, lost_bases=(index - 1,)) for delivery in current.deliveries)
+        batched.step([replace(current, deliveries=in_vain, needed=(0, index - 1))])
+    state = batched.state()
+    assert {*state["versions"]["kept"]} == {0, 7, 8}
+    for name in ("turns", "turns_in_vain"):
+        assert sorted(state[name]) == [[0, user, base, 1] for user in (0, 1) for base in (0, 7)]
+
+
 def test_a_round_without_deliveries_keeps_the_version():
     batched = learner({"a": spec(), "b": spec(Cvar(alpha=0.5, lr_t=0.1))}, (0, 1))
     batched.step([a_round(1, (0, 0)), a_round(1)])

@@ -18,6 +18,9 @@ from netfl.learning.aggregation.fedawe import Fedawe
 from netfl.learning.device.ditto import Ditto
 from netfl.learning.device.fedper import Fedper
 from netfl.learning.device.fedrep import Fedrep
+from netfl.learning.device.local_momentum import LocalMomentum
+from netfl.learning.device.mixture import Mixture
+from netfl.learning.evaluation import Evaluation
 from netfl.learning.spec import EvaluateSpec
 
 TRACE = [*network(0, 5), a_round(6, (1, 5), (0, 2))]
@@ -141,6 +144,47 @@ def test_users_without_own_models_count_with_the_version_that_is_evaluated():
                 assert found[f"own_{name}/user:{user}"][lanes] == pytest.approx(of_version, rel=1e-12)
         assert found["own_accuracy"][lanes] == pytest.approx(found["accuracy_users_mean"][lanes], rel=1e-12)
         assert found["own_accuracy_worst10"][lanes] == pytest.approx(found["accuracy_users_worst10"][lanes])
+
+
+@pytest.mark.parametrize("has_users", [False, True], ids=["labels", "users"])
+def test_a_version_that_all_users_have_is_evaluated_once(monkeypatch, has_users):
+    """FedPer has own models after the first delivery, and a rule with a start of its own may have them before."""
+    options = {}
+    if has_users:
+        data = dataset_with_users(3)
+        data = replace(data, train_x=data.train_x[:, :2], test_x=data.test_x[:, :2])
+        split = [np.flatnonzero(data.train_user == user) for user in range(4)]
+        options = {"datasets": [data], "splits": [split], "validation": [None], "rare_classes": ()}
+    learners = {
+        "FedAvg": spec(),
+        "momentum": spec(device=LocalMomentum(), momentum=0.5, local_steps=4),
+        "FedPer": spec(device=Fedper(), local_steps=4),
+        "own": spec(base="own", local_steps=4),
+        "Ditto": spec(device=Ditto(pull=1), local_steps=4),
+        "mixture": spec(device=Mixture(share=0.5), local_steps=4),
+    }
+    evaluated = []
+    of_users = Evaluation.of_users
+
+    def count(self, models, replica):
+        evaluated.append(len(models))
+        return of_users(self, models, replica)
+
+    monkeypatch.setattr(Evaluation, "of_users", count)
+    evaluate = EvaluateSpec(every=1, metrics=("own_models",))
+    batched = learner(learners, evaluate=evaluate, rounds=2, **options)
+    batched.start()
+    assert evaluated == [USERS]
+    evaluated.clear()
+    metrics = batched.step([a_round(1, (0, 0))]).metrics
+    assert evaluated == [USERS] * 4
+    of_all = batched._metrics._evaluation
+    versions = batched._versions.newest
+    for lane in (0, 1):
+        expected = of_users(of_all, versions[lane, :-1].expand(USERS, -1), 0).numpy()
+        for place, name in enumerate(("accuracy", "loss")):
+            found = [metrics[f"own_{name}/user:{user}"][lane] for user in range(3)]
+            assert found == pytest.approx(expected[place, :3], rel=1e-12)
 
 
 def test_users_with_test_examples_are_evaluated_on_them():

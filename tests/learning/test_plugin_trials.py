@@ -221,6 +221,51 @@ def test_a_wrong_rule_of_devices_is_an_error(error, problem):
 @pytest.mark.parametrize(
     ("error", "problem"),
     [
+        ("list", "gives (a number, a number), not an array [2] of whole numbers"),
+        ("number", "gives a number, not an array [2] of whole numbers"),
+        ("tensor", "gives tensor [2] of int64, not an array [2] of whole numbers"),
+        ("half", "gives an array [2] of float64, not an array [2] of whole numbers"),
+        ("flags", "gives an array [2] of bool, not an array [2] of whole numbers"),
+        ("column", "gives an array [2, 1] of int64, not an array [2] of whole numbers"),
+        ("first", "gives an array [1] of int64, not an array [2] of whole numbers"),
+        ("negative", "gives -1 and 998 steps, of which one is negative"),
+        ("large", "gives 1003 steps of the head, but an update has 2"),
+        ("writes", "writes into its argument per_pass"),
+    ],
+)
+def test_wrong_steps_of_a_head_are_an_error(error, problem):
+    settings = scenario(device={"kind": "support.plugin_devices:FaultyHead", "error": error})
+    settings["model"] = {"kind": "mlp", "hidden": [3]}
+    with pytest.raises(ScenarioError) as found:
+        prepare_run(validate(ScenarioDocument(settings, "x")))
+    (fault,) = found.value.faults
+    assert f"learners.own.device: its method 'steps_of_head' {problem}" in str(fault)
+
+
+def test_the_range_of_steps_of_a_head_is_that_of_the_learner():
+    """All mini-batches of a pass are half of two passes, and more than the two steps of the learner above."""
+    whole = {"kind": "support.plugin_devices:FaultyHead", "error": "none"}
+    passes = LEARNER | {"device": whole, "local_epochs": 2}
+    del passes["local_steps"]
+    spec = LearnerSpec(**passes)
+    assert not [*plugin_trials._faults(spec.device, spec, 5, 2)]
+    full = LearnerSpec(**LEARNER | {"device": whole, "batch_size": "full"})
+    assert not [*plugin_trials._faults(full.device, full, 5, 2)]
+    short = LearnerSpec(**LEARNER | {"device": whole})
+    (fault,) = plugin_trials._faults(short.device, short, 5, 2)
+    assert fault.problem == "its method 'steps_of_head' gives 1000 steps of the head, but an update has 2"
+    assert fault.remedy == "give at most 2, for 1000 mini-batches of a pass"
+
+
+def test_steps_of_a_head_need_personal_layers():
+    (found,) = errors_of(device="support.plugin_devices:HeadWithoutLayers")
+    assert "states steps of the personal parameters, but it names none" in found
+    assert "override personal(layout), too" in found
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
         ("unknown", "the model has no 'head.weight' to keep"),
         ("all", "all layers of the model stay on the device"),
         ("fails", "its method 'personal' fails for layers.0.weight, layers.0.bias: KeyError: 'head.weight'"),

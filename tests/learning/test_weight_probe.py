@@ -102,6 +102,7 @@ def random_rules(rng):
         "fedvarp": {"server_lr": server_lr, "empty_round": rng.choice(["move", "keep"])},
         "known_participation": {"probability": participation, "server_lr": server_lr},
         "mifa": {"server_lr": server_lr},
+        "over_the_air": {},
         "qfedavg": {"q": rng.choice([0.0, 0.5, 2.0])},
         "qfedsgd": {"q": rng.choice([0.0, 0.5, 2.0])},
         "relay": {},

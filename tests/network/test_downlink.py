@@ -112,6 +112,13 @@ def test_share_of_time_on_the_air_is_the_duty_cycle(mode, tmp_path):
     assert gaps_s == pytest.approx(AIR_S / duty_cycle * np.round(gaps_s * duty_cycle / AIR_S))
 
 
+@pytest.mark.parametrize("mode", ["unicast", "multicast"])
+def test_a_tower_that_is_down_uses_no_duty_cycle(mode, tmp_path):
+    downlink = {"mode": mode, "duty_cycle": 0.1, "max_attempts": 2}
+    _, log = run_downlink(1, 1, tmp_path, downlink=downlink, outages={"tower:0": [(0.0, 0.5)]})
+    assert [row[1] for row in log.rows if row[0] == "received"] == pytest.approx([2.0], abs=1e-3)
+
+
 def test_copy_under_way_is_ignored_by_unselected_users(tmp_path):
     """Copies take 1 s each: that of version 0 for user 2 is sent when round 2 selects user 0 only."""
     selection, downlink = Listed(turns=((0, 1, 2), (0,))), {"downlink": {"mode": "unicast"}}

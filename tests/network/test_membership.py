@@ -160,11 +160,9 @@ def test_state_tells_the_tower_of_each_user():
 
 BEFORE_THE_RUN = {
     "access/_admission.py": "airtimes that a selection plans with",
-    "access/network.py": "the table of users",
     "network/build.py": "errors of links that are too weak",
     "network/channel/": "the links of one layout",
     "network/layout.py": "where it is stated",
-    "network/least_time.py": "a bound of rounds",
     "network/mac/fdma.py": "errors of shares, and bounds of them",
     "network/membership.py": "where users start",
     "network/radio/link_budget.py": "the draws of a pair of user and tower",

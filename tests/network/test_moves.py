@@ -84,9 +84,9 @@ def test_users_may_move_within_a_round(case):
 
 
 @pytest.mark.parametrize("case", ["restart", "finish", "asynchronous", "unicast", "packets", "outages", "csma_ca",
-                                  "round_robin", "fdma", "one air"])  # fmt: skip
+                                  "round_robin", "tdma", "fdma", "one air"])  # fmt: skip
 def test_slots_for_visitors_change_nothing_while_nobody_moves(case):
-    """Where a MAC has no turn of fixed length for each slot, empty slots draw nothing and send nothing."""
+    """Empty slots draw nothing, send nothing and have no turn."""
     results = []
     for visitors in (False, True):
         simulator, _, log = open_network(visitors=visitors, **CASES[case])
@@ -190,6 +190,25 @@ def test_shares_are_those_of_the_users_that_are_there(parts):
         here = np.count_nonzero(towers == towers[user])
         assert airtime_s == pytest.approx(here * 1000.0 / 2000.0)
         sizes.add(here)
+    assert len(sizes) > 2, "cells of several sizes"
+    assert moves
+
+
+def test_a_schedule_has_the_users_that_are_there():
+    """The k users at a tower have every k-th slot, in the order of their numbers."""
+    slot_s = 1000.0 / 2000.0
+    simulator, _, log = open_network(**LOUD, mac="tdma", round={"kind": "first", "m": USERS})
+    _, moves = play_with_moves(simulator)
+    everybody = np.arange(USERS)
+    trained_s = {(row[3], row[5]): row[1] for row in log.rows if row[0] == "trained"}
+    sizes = set()
+    rows = [zip(part["user"], part["base"], part["start_s"], strict=True) for part in log.attempts]
+    for user, base, start_s in (row for part in rows for row in part):
+        towers = simulator.membership.tower_at(everybody, start_s)
+        here = np.flatnonzero(towers == towers[user])
+        assert round(start_s / slot_s) % len(here) == here.tolist().index(user)
+        assert start_s - trained_s[user, base] < len(here) * slot_s + 1e-9
+        sizes.add(len(here))
     assert len(sizes) > 2, "cells of several sizes"
     assert moves
 

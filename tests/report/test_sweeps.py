@@ -41,6 +41,7 @@ class FakeSweep:
 
     search = None
     comparison = ""
+    reported = ()
 
     def __init__(self, folder, axes, noise=(0.0, 0.01, 0.03), section="grid"):
         self.folder, self.axes = folder, [*axes]

@@ -54,7 +54,7 @@ def a_round(index, users, oldest=0):
 def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
     """Return a writer of a run with *replicas* replicas."""
     evaluation = SimpleNamespace(choose={}, targets=())
-    access = SimpleNamespace(info=AccessInfo(), merging_nodes=lambda users: 0)
+    access = SimpleNamespace(info=AccessInfo(), merging_nodes=lambda users: 0, reporting_parts={})
     scenario = SimpleNamespace(
         access=access,
         keeping=event_filter,
@@ -62,6 +62,7 @@ def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
         rounds=100,
         has_rounds=True,
         reports_lost=False,
+        reports_not_summed=False,
         stop_s=None,
         evaluation=evaluation,
         model=None,

@@ -84,6 +84,28 @@ def test_users_that_cannot_deliver_are_not_counted():
     assert estimate(Mifa(), rounds=100).state_bytes == estimate(Mifa()).state_bytes == model_bytes * 252
 
 
+@pytest.mark.parametrize(
+    ("options", "rounds", "versions"),
+    [
+        ({}, 100, 0),
+        ({"base": "last_participation"}, 100, 100),
+        ({"base": "last_participation"}, 10_000, 8 * 250),
+        ({"base": "last_participation"}, None, 8 * 250),
+        ({"base": "own", "on_loss": "keep"}, 100, 100),
+        ({"base": "own", "on_loss": "keep"}, 10_000, 10_000),
+        ({"base": "own", "on_loss": "keep"}, None, 8 * 250),
+        ({"base": "own"}, 10_000, 0),
+    ],
+)
+def test_versions_that_users_may_need_are_counted(options, rounds, versions):
+    """A user that keeps what it trains in vain may need all versions, if it is never delivered."""
+    specs = {"A": learners(Average())["mine"], "B": learners(Average())["mine"].model_copy(update=options)}
+    sizes = {"users": 250, "max_deliveries": 10, "parameters": 552_874, "replicas": 8, "rounds": rounds}
+    counted = memory.MemoryEstimate(learners=specs, **sizes)
+    assert counted.version_bytes == 4 * 552_875 * 2 * 8 * (6 + versions)
+    assert counted.old_version_bytes == 4 * 552_875 * 2 * 8 * versions
+
+
 def test_aggregation_without_state_needs_less_memory_per_update():
     average = estimate(Average(), max_deliveries=250)
     assert average.state_bytes == 0

@@ -65,6 +65,8 @@ WIFI_RADIO = {
     "reception": {"kind": "mcs", "standard": "802.11a"},
 }
 """A radio for Wi-Fi stations that need one."""
+OF_PAIRS = {"kind": "snr_threshold", "threshold": "-12 dB", "rate": "10 kbps"}
+"""Reception of users that send at once, of which two of equal power are received at 1 dB above the threshold."""
 RUNNING = {"kind": "random_waypoint", "radius": "1 km", "speed": [200, 400]}
 """Motion of users that change their towers, unless the motion has a level of its own."""
 CYCLE_S = 3.0
@@ -137,6 +139,7 @@ FITTED = {
         "tree": {"ring": "100 m", "radius": "150 m"},
         "grid": {"rows": 2, "columns": 2, "towers": [[0, 0], [1, 1]]},
     },
+    "network/power_control": {"inversion": {"target": "60 dB"}, "truncated_inversion": {"target": "60 dB"}},
     "network/motion": {"random_waypoint": {"radius": "3 km"}},
     "network/channel": {"radio_map": {"out_of_range": "extend"}},
     "network/round": {"quorum": {"min_share": None}},
@@ -144,6 +147,9 @@ FITTED = {
     "access/selection": {"contract": {"tiers": [{"share": 0.5}]}},
 }
 """Changes of the examples of models that suit runs of seconds with equal users; a key with ``None`` is left out."""
+
+_ABOVE_NEED_DB = {"target": 3.0, "threshold": 0.5, "reference": 5.0, "good": 8.0}
+"""Levels of a power control above the SNR at which every frame is received."""
 
 
 def members(family: str) -> dict[str, dict[str, Any]]:
@@ -217,7 +223,11 @@ def axes() -> dict[str, dict[str, Any]]:
                   "towers": {"tower": {"noise_figure": "3 dB", "antenna_gain": "5 dB"},
                              "towers": {"tower:0": {"noise_figure": "9 dB"}}}},
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
+        "power_control": {"full": None, **members("network/power_control")},
         "interference": {"collide": None, **members("network/interference")},
+        "sums": {"none": None, "all": {"power_control": {"kind": "inversion", "target": 0}, "mac": "simultaneous"},
+                 "truncated": {"power_control": {"kind": "truncated_inversion", "target": 0, "threshold": 0},
+                               "mac": {"kind": "simultaneous", "wait": "200 ms"}}},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "receivers": {"own": {}, "all": {"receivers": "all"}, "common loss": {"receivers": "all", "common_loss": 0.2}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
@@ -257,7 +267,7 @@ def axes() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one branch for each axis
+def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915 - one branch for each axis
     """Return the scenario with these levels, by axis, and the first level of every other axis, as plain data.
 
     Raises:
@@ -265,8 +275,7 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     """
     value = {axis: known[levels.get(axis, next(iter(known)))] for axis, known in axes().items()}
     has = {axis: levels.get(axis, next(iter(known))) != next(iter(known)) for axis, known in axes().items()}
-    if value["air"] and "interference" not in levels:
-        value["interference"] = axes()["interference"]["capture"]
+    _let_frames_overlap(value, levels)
     if has["association"]:  # users that walk between two towers
         value["topology"] = value["topology"] or axes()["topology"]["two towers"]
         value["motion"] = value["motion"] or RUNNING
@@ -277,6 +286,8 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         value["compute"] = axes()["compute"]["spread"]
     if levels.get("channel") == "underwater" and "rate" in (value["reception"] or {}):
         value["reception"] = value["reception"] | {"rate": "4 kbps"}  # the band of sound is 4 kHz
+    if has["sums"]:
+        _set_sums(value, levels)
     data = copy.deepcopy(BASE)
     access = data["access"]
     access["mac"] = value["mac"]
@@ -292,8 +303,9 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
         if has[key]:
             access[key] = value[key]
     access |= value["air"] | value["receivers"]
-    if value["interference"] is not None:
-        access["interference"] = value["interference"]
+    for key in ("interference", "power_control"):
+        if value[key] is not None:
+            access[key] = value[key]
     access.setdefault("compute", {}).update(value["compute"])
     if value["channel"] is not None:
         access["channel"] = [*access["channel"], value["channel"]]
@@ -317,6 +329,19 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one br
     return data
 
 
+def _set_sums(value, levels):
+    """Set the parts that sums in the air need."""
+    for axis in ("mac", "reception", "interference", "power_control", "round"):
+        if axis in levels:
+            raise RefusedError(f"sums in the air have a {axis} of their own")
+    mac = value["sums"]["mac"]
+    value["mac"] = {"kind": mac} if isinstance(mac, str) else mac
+    value["power_control"] = dict(value["sums"]["power_control"])
+    value["reception"] = {"kind": "analogue"}
+    value["interference"] = "over_the_air"
+    value["round"] = {"kind": "available"}
+
+
 def _set_service(data, value, has):
     """Set rounds or a duration."""
     if value["round"] is None:
@@ -338,6 +363,17 @@ def _set_training_rule(access, value):
     if "battery" in str(value["trains_when"]) or value["trains_when"]["kind"] == "charging":
         access.setdefault("outages", [axes()["outage"]["battery for frames"]])
         access.setdefault("energy", _BATTERY_COSTS["battery"])
+
+
+def _let_frames_overlap(value, levels):
+    """Set the interference of cells that share the air, and that and the reception of groups, unless levels do."""
+    sends_groups = value["mac"]["kind"] == "noma"
+    if "interference" not in levels and sends_groups:
+        value["interference"] = axes()["interference"]["sic"]
+    elif "interference" not in levels and value["air"]:
+        value["interference"] = axes()["interference"]["capture"]
+    if "reception" not in levels and sends_groups:
+        value["reception"] = OF_PAIRS
 
 
 def _update_bits(value):
@@ -464,12 +500,14 @@ def budgeted(row: Row) -> Row:
         )
 
     need_db = max(map(needed_db, access.radio.bandwidth_bounds_hz))
-    if reception.follows_snr:  # any SNR suffices for some rate
+    if reception.follows_snr or reception.is_analogue:  # any SNR suffices
         need_db = _CAPACITY_DB
     margin_db = axes()["budget"][row.levels.get("budget", "strong")] + getattr(reception, "margin", 0.0)
     data = copy.deepcopy(row.data)
     data["access"]["channel"][0]["gain"] = f"{_AMPLE_DB + need_db + margin_db - have_db:.3f} dB"
     data["access"]["unreachable"] = "keep"
+    control = data["access"].get("power_control", {})
+    control |= {key: f"{need_db + _ABOVE_NEED_DB[key]:.3f} dB" for key in _ABOVE_NEED_DB if key in control}
     return Row(row.levels, data, _build(data))
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 
+from netfl.network.association import Association, TowerChoice
 from netfl.types import OUTCOMES
 
 USERS = 8
@@ -58,6 +59,27 @@ CASES = {
     "one air": {"shared_air": True, "interference": "sinr"},
     "exempt": {"exempt": {"contention": [0, 3], "outage": [1]}},
 }
+
+
+class Shuttle(Association):
+    """Users that change their towers at times of the user's own."""
+
+    times: tuple[float, ...]
+
+    def open(self, links):
+        return ShuttleChoice(np.array(self.times), len(links.towers))
+
+
+class ShuttleChoice(TowerChoice):
+    def __init__(self, times_s, towers):
+        self.times_s, self.towers = times_s, towers
+
+    def choose(self, users, serving, time_s):
+        return (users + np.count_nonzero(self.times_s <= time_s)) % self.towers
+
+    def next_s(self, time_s):
+        later_s = self.times_s[self.times_s > time_s]
+        return later_s[0] if later_s.size else np.inf
 
 
 def check_updates(simulator, layout, log):

@@ -88,6 +88,8 @@ def check_tables(tables, users, count, network, warmup_s=0.0):
         if not energy.empty:
             check_energy(energy, rounds, metrics)
             check_batteries(energy, network, float(rounds["closed_s"].iloc[-1]))
+            if not warmup_s:
+                check_sending_energy(tables, network)
         if network["round"] is not None:
             check_outcomes(events, energy)
             check_bits(events, rounds)
@@ -159,6 +161,19 @@ def check_energy(energy, rounds, metrics):
     assert metrics["energy_J"] == pytest.approx(total)
     assert (np.diff(by_round) >= -SLACK * by_round[1:]).all()
     assert not by_round.size or by_round[-1] == pytest.approx(total)
+
+
+def check_sending_energy(tables, access):
+    """Joules of sending are power times airtime, at the power that was sent; without batteries and device classes."""
+    costs = access["energy"]
+    power_dbm = (access["radio"] or {}).get("power")
+    attempts = tables.attempts
+    if attempts.empty or access["outages"] or costs["efficiency"] is None or not isinstance(power_dbm, float):
+        return
+    watts = 10.0 ** ((power_dbm - 30.0) / 10.0) / costs["efficiency"]
+    joules = watts * attempts["airtime_s"] * 10.0 ** (attempts["power_db"] / 10.0)
+    sums = np.bincount(attempts["user"], joules, minlength=len(tables.energy))
+    assert tables.energy["send_J"].to_numpy() == pytest.approx(sums, rel=1e-6, abs=1e-12)
 
 
 def check_event_times(events, rounds):

@@ -66,7 +66,17 @@ _CHARGED = {
     "energy": {"per_training": "1 J"},
 }
 """Batteries with a source of power."""
+_SUMS = {
+    "mac": "simultaneous",
+    "reception": "analogue",
+    "interference": "over_the_air",
+    "power_control": {"kind": "inversion", "target": "10 dB"},
+    "round": {"kind": "available"},
+}
+"""Parts of a network with sums in the air."""
 _BESIDE_MODELS = {
+    ("network/interference", "over_the_air"): _SUMS,
+    ("network/reception", "analogue"): _SUMS,
     ("network/motion", "sumo_fcd"): {
         "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "town.fcd.xml")}}
     },
@@ -82,6 +92,7 @@ _OF_NETWORKS = {"score", "fedcs"}
 """Selections that need airtimes."""
 _BESIDE_LEARNERS = {
     "average_by_snr": {"access": SECTION},
+    "over_the_air": {"access": SECTION | _SUMS},
     **{kind: {"model": {"kind": "mlp", "hidden": [4]}} for kind in ("fedper", "fedrep")},
 }
 """Sections that parts of a learner need: a network with links of updates, and a model of several layers."""

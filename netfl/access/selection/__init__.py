@@ -12,6 +12,8 @@ To write a selection, add a file to this package, or a class to a package of you
   nothing else: ``moment.battery_j``.  Values may be names of `Selection.can_observe` instead, which it observes where
   the scenario's key ``observe`` names them.  ``observe`` also states the age of each value, and its cost.
 - ``moment.candidates`` are the users that have checked in, or all users where ``check_in`` is not observed.
+- A selection that computes a value with its decision, such as an objective, declares it in `Selection.reports`, and
+  returns it from `Selector.metrics`.  It is then a metric of the run.
 - A selection that observes ``loss`` or ``norm`` closes the loop between learning and network.  `Selector.queries` may
   ask about fewer users than all.
 - A selection that cannot work for a population raises a `netfl.errors.ScenarioError` in `Selection.open`, with keys
@@ -53,11 +55,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from netfl.access.selection._observation import Observe
 from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
-from netfl.types import Floats, ObservationAge, Observed, Users
+from netfl.types import Floats, ObservationAge, Observed, Reported, Users
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,14 @@ class Selector(Overridable, ABC):
     def choose(self, moment: RoundInfo) -> Users:
         """Return the users selected for a round: distinct and ascending, possibly none."""
 
+    def metrics(self) -> Mapping[str, float]:
+        """Return the values of `Selection.reports` by name, those of the last `choose`.
+
+        It is called after each `choose` of a selection that declares `Selection.reports`.  The run records the mean
+        over the rounds since the last evaluation, and over all rounds.
+        """
+        return {}
+
     def deadline_s(self, moment: RoundInfo) -> float | None:
         """Return the time from the opening of the round to its close at the latest; ``None`` for that of the scenario.
 
@@ -122,6 +133,9 @@ class Selector(Overridable, ABC):
 
 class Selection(Spec):
     """The contract of a selection."""
+
+    reports: ClassVar[tuple[Reported, ...]] = ()
+    """Metrics that the selection reports, by `Selector.metrics`; none by default."""
 
     observe: Observe = Observe()
     """Values that the server observes before it selects, with their age, and the cost of the users' answers."""

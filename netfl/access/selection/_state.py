@@ -10,9 +10,21 @@ import numpy as np
 
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
-from netfl.errors import ModelError, is_explained, prefix_faults
+from netfl.errors import Fault, ModelError, ScenarioError, is_explained, prefix_faults
 from netfl.registry import kind_of, one_line_of
-from netfl.types import Floats, Ints, LearnerReport, ObservationAge, Observed, RoundControls
+from netfl.types import (
+    DECLARE,
+    UNDECLARED,
+    Floats,
+    Ints,
+    LearnerReport,
+    NullRecorder,
+    ObservationAge,
+    Observed,
+    Recorder,
+    RoundControls,
+    reported_problem,
+)
 
 
 class _ReaderView:
@@ -67,6 +79,7 @@ class SelectionState:
         population: the users.
         controls: settings of a caller, which may select in its place; ``None`` without a caller.
         source: the simulated users, which the selection observes; ``None`` where it observes none of their values.
+        recorder: receiver of the metrics that the selection reports.
 
     Attributes:
         selects_all: all users are selected in every round.
@@ -78,9 +91,12 @@ class SelectionState:
         population: UserInfo,
         controls: RoundControls | None = None,
         source: ObservationSource | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         can_be_replaced = controls is not None and controls.can_select
         self.selects_all = selection.selects_all and not can_be_replaced
+        self._reports = selection.reports
+        self._recorder = recorder or NullRecorder()
         self._controls = controls
         self._name = kind_of(type(selection))
         self._users = population.size
@@ -98,6 +114,8 @@ class SelectionState:
             self._views.append(self._caller_view)
         with self._errors_of(selection, "open"):
             self._selector = selection.open(population)
+            if not self._reports and type(self._selector).metrics is not Selector.metrics:
+                raise ScenarioError([Fault("", UNDECLARED, self._name, DECLARE)])
         self._last_round = np.zeros(population.size, np.int64)
         self._asked: Mapping[str, Ints] = {}  # by all readers
         self._delivered = np.empty(0, np.int64)
@@ -129,9 +147,25 @@ class SelectionState:
             problem = f"chose {selected!r} in round {round}: not distinct users in ascending order, from 0 to "
             remedy = "return user numbers, as np.flatnonzero(mask) does"
             raise ModelError(self._name, f"{problem}{self._users - 1}; {remedy}")
+        if self._reports:
+            self._report(round)
         if self._controls is not None and self._controls.selected is not None:
             return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
         return selected.astype(np.int64)
+
+    def _report(self, round: int) -> None:
+        """Record the metrics that the selection reports with its choice for *round*.
+
+        Raises:
+            ModelError: they are not those that it declares, or not finite numbers.
+        """
+        with self._errors_of(self._selector, "metrics", round):
+            values = self._selector.metrics()
+        problem = reported_problem(self._reports, values, numbers=True)
+        if problem is not None:
+            where = f"{type(self._selector).__name__}.metrics for round {round}"
+            raise ModelError(self._name, f"{where} {problem[0]}; {problem[1]}")
+        self._recorder.round_metrics(round, values)
 
     def deadline_s(self) -> float | None:
         """Return the deadline of the round that was chosen for; ``None`` for that of the scenario.

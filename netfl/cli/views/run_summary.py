@@ -20,7 +20,7 @@ from netfl.results.formatting import (
     metric_head,
     metric_label,
 )
-from netfl.results.metrics import find_metric
+from netfl.results.metrics import find_metric, with_reported
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
@@ -41,8 +41,9 @@ def show_run(run: Run, console: Console | None = None) -> None:
         _print_left_out(console, run)
         _print_codecs(console, run)
         _print_silence(console, run)
-        _show_metrics(console, run)
-        _show_learners(console, run)
+        with with_reported(run.reported):
+            _show_metrics(console, run)
+            _show_learners(console, run)
     if run.status == "done":
         console.print(f"done in {run.manifest['timings']['total_s']:.1f} s: {run.folder}", soft_wrap=True)
 

@@ -14,7 +14,7 @@ from netfl.results.formatting import (
     metric_head,
     metric_label,
 )
-from netfl.results.metrics import metrics_in
+from netfl.results.metrics import metrics_in, with_reported
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, ConfidenceInterval, mean_sentence, metric_of
 from netfl.screen import open_console
 from netfl.sweeps import Sweep
@@ -30,7 +30,11 @@ _STATUSES = ("done", "partial", "missing", "pruned", "failed")
 
 def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
     """Print the results of a sweep, finished or not, on *console* or the terminal."""
-    console = console or open_console()
+    with with_reported(sweep.reported):
+        _show_sweep(sweep, console or open_console())
+
+
+def _show_sweep(sweep: Sweep, console: Console) -> None:
     points = sweep.points
     if (points["status"] != "missing").any():
         _show_points(sweep, console)
@@ -58,6 +62,7 @@ def _show_points(sweep: Sweep, console: Console) -> None:
         wanted = [(name, metric) for metric in of_learners for name in learners]
     else:
         wanted = [("", metric) for metric in metrics_in("points", is_learned=False)]
+    wanted += [(name, metric.name) for metric in sweep.reported for name in ("", *learners)]
     keys = zip(summary["point"], summary["learner"], metrics, strict=True)
     values = dict(zip(keys, zip(summary["mean"], summary["half"], summary["replicas"], strict=True), strict=True))
     available = {(name, metric) for _, name, metric in values}

@@ -29,8 +29,15 @@ complete::
   `Aggregation.downlink_extra`, because networks bill it.
 - A codec changes the models before `step` sees them.  A rule that computes from them what users send beside the model
   states it in `Aggregation.needs_whole_models`: it would compute something else than its users.
+- A rule that takes changes for gradients states by what it divides them: `Aggregation.divides_by_steps`,
+  `Aggregation.divides_by_rates`.  Devices that train in another way are then refused.
 - An access may deliver updates without some of their parts.  A rule that is right for them states it in
   `Aggregation.accepts_parts` or, if it needs to know which parts arrived, in `Aggregation.reads_parts`.
+- A rule that measures something itself, such as the error of its mean, declares it in `Aggregation.reports`, and
+  returns it from `Aggregation.metrics`.  It is then a metric like the others.
+- A rule that draws random numbers takes them from `Updates.draws`: those of a replica are the same for all learners.
+- A rule for sums in the air (``interference: over_the_air``) states it in `Aggregation.reads_not_summed`, and finds the
+  updates that a sum left out in `Updates.not_summed`.
 - A rule that uses how updates came over the air, such as their SNR, names it in `Aggregation.reads_links`, and finds
   it in `Updates.links`.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
@@ -41,11 +48,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 from netfl.errors import Fault
 from netfl.registry import Spec, exported_models
-from netfl.types import Floats, Ints, Law
+from netfl.types import Floats, Ints, Law, Reported
 
 if TYPE_CHECKING:
     from torch import Tensor as Tensor
@@ -94,6 +101,13 @@ class LearnerOptions(Protocol):
         """True if an update is a single step for any number of examples."""
 
 
+class Draws(Protocol):
+    """Random numbers of a merge."""
+
+    def normal(self, count: int) -> Tensor:
+        """Return standard normal numbers, ``[count]``; of the same count always the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Updates:
     """The updates delivered to one lane in one round, in the order of their arrival; at least one.
@@ -117,6 +131,9 @@ class Updates:
             place otherwise.  ``None`` if all arrived; only if `Aggregation.reads_parts`.
         links: how each update came over the air: the fields of `netfl.types.LinkReport` that `Aggregation.reads_links`
             names, ``[k]`` each in the type of the models, in dB, seconds and joules.
+        draws: random numbers of this merge, the same for all learners of a replica.
+        not_summed: changes of the users that the sum in the air left out, ``[m, parameters + 1]``; ``None`` unless
+            `Aggregation.reads_not_summed`.
     """
 
     round: int
@@ -133,6 +150,8 @@ class Updates:
     has_repeats: bool = True
     received: Tensor | None = None
     links: Mapping[str, Tensor] = field(default_factory=dict)
+    draws: Draws | None = None
+    not_summed: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +181,9 @@ class SingleUpdates:
 class Aggregation(Spec):
     """Base class of all aggregations."""
 
+    reports: ClassVar[tuple[Reported, ...]] = ()
+    """Metrics that the rule reports, by `metrics`; none by default."""
+
     def with_participation(self, rates: Floats | None) -> Self:
         """Return this rule for a replica with known participation *rates*, ``[users]``: shares of the rounds.
 
@@ -182,6 +204,20 @@ class Aggregation(Spec):
     @abstractmethod
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """Return the next version, ``[parameters + 1]``, and the next state."""
+
+    def metrics(self, state: State, current: Tensor, updates: Updates, following: Tensor) -> Mapping[str, Tensor]:
+        """Return the values of `reports` by name, each a tensor with a single number, ``[]``.
+
+        It is called after each `step` of a rule that declares `reports`.  The run records the mean over the steps since
+        the last evaluation.  Values stay on the device until then, so do not read them (``.item()``).
+
+        Args:
+            state: that `step` has returned.  What only the step knows goes through it.
+            current: the version before the step, ``[parameters + 1]``.
+            updates: of the step.
+            following: the version that the step has returned, ``[parameters + 1]``.
+        """
+        return {}
 
     @classmethod
     def step_together(
@@ -295,10 +331,31 @@ class Aggregation(Spec):
         return frozenset()
 
     @property
+    def reads_not_summed(self) -> bool:
+        """True if `step` makes the version from sums in the air, and reads `Updates.not_summed`."""
+        return False
+
+    @property
     def needs_whole_models(self) -> bool:
         """True if `step` computes from `Updates.models` what users send beside the model; see `uplink_extra`.
 
         Users compute it from the model that they have trained.  A codec of updates is then refused.
+        """
+        return False
+
+    @property
+    def divides_by_steps(self) -> bool:
+        """True if `step` divides changes by `Updates.steps`, to get the mean gradient of an update.
+
+        Rules of devices with which a change is not the sum of the steps from the base are then refused.
+        """
+        return False
+
+    @property
+    def divides_by_rates(self) -> bool:
+        """True if `step` divides changes by `Updates.rates`, to get a sum of gradients.
+
+        Rules of devices that start elsewhere than at the base are then refused beside a schedule.
         """
         return False
 

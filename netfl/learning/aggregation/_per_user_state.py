@@ -96,13 +96,13 @@ def store_single_rows(states: Sequence[State], users: Tensor, rows: Tensor) -> l
 
 
 def pseudo_gradients(changes: Tensor, rates: Tensor) -> Tensor:
-    """Return the sums of gradients behind *changes*: ``-change / step size``, entry by entry; 0 for a constant t.
+    """Return the sums of gradients behind *changes*: ``-change / step size``, entry by entry; 0 for a step size of 0.
 
     Args:
         changes: ``[k, parameters + 1]``.
         rates: step sizes on θ and on t, ``[k, 2]``.
     """
     sums = -changes
-    sums[:, :-1].div_(rates[:, :1])
-    sums[:, -1].div_(rates[:, 1]).masked_fill_(rates[:, 1] <= 0, 0.0)
+    sums[:, :-1].div_(rates[:, :1]).masked_fill_(rates[:, :1] <= 0, 0.0)  # a schedule may reach 0
+    sums[:, -1].div_(rates[:, 1]).masked_fill_(rates[:, 1] <= 0, 0.0)  # t may be constant
     return sums

@@ -93,6 +93,14 @@ class ServerOptimiser(Aggregation):
     def needs_whole_models(self) -> bool:
         return self.inner.needs_whole_models
 
+    @property
+    def divides_by_steps(self) -> bool:
+        return self.inner.divides_by_steps
+
+    @property
+    def divides_by_rates(self) -> bool:
+        return self.inner.divides_by_rates
+
     def uplink_extra(self, parameters: int) -> int:
         return self.inner.uplink_extra(parameters)
 

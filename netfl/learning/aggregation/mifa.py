@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from netfl.learning.aggregation import SingleUpdates, State, Tensor, Updates
 from netfl.learning.aggregation._lanes import column, stack_states
@@ -17,7 +17,7 @@ class Mifa(PerUserState):
     number of users, and lr_r the step size of the schedule for the newest version, which also applies to remembered
     gradients.  Without a schedule it is the mean of all users' last changes.  A round without deliveries moves the
     version by the remembered gradients.  Of several deliveries of a user in one round, the last is remembered.  t has
-    entries in G_n as θ does, with its own step size; a constant t has none.
+    entries in G_n as θ does, with its own step size; a constant t has none.  With a step size of 0, G_n counts as 0.
 
     Source: Gu et al., "Fast federated learning in the presence of arbitrary device unavailability", NeurIPS 2021,
     algorithm 1 with η = 1.  It begins with a round of all users, which an access may not provide.
@@ -27,6 +27,8 @@ class Mifa(PerUserState):
         kind: mifa
         server_lr: 1
     """
+
+    divides_by_rates: ClassVar[bool] = True
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         sums = pseudo_gradients(updates.models - updates.bases, updates.rates)

@@ -18,7 +18,8 @@ class Qfedavg(Aggregation):
     The sums are over the round's deliveries.  ``Δ_k = F_k^q Δw_k`` and ``h_k = q F_k^(q-1) ‖Δw_k‖² + L F_k^q``, with
     ``Δw_k = L (base_k - θ_k)``, the user's ``L = 1/lr``, and the mean loss F_k of base_k over the examples of user k
     plus 1e-10.  With q = 0 and one lr it is an `average` with equal weights, if all bases are x.  t moves by the same
-    weights; it is not part of the norm.  F_k is the mean loss for any local objective.
+    weights; it is not part of the norm.  F_k is the mean loss for any local objective.  As L grows without bound with a
+    step size that falls to 0, a round with such an update leaves the version as it is.
 
     Source: Li et al., "Fair resource allocation in federated learning", ICLR 2020, algorithm 2.
 
@@ -29,6 +30,7 @@ class Qfedavg(Aggregation):
     """
 
     needs_losses: ClassVar[bool] = True
+    divides_by_rates: ClassVar[bool] = True
     q: Annotated[float, Field(ge=0)]
     """Fairness parameter q; 0 gives the mean of the changes."""
 
@@ -44,4 +46,5 @@ class Qfedavg(Aggregation):
         power = (losses / losses.max()) ** self.q
         slopes = inverse**2 * changes[:, :-1].square().sum(1)
         curvature = power * (self.q / losses * slopes + inverse)
-        return current + (power * inverse / curvature.sum()) @ changes, state
+        move = (power * inverse / curvature.sum()) @ changes
+        return current + move.where(updates.rates[:, 0].min() > 0, 0.0), state

@@ -16,7 +16,7 @@ class Scaffold(PerUserState):
     c_k is the control variate of user k, an estimate of its gradient.  c is the mean over all N users, which the server
     sends beside its version; all start at 0.  An update of K steps of size lr gives ``c_k⁺ = c_k - c + (base - θ_k) /
     (K lr)`` (option II of the paper), with the c that came with the base.  t has entries in c and c_k as θ does, with
-    its own step size; a constant t has none.
+    its own step size; a constant t has none.  An update with a step size of 0 leaves c_k as it is.
 
     An update holds the change of c_k beside the model, and a broadcast holds c: both have twice the size of a model.
     Users compute c_k⁺ from the model that they have trained, so a codec of updates is refused.
@@ -34,12 +34,16 @@ class Scaffold(PerUserState):
     """
 
     needs_whole_models: ClassVar[bool] = True
+    divides_by_steps: ClassVar[bool] = True
+    divides_by_rates: ClassVar[bool] = True
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases
+        before = last_rows(state)[updates.users]
         variates = pseudo_gradients(changes, updates.rates) / updates.steps[:, None]
-        variates += last_rows(state)[updates.users]
+        variates += before
         variates -= cast("Tensor", updates.messages)
+        variates = variates.where(updates.rates[:, :1] > 0, before)
         following = current + self.server_lr * changes.mean(0)
         return following, store_rows(state, updates.users, variates, updates.has_repeats)
 

@@ -31,6 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from netfl.errors import Fault
 from netfl.learning.aggregation import LearnerOptions
 from netfl.registry import Spec, exported_models, kind_of
@@ -97,6 +99,11 @@ class DeviceRule(Spec):
         return None
 
     @property
+    def trains_head_first(self) -> bool:
+        """True if some steps of an update train the personal parameters alone; see `steps_of_head`."""
+        return self.steps_of_head(np.ones(1, np.int64)) is not None
+
+    @property
     def own_pull(self) -> float | None:
         """Strength of the pull to the version in a second training; ``None``, the default, without a second training.
 
@@ -125,9 +132,14 @@ class DeviceRule(Spec):
         return type(self).personal is not DeviceRule.personal
 
     @property
+    def moves_start(self) -> bool:
+        """True if `start` may return another model than its base; the change of an update then holds this move, too."""
+        return type(self).start is not DeviceRule.start
+
+    @property
     def changes_start(self) -> bool:
         """True if devices may start from another model than the version that they have received."""
-        return self.has_personal_layers or type(self).start is not DeviceRule.start
+        return self.has_personal_layers or self.moves_start
 
     def learner_faults(self, learner: LearnerOptions) -> Iterator[Fault]:
         """Yield conflicts with other options of *learner*; keys are relative to the rule."""

@@ -15,6 +15,7 @@ class LocalMomentum(DeviceRule):
 
     The buffer is PyTorch's: ``v ← m v + g``, then ``θ ← θ - lr v``, with m the learner's ``momentum`` and g the
     gradient with all terms.  It is 0 before the first delivered update.  Without this rule, each update begins with 0.
+    An update with a step size of 0, which a schedule may reach, leaves it as it is.
 
     Source: Wang et al., "SlowMo: improving communication-efficient distributed SGD with slow momentum", ICLR 2020,
     algorithm 1, where workers maintain their buffers; all of them take part in each round.

@@ -32,13 +32,17 @@ A complete one::
 The MAC must be one whose shares are given: `fdma` with ``division: allocated``.  An allocation that assigns blocks of
 the band, `Allocation.assigns_blocks`, needs ``division: blocks`` instead: it reads ``request.blocks`` and returns a
 `Decision` with `Decision.block`, by `Blocks.decision`.
+
+An allocation that minimises something declares it in `Allocation.reports`, and returns the value of each decision from
+`Allocation.metrics`.  It is then a metric of the run.
 '''
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,7 +50,7 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.reception import Reception
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
-from netfl.types import Floats, Ints, Users
+from netfl.types import Floats, Ints, Reported, Users
 
 ALLOCATION_VALUES = ("snr_db",)
 """Present values of users that an allocation can observe, of `netfl.types.OBSERVATIONS`."""
@@ -200,9 +204,20 @@ class Decision:
 class Allocation(Spec):
     """The contract of an allocation."""
 
+    reports: ClassVar[tuple[Reported, ...]] = ()
+    """Metrics that the allocation reports, by `metrics`; none by default."""
+
     @abstractmethod
     def allocate(self, request: AllocationRequest) -> Decision:
         """Return what each of the users of *request* has in the round."""
+
+    def metrics(self, request: AllocationRequest, decision: Decision) -> Mapping[str, float]:
+        """Return the values of `reports` by name for one decision, such as the objective that it reaches.
+
+        It is called after each `allocate` of an allocation that declares `reports`: once for each tower and round.  The
+        run records the mean over the decisions since the last evaluation, and over all decisions.
+        """
+        return {}
 
     @property
     def observes(self) -> Collection[str]:

@@ -46,8 +46,10 @@ class UninterruptedConnection(Connection):
     def train(self, ids: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
         return self._waive(ids, super().train(ids, time_s, until_s))
 
-    def spend(self, ids: Ints, time_s: float, airtime_s: float | Floats) -> Floats | None:
-        return self._waive(ids, super().spend(ids, time_s, airtime_s))
+    def spend(
+        self, ids: Ints, time_s: float, airtime_s: float | Floats, power_factor: Floats | None = None
+    ) -> Floats | None:
+        return self._waive(ids, super().spend(ids, time_s, airtime_s, power_factor))
 
     def receive(self, ids: Ints, time_s: float | Floats, airtime_s: float) -> Floats | None:
         return self._waive(ids, super().receive(ids, time_s, airtime_s))

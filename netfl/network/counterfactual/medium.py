@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from netfl.network.counterfactual import Exemptions
 from netfl.network.layout import NodeId
 from netfl.network.radio.fading_medium import ArrivingFrames, FadingMedium
+from netfl.network.radio.medium import FramePower
 from netfl.network.radio.transmission import Signal, Transmission
 from netfl.types import Bools, Floats, Ints
 
@@ -42,9 +44,26 @@ class UnfadedMedium(FadingMedium):
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
-        modes = super().choose(ids, tower, time_s, boost_db, share)
+        modes = super().choose(ids, tower, time_s, boost_db, share, power_db, channel)
         return np.where(self._is_exempt(ids), self._fastest_modes[ids], modes)
+
+    def frame_power(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        share: float | Floats | None = None,
+        wanted_db: Floats | None = None,
+    ) -> FramePower | None:
+        """Return the powers; exempt users, which are received whatever their channels, withhold no frame."""
+        power = super().frame_power(ids, tower, time_s, share, wanted_db)
+        if power is None or not power.is_withheld.any():
+            return power
+        is_sent = power.is_withheld & self._is_exempt(ids)
+        return power._replace(offset_db=np.where(is_sent, self._offset_db(ids), power.offset_db))
 
     def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
         return super().can_receive(ids, tower, bits, boost_db) | self._is_exempt(ids)

@@ -29,19 +29,24 @@ complete one::
 Frames that overlap with others are *disturbed*.  `Interference.success` gets those that end together, as one
 `DisturbedFrames`: the SNR of each frame, the frames with which it overlaps and their powers, the sum of these at the
 worst moment (`DisturbedFrames.interference`), and the reception at a given SINR (`DisturbedFrames.received_over`).
+
+A model whose receiver decodes the others, too, such as `sic`, sets `Interference.decodes_others`.  Each of the others
+then has `OverlappingFrames.judged`, by which it is a frame to judge itself, and `OverlappingFrames.decoded`.
+
+Users that a MAC lets send at once as a group choose their rates by `Interference.scheduled_snr`.
 '''
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from netfl.registry import Spec, exported_models
-from netfl.types import Floats, Ints, Law
+from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import db_to_linear
 
 _Span = tuple[float, float, Floats]
@@ -61,6 +66,9 @@ class OverlappingFrames:
             `DisturbedFrames.interference` converts it to the bands of the judged frames.
         in_share: where the judged frames have shares of a band that cells divide, the interference of each in each
             share over its noise, for an SNR of 1, ``[n, m]``; ``None`` without shares.
+        decoded: whether the tower has decoded each, ``[m]``, where it has judged them before; else ``None``.
+        judged: returns them as frames to judge, with what overlaps with them by the end of the judged frames; ``None``
+            unless the model has `Interference.decodes_others`.
     """
 
     users: Ints
@@ -69,6 +77,35 @@ class OverlappingFrames:
     end_s: float
     snr: Floats
     in_share: Floats | None = None
+    decoded: Bools | None = None
+    judged: Callable[[], DisturbedFrames] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledSignals:
+    """Signals of users that a tower lets send at once on one channel, in the whole band.
+
+    Args:
+        users: their numbers in the network, ``[n]``.
+        snr: power of each over the noise in its band, ``[n]``.
+        in_band: interference of each in the band of each over its noise, for an SNR of 1, ``[n, n]``; row: the user
+            that is disturbed.  The diagonal has no meaning.
+        power: received power of each, in one unit for all, ``[n]``.
+    """
+
+    users: Ints
+    snr: Floats
+    in_band: Floats
+    power: Floats
+
+    def sinr(self, kept: float | Floats = 1.0) -> Floats:
+        """Return the SINR of each, ``[n]``.
+
+        *kept* is the share of the power of each that is left in the signal of each, one for all or ``[n, n]``.
+        """
+        weights = kept * self.in_band
+        np.fill_diagonal(weights, 0.0)
+        return np.asarray(self.snr / (1.0 + weights @ self.snr))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +128,11 @@ class DisturbedFrames:
         noise: power of the noise; 1, or nearly 0 for users that are exempt from it.
         power_in_band: where users have different bandwidths, returns the interference of some users in the bands of
             others, for an SNR of 1; ``power_in_band(users, others)`` is ``[n, m]``.
+        band_noise: where users have different bandwidths, returns the noise in the bands of some users, in one unit for
+            all, ``[n]``.
+        interrupted: whether an outage interrupts each, so that it is not decoded; ``None`` for none.
+        kept: share of the power of each that is left in the signals of the others of this transmission, ``[n]``;
+            ``None`` for all of it.
     """
 
     users: Ints
@@ -104,11 +146,24 @@ class DisturbedFrames:
     min_sir_db: Floats | None = None
     noise: float = 1.0
     power_in_band: Callable[[Ints, Ints], Floats] | None = None
+    band_noise: Callable[[Ints], Floats] | None = None
+    interrupted: Sequence[bool] | None = None
+    kept: Floats | None = None
 
     @property
     def signal(self) -> Floats:
         """Power of each signal, ``[n]``."""
         return db_to_linear(self.snr_db)
+
+    def keep(self, of_these: Floats, of_others: Sequence[Floats]) -> DisturbedFrames:
+        """Return these frames where only a share of each power is left as interference.
+
+        Args:
+            of_these: share of the power of each of these frames that is left in those of the others of them, ``[n]``.
+            of_others: share of that of each frame of the other transmissions, ``[m]`` each.
+        """
+        others = [replace(other, snr=other.snr * kept) for other, kept in zip(self.others, of_others, strict=True)]
+        return replace(self, kept=of_these, others=others)
 
     def interference(self, mode: int | None = None) -> Floats:
         """Return the power of all others, or of those in *mode*, at each sender's worst moment, ``[n]``."""
@@ -129,6 +184,9 @@ class DisturbedFrames:
         signals = np.zeros(len(self.users))
         if mode in {None, self.mode}:
             signals = self.signal
+        if self.kept is not None:  # without a difference of large powers, as little is left of a strong signal
+            signals = signals * self.kept
+            return np.asarray(worst + (1.0 - np.eye(len(signals))) @ signals)
         return np.asarray(worst + signals.sum() - signals)
 
     def _interference_in_bands(self, mode: int | None, power_in_band: Callable[[Ints, Ints], Floats]) -> Floats:
@@ -145,7 +203,10 @@ class DisturbedFrames:
         if mode in {None, self.mode}:
             weights = power_in_band(self.users, self.users)
             np.fill_diagonal(weights, 0.0)
-            worst = worst + weights @ self.signal
+            signals = self.signal
+            if self.kept is not None:
+                signals = signals * self.kept
+            worst = worst + weights @ signals
         return worst
 
     def _in_shares(self, mode: int | None) -> Iterator[_Span]:
@@ -172,10 +233,23 @@ class Interference(Spec):
     overloaded."""
     loses_all: ClassVar[bool] = False
     """True if all frames that overlap are lost; then nothing is computed about them, and cells cannot share the air."""
+    decodes_others: ClassVar[bool] = False
+    """True if the outcome of a frame depends on which of the others the tower decodes, so that it needs
+    `OverlappingFrames.judged`.  A MAC that divides the band cannot be used with it."""
+
+    sums: ClassVar[bool] = False
+    """True if the tower receives the sum of the frames that overlap, and none of them by itself."""
 
     @abstractmethod
     def success(self, frames: DisturbedFrames) -> Floats:
         """Return the probability that each of *frames*, which overlap, is received, ``[n]``."""
+
+    def scheduled_snr(self, signals: ScheduledSignals) -> Floats:
+        """Return the SNR by which each of several users that a tower lets send at once chooses its rate, ``[n]``.
+
+        By default it is that of its signal alone.
+        """
+        return signals.snr
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("draws nothing"),)

@@ -15,8 +15,8 @@ MEAN_SNR = 4.0
 def overlap_law(model: Interference, frames: int, mean: float) -> Law:
     """Return the claim that *mean* is the mean number of frames received, of so many of equal mean power.
 
-    The frames begin and end together, and a frame is received at an SINR of at least 0 dB.  With `Sinr` the noise
-    counts, with the other models only the powers of the others do, since all frames would be received alone.
+    The frames begin and end together, and a frame is received at an SINR of at least 0 dB.  With `Sinr` and `Sic` the
+    noise counts, with the other models only the powers of the others do, since all frames would be received alone.
     """
 
     def draw(streams: Streams, size: int) -> Floats:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from netfl.network.interference import DisturbedFrames, Interference
+from netfl.network.interference import DisturbedFrames, Interference, ScheduledSignals
 from netfl.network.interference._overlaps import MEAN_SNR, overlap_law
 from netfl.types import Bools, Floats, Law
 from netfl.units import db_to_linear
@@ -22,6 +22,8 @@ class Sinr(Interference):
     threshold, apart from the noise.  Several of the frames that overlap can be received.  Under Rayleigh fading of mean
     SNR s̄ a frame reaches the SINR z over k others of equal mean power with probability exp(-z / s̄) (1 + z)^-k.
 
+    Users that a tower lets send at once, as `noma` does, choose their rates by this ratio.
+
     Example::
 
         kind: sinr
@@ -32,6 +34,9 @@ class Sinr(Interference):
             thresholds = db_to_linear(frames.min_sir_db)
             return np.where(_exceeds_interference(frames, thresholds), frames.alone, 0.0)
         return frames.received_over(frames.interference() + frames.noise)
+
+    def scheduled_snr(self, signals: ScheduledSignals) -> Floats:
+        return signals.sinr()
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the probability of an SINR of at least 0 dB: z = 1."""

@@ -27,9 +27,13 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``spectrum``: places of these shares in the band, of `netfl.network.radio.spectrum`, which matter if
     ``cell.shares_air``; by default side by side in the lowest parts of ``cell.free_spectrum()``.
 
+  - ``power_db``: power of each frame above that of the radio, at most 0; a MAC that uses it states `Mac.sets_power`.
+    By default the power control of the network decides.
   - ``slot``: a `netfl.network.radio.reserved_slot.ReservedSlot` of a schedule, which begins at the tower and comes
     again in each period.  A frame that outlasts it continues in the next ones.  The sender begins
     ``cell.delays_s(users)`` before.
+  - ``is_group=True``: the tower lets these users send at once, and they choose their rates for the interference of each
+    other.  A MAC that uses it states `Mac.sends_groups`.
 
 - Attempts may overlap: without ``yield``, a MAC starts an attempt and does not wait for its end.  Frames on the same
   channel at the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each
@@ -58,6 +62,9 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.
 - Where users send independently, `netfl.network.mac._slotted.SlottedCell.serve` and
   `netfl.network.mac._unslotted.UnslottedCell.serve` are the whole loop.
+- ``cell.devices``: what the MAC knows of its users that is theirs, such as a duty cycle or a backoff, so that it goes
+  along when they move to other towers.  Set it to a `netfl.network.radio.device_state.DeviceState`; without one, users
+  that come are as the MAC knows their numbers.  ``cell.is_present`` has the users that are at the tower.
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
 
@@ -165,8 +172,28 @@ class Mac(Spec):
     has_fixed_order: ClassVar[bool] = False
     """True if the numbers of users decide the order in which equal users are served, as in a schedule or a rotation."""
 
+    sets_power: ClassVar[bool] = False
+    """True if it gives frames powers, ``power_db`` of `netfl.network.radio.cell.Cell.attempt`."""
+
+    makes_sums: ClassVar[bool] = False
+    """True if all users with an update send at once, and the MAC ends those that a sum in the air leaves out."""
+
     takes_whole_slots: ClassVar[bool] = False
     """True if a frame that outlasts its slot takes further ones, so that the last one is not filled."""
+
+    sends_groups: ClassVar[bool] = False
+    """True if it lets several users of a cell send at once on one channel, of whom all should be received.  It needs an
+    interference with `netfl.network.interference.Interference.receives_several`."""
+
+    @property
+    def needs_full_power(self) -> bool:
+        """True if it takes the power of each frame for that of the radio, so that no ``power_control`` may lower it."""
+        return False
+
+    @property
+    def needs_fixed_towers(self) -> bool:
+        """True if what it knows of its users cannot move with them to other towers, so that they have to stay."""
+        return False
 
     @property
     def idle_time(self) -> IdleTime:
@@ -307,8 +334,9 @@ class Mac(Spec):
 
     @property
     def declared(self) -> frozenset[str]:
-        """Names of the values of users that it may read: `observes` and `user_metrics`."""
-        return frozenset(self.observes) | self.user_metrics
+        """Names of the values of users that it may read, `observes` and `user_metrics`, and of those that it sets."""
+        settings = {"power_db"} if self.sets_power else set()
+        return frozenset(self.observes) | self.user_metrics | settings
 
     @property
     def needs_learner_metrics(self) -> bool:

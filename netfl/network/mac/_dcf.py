@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+
+from netfl.types import Users
 
 RETRY_LIMIT = 7
 """Failures in a row, of several frames, after which CW is reset without ``max_attempts``: dot11ShortRetryLimit."""
@@ -196,6 +200,26 @@ class Backoff:
             self._reset_window(station)
         else:
             self._window[station] = min(2 * self._window[station] + 1, self._cw_max)
+
+    def take(self, stations: Users) -> Mapping[str, Any]:
+        """Return the windows and failures of *stations*, who leave the cell, and forget them."""
+        places = stations.tolist()
+        row = {
+            "window": np.array([self._window[station] for station in places]),
+            "failures": np.array([self._failures[station] for station in places]),
+            "failures_in_row": np.array([self._failures_in_row[station] for station in places]),
+        }
+        for station in places:
+            self._reset_window(station)
+            self._failures[station] = 0
+        return row
+
+    def put(self, stations: Users, row: Mapping[str, Any]) -> None:
+        """Let *stations*, who have come to the cell, have these windows and failures."""
+        for place, station in enumerate(stations.tolist()):
+            self._window[station] = int(row["window"][place])
+            self._failures[station] = int(row["failures"][place])
+            self._failures_in_row[station] = int(row["failures_in_row"][place])
 
     def _has_failed_too_often(self, station: int) -> bool:
         """Return whether the failures of a station in a row, of whatever frames, reset its window."""

@@ -103,7 +103,7 @@ class HiddenStations:
         self._limit = limit
         self._threshold_dbm = threshold_dbm
         self._all = np.ones(size, np.bool_)
-        self._hearers: dict[int, Bools] = {}  # of each station, if no user moves
+        self._hearers: dict[int, Bools] = {}  # of each station, while powers and distances are fixed
         self._now = 0
 
         # what each station senses
@@ -294,12 +294,13 @@ class HiddenStations:
 
     def _sensed_by(self, station: int) -> Bools:
         """Return the stations that sense a station, ``[size]``."""
-        if station in self._hearers:
+        is_fixed = self._cell.has_fixed_sensing
+        if is_fixed and station in self._hearers:
             return self._hearers[station]
         power_dbm: Floats = self._cell.between_users_dbm(station)
         hearers = power_dbm >= self._threshold_dbm
         hearers[station] = False
-        if not self._cell.users_move:
+        if is_fixed:
             self._hearers[station] = hearers
         return hearers
 

@@ -43,6 +43,8 @@ class SlottedCell:
     pick_channel: Callable[[Users], Users] | None = None
     _free_from: Ints = field(init=False)
     """First slot after the last one in which each user began to send, ``[size]``."""
+    end_slot: Callable[[Users, Bools], None] | None = None
+    """``end_slot(users, received)`` is called as soon as frames of *users* have ended, before they choose again."""
     _results: dict[int, tuple[Bools, int]] = field(init=False, default_factory=dict)
     """Outcomes of the attempt in which each user sends, and the place of the user among them."""
 
@@ -88,17 +90,11 @@ class SlottedCell:
         clear_s = self.cell.clear_s
         return clear_s > self.cell.env.now and period_from(clear_s, self.slot_s) <= slot + 1
 
-    def serve(
-        self,
-        choose: Callable[[Users, Ints], Ints],
-        end_slot: Callable[[Users, Bools], None] | None = None,
-    ) -> Generator[simpy.Event, Any, None]:
+    def serve(self, choose: Callable[[Users, Ints], Ints]) -> Generator[simpy.Event, Any, None]:
         """Let each user send in the slots that it chooses.
 
         Args:
             choose: ``choose(users, first)`` returns the next slot of each user, not before its *first*.
-            end_slot: ``end_slot(users, received)`` is called as soon as frames of *users* have ended, before these
-                users choose again.
         """
         cell = self.cell
         has_channels = self.pick_channel is not None
@@ -107,8 +103,7 @@ class SlottedCell:
             # users with another frame, or after a failed attempt, choose their next slot
             changed_users = cell.changes()
             if changed_users.size:
-                if end_slot is not None:
-                    self._report_results(changed_users, end_slot)
+                self.report_results(changed_users)
                 chosen_slots[changed_users] = NEVER
                 choosing_users, first_slots = self.joining_slots(changed_users)
                 chosen_slots[choosing_users] = choose(choosing_users, first_slots)
@@ -124,15 +119,17 @@ class SlottedCell:
             senders = np.flatnonzero(chosen_slots == slot)
             chosen_slots[senders] = NEVER
             end = self.send(senders, slot, self.channels(senders) if has_channels else 0)
-            if end_slot is not None:
+            if self.end_slot is not None:
                 received = np.asarray(end.value)  # filled in as the frames end
                 self._results.update((user, (received, place)) for place, user in enumerate(senders.tolist()))
             if self.is_clear_after(slot):  # one event in place of several
                 yield end
 
-    def _report_results(self, users: Users, end_slot: Callable[[Users, Bools], None]) -> None:
-        """Report the outcomes of those of *users* whose frames have ended."""
+    def report_results(self, users: Users) -> None:
+        """Report the outcomes of those of *users* whose frames have ended, if that is not done."""
+        if self.end_slot is None:
+            return
         senders = [user for user in dict.fromkeys(users.tolist()) if user in self._results]
         if senders:
             outcomes = [self._results.pop(user) for user in senders]
-            end_slot(np.array(senders), np.array([received[place] for received, place in outcomes]))
+            self.end_slot(np.array(senders), np.array([received[place] for received, place in outcomes]))

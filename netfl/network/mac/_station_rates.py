@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from netfl.network.radio.cell import Cell
 from netfl.network.rate_adaptation import RateAdaptation, RateControl, RateLink
+from netfl.types import Users
 
 _ROUNDING = 1e-6
 """Relative difference of two rates that counts as none."""
@@ -59,6 +61,17 @@ class StationRates:
         """Take the outcome of the last data frame of a station."""
         if self._control is not None:
             self._control.record(station, self._env.now, is_success=is_success)
+
+    def take(self, stations: Users) -> Mapping[str, Any]:
+        """Return what the adaptation knows of *stations*, who leave the cell."""
+        if self._control is None:
+            return {}
+        return self._control.take(stations)
+
+    def put(self, stations: Users, row: Mapping[str, Any]) -> None:
+        """Let the adaptation know this of *stations*, who have come to the cell."""
+        if self._control is not None:
+            self._control.put(stations, row)
 
     def mode_of(self, rate_mbps: float) -> int:
         """Return the mode of the highest rate that is not above *rate_mbps*; the slowest mode if all are.

@@ -6,7 +6,7 @@ Next on the way of a frame: `netfl.network.radio.cell.Cell.attempt`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
@@ -19,6 +19,8 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmission import Frames
 from netfl.types import Bools, Floats, Ints, Users
 
+_NOT_PLANNED = math.nan
+"""Time of an attempt that is to be planned where its user goes."""
 _NO_USERS = np.empty(0, np.int64)
 
 
@@ -26,7 +28,8 @@ _NO_USERS = np.empty(0, np.int64)
 class UnslottedCell:
     """A cell whose users send at any time; the MAC does not wait for the ends of their attempts.
 
-    Users mostly send one by one, so all state is that of single users, and a heap gives the next of them.
+    Users mostly send one by one, so all state is that of single users, and a heap gives the next of them.  All of it is
+    that of devices, and moves with them (`netfl.network.radio.device_state.DeviceState`).
 
     Attributes:
         failures: failed attempts of the current frame, ``[size]``.
@@ -46,9 +49,14 @@ class UnslottedCell:
     """Time at which the frame was ready for which each user was planned last; NaN before the first, ``[size]``."""
     _results: dict[int, tuple[Bools, int]] = field(init=False, default_factory=dict)
     """Outcomes of the attempt in which each user sends, and the place of the user among them."""
+    _next_s: list[float] = field(init=False)
+    """Time of the next attempt of each user; infinity for none, ``[size]``."""
+    _planned: list[tuple[float, int]] = field(init=False, default_factory=list)
+    """Heap of (time, user) of attempts; an entry is valid if it agrees with `_next_s`."""
 
     def __post_init__(self) -> None:
         size = self.cell.size
+        self._next_s = [math.inf] * size
         self.failures = np.zeros(size, np.int64)
         self.has_failed = np.zeros(size, np.bool_)
         self.over_s = np.full(size, -math.inf)
@@ -66,8 +74,8 @@ class UnslottedCell:
             send: ``send(users)`` starts their attempts with `send`.
         """
         cell = self.cell
-        next_s = [math.inf] * cell.size
-        planned: list[tuple[float, int]] = []  # a heap; an entry is valid if it agrees with next_s
+        next_s = self._next_s
+        planned = self._planned
         while True:
             # plan users with another frame, or after a failed attempt
             users = self._users_to_plan()
@@ -142,23 +150,64 @@ class UnslottedCell:
         ready_s = self.cell.ready_s
         users_to_plan = []
         for user in changed.tolist() if len(changed) == 1 else np.unique(changed).tolist():
-            user_ready_s = float(ready_s[user])
-            has_new_frame = user_ready_s != self._planned_ready_s[user]
-            result = self._results.pop(user, None)
-            if result is not None:
-                received, place = result
-                self.has_failed[user] = not received[place]
-                has_new_frame = has_new_frame or not self.has_failed[user]
-            if has_new_frame:
-                self.failures[user] = 0
-            elif result is not None:
-                self.failures[user] += 1
-            elif user not in self._replanned:
-                continue  # nothing has changed for this user
-            self._replanned.discard(user)
-            self._planned_ready_s[user] = user_ready_s
-            users_to_plan.append(user)
+            has_changed = self._note_frame(user, float(ready_s[user]))
+            if has_changed or user in self._replanned:
+                self._replanned.discard(user)
+                users_to_plan.append(user)
         return np.array(users_to_plan, np.int64)
+
+    def _note_frame(self, user: int, ready_s: float) -> bool:
+        """Note when a user has a frame, and how its last attempt has ended; return whether anything has changed."""
+        has_new_frame = ready_s != self._planned_ready_s[user]
+        result = self._results.pop(user, None)
+        if result is not None:
+            received, place = result
+            self.has_failed[user] = not received[place]
+            has_new_frame = has_new_frame or not self.has_failed[user]
+        if has_new_frame:
+            self.failures[user] = 0
+        elif result is not None:
+            self.failures[user] += 1
+        self._planned_ready_s[user] = ready_s
+        return has_new_frame or result is not None
+
+    def take(self, users: Users) -> Mapping[str, Any]:
+        ready_s = self.cell.ready_s[users].tolist()
+        until_s = after_rounding(self.cell.env.now)
+        next_s = []
+        for user, user_ready_s in zip(users.tolist(), ready_s, strict=True):
+            has_changed = self._note_frame(user, user_ready_s)
+            if has_changed or user in self._replanned or user_ready_s > until_s:
+                next_s.append(_NOT_PLANNED)
+            else:  # it waits for its next attempt, at whatever tower
+                next_s.append(self._next_s[user])
+            self._replanned.discard(user)
+            self._planned_ready_s[user] = math.nan
+            self._next_s[user] = math.inf
+        row = {
+            "failures": self.failures[users],
+            "has_failed": self.has_failed[users],
+            "over_s": self.over_s[users],
+            "next_s": np.array(next_s),
+        }
+        self.failures[users] = 0
+        self.has_failed[users] = False
+        self.over_s[users] = -math.inf
+        return row
+
+    def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        self.failures[users] = row["failures"]
+        self.has_failed[users] = row["has_failed"]
+        self.over_s[users] = row["over_s"]
+        ready_s = self.cell.ready_s[users].tolist()
+        for user, user_ready_s, next_s in zip(users.tolist(), ready_s, row["next_s"].tolist(), strict=True):
+            self._planned_ready_s[user] = user_ready_s  # the frame is the same, although it is ready here from now on
+            if math.isnan(next_s):
+                self._replanned.add(user)
+                continue
+            self._next_s[user] = next_s
+            if next_s < math.inf:
+                heappush(self._planned, (next_s, user))
 
 
 def collapse_if_equal(values: Any) -> Any:

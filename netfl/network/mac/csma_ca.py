@@ -5,13 +5,13 @@ Next on the way of a frame: `netfl.network.radio.cell.Cell.attempt`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from math import inf
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import simpy
@@ -32,7 +32,7 @@ from netfl.network.reception import Reception
 from netfl.network.reception.mcs import Mcs
 from netfl.registry import ByForm, FamilyMember, OnlyWith, kind_of, no_effect
 from netfl.streams import Streams
-from netfl.types import Floats, Law, ScenarioFacts, Users
+from netfl.types import Bools, Floats, Law, ScenarioFacts, Users
 from netfl.units import Bitrate, Bits, DecibelMilliwatts
 
 _NS = 1e-9
@@ -100,6 +100,9 @@ class CsmaCa(Mac):
     take the collision for a frame in error (DSSS; §10.3.2.3.7); ``after_collision`` overrides this.  The bystanders of
     a frame that fades alone decode it and leave room for its ACK; after a captured frame all wait for its ACK.
 
+    **Power.**  A station whose power control withholds its frame sends nothing.  It backs off when its channel has
+    changed, with the window that it had.  With ``senses: by_power`` all frames have full power.
+
     **Idle time.**  Counters run in idle time, after DIFS, until they are at zero; the window does not change.
 
     **Propagation.**  All stations notice the begin and the end of a frame at the same time, when its end has arrived at
@@ -162,6 +165,14 @@ class CsmaCa(Mac):
     @property
     def has_carrier_sense(self) -> bool:
         return True
+
+    @property
+    def needs_full_power(self) -> bool:
+        return self.senses == "by_power"
+
+    @property
+    def needs_fixed_towers(self) -> bool:
+        return self.senses == "by_power"
 
     @property
     def observes(self) -> tuple[str, ...]:
@@ -335,8 +346,11 @@ class CsmaCa(Mac):
             ).serve()
         has_one_rate = self.rate_adaptation is None and len(self.rates_bps) == 1
         if has_one_rate and len(cell.mode_rates_bps) == 1:
-            return Contention(cell, self).serve()
-        return MultirateContention(cell, self).serve()
+            contention = Contention(cell, self)
+        else:
+            contention = MultirateContention(cell, self)
+        cell.devices = contention
+        return contention.serve()
 
     def open_backoff(self, cell: Cell) -> Backoff:
         """Return the contention windows of the stations of *cell*."""
@@ -413,6 +427,20 @@ class _Countdown:
         return self.begin + self.slots * slot
 
 
+class _SendingStation(NamedTuple):
+    """A station whose frame is on the air, or has just ended.
+
+    Args:
+        ready_s: time from which it has the frame.
+        received: outcome of each frame that was sent with it.
+        place: its place among them.
+    """
+
+    ready_s: float
+    received: Bools
+    place: int
+
+
 class Contention:
     """The stations of one cell that count down idle slots.
 
@@ -420,6 +448,9 @@ class Contention:
     wait with frozen counters are sorted by the *virtual slot* in which their counter runs out: the number of idle slots
     counted since the start of the run.  Virtual time stops in a busy period, which freezes all counters at no
     cost.  An event costs one heap operation, whatever the number of stations.
+
+    A station that moves to another cell takes its window, its failures and the slots that it has left along.  There it
+    waits for DIFS before it counts them.
     """
 
     def __init__(self, cell: Cell, mac: CsmaCa) -> None:
@@ -436,12 +467,15 @@ class Contention:
         self._idle_since_s = 0.0
         self._period = 0  # its number
         self._virtual = 0  # idle slots counted before it
+        self._is_busy = False  # whether it has ended, and the next one has not begun
 
         # of each station
         self._due = [-1] * cell.size  # virtual slot in which the counter runs out
         self._drawn = [-1] * cell.size  # idle period before which the counter was drawn
         self._is_queued = [False] * cell.size  # whether it has a frame and contends
-        self._was_waiting: set[int] = set()  # stations cut off with a frame: they back off when they are up again
+        self._was_waiting: set[int] = set()  # stations kept from sending a frame: they back off once they can send it
+        self._slots_left: dict[int, int] = {}  # of stations that have come with a frame, until they join
+        self._sending: dict[int, _SendingStation] = {}
 
         # stations by the time at which they send
         self._frozen: list[tuple[int, int]] = []  # heap of (virtual slot, station)
@@ -505,7 +539,14 @@ class Contention:
         self._was_waiting.discard(user)
         self._is_queued[user] = True
         is_idle = slots_counted >= 0
-        if is_idle and was_waiting:  # back after an outage: it listens for DIFS and backs off
+        if user in self._slots_left:  # it has come with a frame: it listens for DIFS and counts the rest
+            slots_left = self._slots_left.pop(user)
+            if is_idle:
+                self._late.append(_Countdown(offset + self._difs, slots_left, user))
+            else:
+                self._set_counter(user, slots_left)
+                heappush(self._frozen, (self._due[user], user))
+        elif is_idle and was_waiting:  # back after an outage: it listens for DIFS and backs off
             self._late.append(_Countdown(offset + self._difs, self._draw(user), user))
         elif is_idle and has_run_out:  # the medium has been idle for DIFS: it sends at once
             self._late.append(_Countdown(offset, 0, user))
@@ -520,6 +561,8 @@ class Contention:
         if is_cut_off:
             self._was_waiting.add(user)
         self._is_queued[user] = False
+        if user in self._slots_left:  # it has come with a frame, which has ended
+            self._set_counter(user, self._slots_counted() + self._slots_left.pop(user))
         self._backoff.withdraw(user, is_cut_off=bool(is_cut_off))
         if self._late:
             self._late = [late for late in self._late if late.user != user]
@@ -527,9 +570,13 @@ class Contention:
     def _draw(self, user: int) -> int:
         """Draw and return the slots that a station counts down, uniform on 0 … CW."""
         slots = self._backoff.draw(user)
+        self._set_counter(user, slots)
+        return slots
+
+    def _set_counter(self, user: int, slots: int) -> None:
+        """Let a station count down *slots* from the beginning of the idle period on."""
         self._due[user] = self._virtual + slots
         self._drawn[user] = self._period
-        return slots
 
     def _next_offset(self) -> int | None:
         """Return when the next station sends, from the beginning of the idle period; ``None`` without a frame."""
@@ -578,12 +625,13 @@ class Contention:
             heappush(self._frozen, (self._due[late.user], late.user))
         self._late = []
         self._period += 1
+        self._is_busy = True
 
     def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
-        """Let the due stations send and process the outcome; if all are cut off, the slot stays idle."""
+        """Let the due stations send and process the outcome; if none of them can, the slot stays idle."""
         cell = self._cell
         due_stations = self._take(offset)
-        senders = cell.drop_disconnected(due_stations)
+        senders = cell.drop_silent(due_stations)
         if len(senders) < len(due_stations):
             self._was_waiting.update(set(due_stations) - set(senders))
             if not senders:
@@ -595,11 +643,17 @@ class Contention:
         is_alone = len(senders) == 1
         timing = self._longest_timing(users)
         duration = timing.lead + timing.data if is_alone else timing.collision
-        frames_ready_s = [] if cell.quiet else cell.ready_s[users].tolist()
+        ready_s = cell.ready_s[users].tolist()
         start_s = self._idle_since_s + offset * _NS if cell.quiet else 0.0
-        received = (yield self._attempt(users, duration, start_s)).tolist()
+        end = self._attempt(users, duration, start_s)
+        outcomes = np.asarray(end.value)  # filled in as the frames end
+        for place, user in enumerate(senders):
+            self._sending[user] = _SendingStation(ready_s[place], outcomes, place)
+        yield end
+        received = outcomes.tolist()
 
         # the next idle period begins; senders that failed count slots from *begin* on
+        self._is_busy = False
         self._idle_since_s = cell.env.now
         answer = timing.success - duration
         begin = timing.timeout
@@ -612,10 +666,15 @@ class Contention:
         else:
             self._wait = timing.bystanders
 
-        # each sender draws its next counter
-        for place, (user, is_success) in enumerate(zip(senders, received, strict=True)):
-            has_frame = cell.quiet or cell.ready_s[user] == frames_ready_s[place]
-            self._end_attempt(user, begin, is_success=is_success, has_frame=has_frame)
+        # each sender draws its next counter, except those that have left as their frames ended
+        for user in senders:
+            if user not in self._sending:
+                continue
+            is_success, has_frame = self._take_outcome(user)
+            slots = self._draw(user)
+            if not is_success and (has_frame or cell.ready_s[user] <= cell.env.now):
+                self._is_queued[user] = True
+                self._late.append(_Countdown(self._end_of_timeout(user, begin), slots, user))
 
     def _longest_timing(self, users: Users) -> FrameTiming:
         """Return the timing of the frame of *users* that lasts longest in a collision."""
@@ -628,17 +687,76 @@ class Contention:
         """Let *users* send for *duration*, in a quiet cell from *start_s* on; return the event of their outcomes."""
         return self._cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)
 
-    def _end_attempt(self, user: int, begin: int, *, is_success: bool, has_frame: bool) -> None:
-        """Draw a station's next counter, with a doubled window if its frame failed; it may still have the frame."""
+    def _end_of_timeout(self, user: int, begin: int) -> int:
+        """Return from when on a station that failed counts slots; *begin* is that of the longest of the frames."""
+        return begin
+
+    def _take_outcome(self, user: int) -> tuple[bool, bool]:
+        """Change the window of a station whose frame has ended.
+
+        Returns:
+            Whether the frame was received, and whether the station still has it.
+        """
+        station = self._sending.pop(user)
+        is_success = bool(station.received[station.place])
+        has_frame = self._cell.quiet or bool(self._cell.ready_s[user] == station.ready_s)
         self._backoff.end_attempt(user, is_success=is_success, has_frame=has_frame)
-        slots = self._draw(user)
-        if not is_success and (has_frame or self._cell.ready_s[user] <= self._cell.env.now):
-            self._is_queued[user] = True
-            self._late.append(_Countdown(begin, slots, user))
+        return is_success, has_frame
+
+    def take(self, users: Users) -> Mapping[str, Any]:
+        slots_left = []
+        for user in users.tolist():
+            if user in self._sending:  # its frame has ended at this instant
+                self._take_outcome(user)
+                slots_left.append(self._draw(user))
+            elif user in self._was_waiting:
+                slots_left.append(self._draw(user))
+            else:
+                slots_left.append(self._slots_left_of(user))
+        row = {**self._backoff.take(users), "slots_left": np.array(slots_left)}
+        leaving = set(users.tolist())
+        self._late = [late for late in self._late if late.user not in leaving]
+        self._was_waiting -= leaving
+        for user in leaving:
+            self._is_queued[user] = False
+            self._slots_left.pop(user, None)
+        return row
+
+    def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        self._backoff.put(users, row)
+        is_ready = self._cell.ready_s[users] <= self._cell.env.now
+        for place, user in enumerate(users.tolist()):
+            slots_left = int(row["slots_left"][place])
+            if is_ready[place]:
+                self._slots_left[user] = slots_left
+            else:  # it counts in idle slots from now on
+                self._set_counter(user, self._slots_counted() + slots_left)
+
+    def _slots_left_of(self, user: int) -> int:
+        """Return the idle slots that a station has not counted yet."""
+        if user in self._slots_left:
+            return self._slots_left[user]
+        offset = self._offset_of_now()
+        for late in self._late:
+            if late.user == user:
+                return late.slots - max((offset - late.begin) // self._slot, 0)
+        return max(self._due[user] - self._virtual - self._slots_counted(), 0)
+
+    def _slots_counted(self) -> int:
+        """Return the idle slots that stations have counted in the present idle period, if there is one."""
+        if self._is_busy:
+            return 0
+        return max((self._offset_of_now() - self._wait) // self._slot, 0)
+
+    def _offset_of_now(self) -> int:
+        return round((self._cell.env.now - self._idle_since_s) / _NS)
 
 
 class MultirateContention(Contention):
-    """Stations that sense each other, and send their frames at rates of their own."""
+    """Stations that sense each other, and send their frames at rates of their own.
+
+    What the rate adaptation knows of a station moves with it, too.
+    """
 
     def __init__(self, cell: Cell, mac: CsmaCa) -> None:
         Contention.__init__(self, cell, mac)
@@ -671,13 +789,26 @@ class MultirateContention(Contention):
         modes = np.array([self._rates.mode_of(rate) for rate in first_rates])
         return self._cell.attempt(users, duration_s=durations_s, limit=self._limit, begin_s=start_s, mode=modes)
 
-    def _end_attempt(self, user: int, begin: int, *, is_success: bool, has_frame: bool) -> None:
+    def _end_of_timeout(self, user: int, begin: int) -> int:
+        if self._is_alone:
+            return begin
+        timing, _ = self._sent[user]  # its time-out began at the end of its own frame
+        return max(self._difs, begin - (self._longest - timing.collision))
+
+    def _take_outcome(self, user: int) -> tuple[bool, bool]:
         timing, _ = self._sent[user]
-        if not (self._is_alone or is_success):  # its time-out began at the end of its own frame
-            begin = max(self._difs, begin - (self._longest - timing.collision))
+        is_success, has_frame = Contention._take_outcome(self, user)
         if self._is_alone or not timing.rts:  # an RTS that collides says nothing of the rate of the data
             self._rates.record(user, is_success=is_success)
-        Contention._end_attempt(self, user, begin, is_success=is_success, has_frame=has_frame)
+        return is_success, has_frame
+
+    def take(self, users: Users) -> Mapping[str, Any]:
+        row = Contention.take(self, users)  # first: it takes the outcomes of frames that end now
+        return {**row, "rates": self._rates.take(users)}
+
+    def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        Contention.put(self, users, row)
+        self._rates.put(users, row["rates"])
 
 
 def _uniforms(rng: np.random.Generator) -> Iterator[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Annotated, Any, Literal
 
@@ -29,7 +29,7 @@ from netfl.network.reception import Reception
 from netfl.network.reception.lora import FACTORS, Lora, fastest_mode, fastest_mode_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
-from netfl.types import Floats, Ints, Law, StatisticClaim
+from netfl.types import Floats, Ints, Law, StatisticClaim, Users
 from netfl.units import Decibels, Hertz
 
 OVERHEAD_BYTES = 13
@@ -294,6 +294,7 @@ class Lorawan(Mac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         devices = _ClassADevices(self, cell)
+        cell.devices = devices
         return devices.unslotted.serve(devices.plan, devices.send)
 
     def _airtime_s(self, payload: int, mode: int) -> float:
@@ -307,24 +308,18 @@ class Lorawan(Mac):
         airtime_s = time_on_air_s(PHY_BYTES, mode, self.bandwidth, coding=coding, preamble=self.preamble, crc=False)
         return float(airtime_s)
 
-    def _mode_chooser(self, cell: Cell) -> Callable[[int, int], int]:
-        """Return the function that chooses the mode of a user's first attempt of an update, by its payload."""
-        factor = self.spreading_factor
+    def _fixed_modes(self, cell: Cell) -> list[int]:
+        """Return the mode of each device of a cell, ``[size]``; without effect if it is adaptive."""
+        if isinstance(self.spreading_factor, int):
+            return [self.spreading_factor - int(FACTORS[0])] * cell.size
+        draws = cell.streams.field("spreading_factor").uniform(cell.ids)
+        modes: list[int] = (6.0 * draws).astype(np.int64).tolist()
+        return modes
+
+    def _adaptive_mode(self, snr_db: float, payload: int) -> int:
+        """Return the mode of the first attempt of an update with this payload, at this SNR."""
         margin_db = _MARGIN_DB if self.margin is None else self.margin
-        if isinstance(factor, int):
-            fixed = [factor - int(FACTORS[0])] * cell.size
-        else:
-            fixed = (6.0 * cell.streams.field("spreading_factor").uniform(cell.ids)).astype(np.int64).tolist()
-
-        def choose(user: int, payload: int) -> int:
-            mode = fixed[user]
-            if factor == "adaptive":
-                snr_db = float(cell.snr_db(np.array([user]))[0])
-                mode = min(fastest_mode_of(snr_db - margin_db), _slowest_mode(payload))
-            _check_payload(payload, mode)
-            return mode
-
-        return choose
+        return min(fastest_mode_of(snr_db - margin_db), _slowest_mode(payload))
 
     def laws(self) -> tuple[Law, ...]:
         """Claim that an unconfirmed uplink is received with (1 - 2 T / (M μ))^(n-1), and the wait before a retry."""
@@ -388,7 +383,10 @@ class Lorawan(Mac):
 
 
 class _ClassADevices:
-    """The users of a cell, which send when their duty cycles, receive windows and time-outs allow it."""
+    """The users of a cell, which send when their duty cycles, receive windows and time-outs allow it.
+
+    All of these move with a device (`netfl.network.radio.device_state.DeviceState`).  Draws are those of the cell.
+    """
 
     def __init__(self, mac: Lorawan, cell: Cell) -> None:
         self.unslotted = UnslottedCell(cell)
@@ -396,7 +394,7 @@ class _ClassADevices:
         self._cell = cell
         self._duty = _DutyCycle(cell, mac.sub_bands)
         self._timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
-        self._choose_mode = mac._mode_chooser(cell)
+        self._fixed_modes = mac._fixed_modes(cell)
         self._first_modes = [0] * cell.size
         self._free_s = [-math.inf] * cell.size  # end of the time-out after a failed attempt
         self._drawn_for_s = [math.nan] * cell.size  # the receive window from which it was counted
@@ -461,7 +459,7 @@ class _ClassADevices:
             end = self.unslotted.send(users[only], self._limit, durations_s[only], **options)
             attempts = int(self.unslotted.failures[user]) + 1
             frame = self._cell.frame_on_air(user)
-            self._uplinks.last[user] = ConfirmedUplink(frame, self._first_modes[user], attempts)
+            self._uplinks.last[user] = ConfirmedUplink(self._uplinks, user, frame, self._first_modes[user], attempts)
             self._uplinks.note_attempt(user, modes[place], end)
 
     def _send_again(self, uplinks: AcknowledgedUplinks, user: int) -> None:
@@ -477,6 +475,40 @@ class _ClassADevices:
         end = self.unslotted.repeat(user, uplink.duplicate, airtime_s, channel=channel, mode=mode)
         uplink.attempts += 1
         uplinks.note_attempt(user, mode, end)
+
+    def take(self, users: Users) -> Mapping[str, Any]:
+        places = users.tolist()
+        row: dict[str, Any] = {
+            "unslotted": self.unslotted.take(users),
+            "open_s": self._duty.take(users),
+            "fixed_mode": np.array([self._fixed_modes[user] for user in places]),
+            "first_mode": np.array([self._first_modes[user] for user in places]),
+            "free_s": np.array([self._free_s[user] for user in places]),
+            "drawn_for_s": np.array([self._drawn_for_s[user] for user in places]),
+        }
+        if self._uplinks is not None:
+            row["uplinks"] = self._uplinks.take(users)
+        return row
+
+    def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        self.unslotted.put(users, row["unslotted"])
+        self._duty.put(users, row["open_s"])
+        for place, user in enumerate(users.tolist()):
+            self._fixed_modes[user] = int(row["fixed_mode"][place])
+            self._first_modes[user] = int(row["first_mode"][place])
+            self._free_s[user] = float(row["free_s"][place])
+            self._drawn_for_s[user] = float(row["drawn_for_s"][place])
+        if self._uplinks is not None:
+            self._uplinks.put(users, row["uplinks"])
+
+    def _choose_mode(self, user: int, payload: int) -> int:
+        """Return the mode of a user's first attempt of an update, by its payload."""
+        mode = self._fixed_modes[user]
+        if self._mac.spreading_factor == "adaptive":
+            snr_db = float(self._cell.snr_db(np.array([user]))[0])
+            mode = self._mac._adaptive_mode(snr_db, payload)
+        _check_payload(payload, mode)
+        return mode
 
     def _take_channel(self, user: int, airtime_s: float, mode: int) -> int:
         """Draw the channel of an attempt; different spreading factors on one may count as different channels."""
@@ -494,6 +526,18 @@ class _DutyCycle:
         self._uniforms = BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
         self._bands = bands
         self._open_s = [[-math.inf] * len(bands) for _ in range(cell.size)]
+
+    def take(self, users: Users) -> Floats:
+        """Return the times from which each of *users*, who leave, may use each sub-band again, ``[n, bands]``."""
+        open_s = np.array([self._open_s[user] for user in users.tolist()])
+        for user in users.tolist():
+            self._open_s[user] = [-math.inf] * len(self._bands)
+        return open_s
+
+    def put(self, users: Users, open_s: Floats) -> None:
+        """Let *users*, who come from another tower, use each sub-band from these times on, ``[n, bands]``."""
+        for user, user_open_s in zip(users.tolist(), open_s.tolist(), strict=True):
+            self._open_s[user] = user_open_s
 
     def open_s(self, user: int, time_s: float) -> float:
         """Return the first time from *time_s* on at which a user may use a channel."""

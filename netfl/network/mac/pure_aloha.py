@@ -68,6 +68,7 @@ class PureAloha(Mac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted = UnslottedCell(cell)
+        cell.devices = unslotted
         pauses = BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
 
         def plan(users: Ints) -> Floats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -22,7 +22,7 @@ from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.radio.cell import Cell
 from netfl.registry import check_one_of
-from netfl.types import Bools, Floats, Ints, Law
+from netfl.types import Bools, Floats, Ints, Law, Users
 
 _MAX_DOUBLINGS = 10
 _LAW_USERS, _LAW_LOAD = 50, 0.3
@@ -69,7 +69,10 @@ class Aloha(SlottedMac):
         if self.adaptive == "pseudo_bayesian":
             return serve_adaptive(slotted, PseudoBayesian(channels))
         if self.adaptive == "backoff":
-            return slotted.serve(*_backoff(cell))
+            backoff = _Backoff(slotted)
+            cell.devices = backoff
+            slotted.end_slot = backoff.count_failures
+            return slotted.serve(backoff.choose)
         return slotted.serve(_geometric_gaps(cell, self.probability or 1.0))
 
     def _laws(self, formula: str, source: str) -> tuple[Law, ...]:
@@ -158,32 +161,55 @@ def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Ints, Ints], In
     return choose
 
 
-def _backoff(cell: Cell) -> tuple[Callable[[Ints, Ints], Ints], Callable[[Ints, Bools], None]]:
-    """Draw gaps with p = 2^-failures of the current update; return this function and the one that counts failures."""
-    uniforms = BufferedDraws(cell.streams.field("gap").uniform, cell.ids)
-    next_slot = np.full(cell.size, -1)
-    failures = np.zeros(cell.size, np.int64)  # of the current update
-    ready_s = np.full(cell.size, np.nan)  # of the current update
+class _Backoff:
+    """Gaps with p = 2^-k after k failures of the current update.
 
-    def choose(users: Ints, first: Ints) -> Ints:
-        is_new_update = cell.ready_s[users] != ready_s[users]
-        ready_s[users] = cell.ready_s[users]
-        failures[users[is_new_update]] = 0
+    Failures are those of a device, and move with it.  Its gap does not: the rest of a geometric one is as long as a
+    gap that is drawn where the device goes.
+    """
+
+    def __init__(self, slotted: SlottedCell) -> None:
+        cell = slotted.cell
+        self._slotted = slotted
+        self._cell = cell
+        self._uniforms = BufferedDraws(cell.streams.field("gap").uniform, cell.ids)
+        self._next_slot = np.full(cell.size, -1)
+        self._failures = np.zeros(cell.size, np.int64)  # of the current update
+        self._ready_s = np.full(cell.size, np.nan)  # of the current update
+
+    def choose(self, users: Ints, first: Ints) -> Ints:
+        """Return the slot at the end of each user's gap, not before its *first*."""
+        ready_s = self._cell.ready_s[users]
+        is_new_update = ready_s != self._ready_s[users]
+        self._ready_s[users] = ready_s
+        self._failures[users[is_new_update]] = 0
 
         # the gap is geometric: ⌈log U / log(1 - p)⌉ slots for a uniform U, with p = 2^-k
-        is_over = is_new_update | (next_slot[users] < first)
+        is_over = is_new_update | (self._next_slot[users] < first)
         drawing_users = users[is_over]
-        trials = np.log(uniforms.next(drawing_users))
-        k = np.minimum(failures[drawing_users], _MAX_DOUBLINGS)
+        trials = np.log(self._uniforms.next(drawing_users))
+        k = np.minimum(self._failures[drawing_users], _MAX_DOUBLINGS)
         with np.errstate(divide="ignore"):
             trials /= np.log1p(-(0.5**k))
-        next_slot[drawing_users] = first[is_over] - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
-        return next_slot[users]
+        self._next_slot[drawing_users] = first[is_over] - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
+        return self._next_slot[users]
 
-    def count_failures(users: Ints, received: Bools) -> None:
-        failures[users] = np.where(received, 0, failures[users] + 1)
+    def count_failures(self, users: Ints, received: Bools) -> None:
+        """Note which frames of *users* have failed."""
+        self._failures[users] = np.where(received, 0, self._failures[users] + 1)
 
-    return choose, count_failures
+    def take(self, users: Users) -> Mapping[str, Any]:
+        self._slotted.report_results(users)
+        is_of_update = self._cell.ready_s[users] == self._ready_s[users]
+        row = {"failures": np.where(is_of_update, self._failures[users], 0)}
+        self._failures[users] = 0
+        self._ready_s[users] = np.nan
+        return row
+
+    def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        self._failures[users] = row["failures"]
+        self._ready_s[users] = self._cell.ready_s[users]
+        self._next_slot[users] = -1
 
 
 class KnownBacklog:

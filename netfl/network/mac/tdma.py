@@ -10,11 +10,11 @@ import simpy
 
 from netfl.network.mac._bases import SlottedMac
 from netfl.network.mac._slotted import NEVER
-from netfl.network.periods import periods_from
+from netfl.network.periods import period_from, periods_from
 from netfl.network.radio.bench import BenchSetup, waiting_times
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.reserved_slot import ReservedSlot
-from netfl.types import Law
+from netfl.types import Ints, Law
 
 _LAW_USERS = 5
 
@@ -22,9 +22,12 @@ _LAW_USERS = 5
 class Tdma(SlottedMac):
     """Each user of the cell has one slot in every frame of the schedule, in the order of their numbers: no collisions.
 
-    A frame of the schedule has one slot for each of the cell's n users: what user i sends arrives in slots i, i + n,
-    i + 2n, …  An update that becomes ready at an instant independent of the schedule waits for a time that is uniform
-    on [0, n·slot) (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §3.5.1).
+    A frame of the schedule has one slot for each of the n users that are at the tower: what the i-th of them sends
+    arrives in slots i, i + n, i + 2n, …  An update that becomes ready at an instant independent of the schedule waits
+    for a time that is uniform on [0, n·slot) (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §3.5.1).
+
+    When users come or leave, frames on the air keep their slots.  The schedule of those who are there then begins after
+    these frames.
 
     **A slot holds one frame of its user, whatever the mode.**  By default it is as long as the largest frame in the
     slowest mode of the reception.  A user in a mode r times as fast uses 1/r of its slot, and the rest stays idle.  An
@@ -70,20 +73,28 @@ class Tdma(SlottedMac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         slot_s = self.slot or cell.airtime_s
-        period_s = cell.size * slot_s
+        is_present = cell.is_present
+        turn, turns = _turns_of_present(cell)
+        first_of_schedule = 0  # first slot of the present schedule
         next_slot = np.full(cell.size, NEVER)
         send_s = np.full(cell.size, np.inf)  # the propagation delay before the next slot
         free_from = np.zeros(cell.size, np.int64)  # first slot after the last one in which each user began
         while True:
             # users with another frame, or after a failed attempt, wait for their next slot
             changed_users = cell.changes()
+            if cell.is_present is not is_present:  # another schedule, after the frames that keep their slots
+                is_present = cell.is_present
+                turn, turns = _turns_of_present(cell)
+                first_of_schedule = period_from(max(cell.clear_s, cell.env.now), slot_s)
+                changed_users = np.flatnonzero(~cell.transmit_path.is_sending())
             if changed_users.size:
                 send_s[changed_users] = np.inf
                 users = changed_users[cell.ready_s[changed_users] < np.inf]
                 delay_s = cell.delays_s(users)
                 arrival_s = np.maximum(cell.ready_s[users], cell.env.now) + delay_s
                 first_slot = np.maximum(periods_from(arrival_s, slot_s), free_from[users])
-                next_slot[users] = first_slot + (users - first_slot) % cell.size
+                first_slot = np.maximum(first_slot, first_of_schedule)
+                next_slot[users] = first_slot + (turn[users] - first_slot) % turns
                 send_s[users] = next_slot[users] * slot_s - delay_s
 
             # wait until the first of them begins, but look again after any change before that
@@ -97,7 +108,7 @@ class Tdma(SlottedMac):
             slot = int(next_slot[user])
             send_s[user] = np.inf
             free_from[user] = slot + 1
-            reserved = ReservedSlot(slot * slot_s, slot_s, period_s)
+            reserved = ReservedSlot(slot * slot_s, slot_s, turns * slot_s)
             cell.attempt([user], limit=self.max_attempts, begin_s=begin_s, slot=reserved)
 
     def laws(self) -> tuple[Law, ...]:
@@ -113,3 +124,9 @@ class Tdma(SlottedMac):
                 cdf=lambda wait_s: np.clip(np.asarray(wait_s) / frame_s, 0.0, 1.0),
             ),
         )
+
+
+def _turns_of_present(cell: Cell) -> tuple[Ints, int]:
+    """Return the turn of each user among those that are at the tower, ``[size]``, and the number of turns."""
+    turn = np.cumsum(cell.is_present) - 1
+    return turn, max(int(np.count_nonzero(cell.is_present)), 1)

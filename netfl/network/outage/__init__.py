@@ -94,8 +94,16 @@ class NodeAvailability(Overridable, ABC):
     def stop(self, users: Ints, time_s: Floats) -> None:
         """Report that the trainings of *users* end at *time_s*, if they have not ended before."""
 
-    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+    def transmit(
+        self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike, power_factor: Floats | None = None
+    ) -> Floats | None:
         """Report that each of *users* starts to transmit at *time_s*, for *airtime_s*.
+
+        Args:
+            users: the users.
+            time_s: start, one for all or ``[n]``.
+            airtime_s: airtime, one for all or ``[n]``.
+            power_factor: radiated power of each relative to that of its radio, ``[n]``; ``None`` for its present power.
 
         Returns:
             The share of its energy that each transmission had, as from `train`.

@@ -100,8 +100,10 @@ class CombinedOutages(NodeAvailability):
         for timeline in self._timelines:
             timeline.stop(users, time_s)
 
-    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
-        return _smallest([timeline.transmit(users, time_s, airtime_s) for timeline in self._timelines])
+    def transmit(
+        self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike, power_factor: Floats | None = None
+    ) -> Floats | None:
+        return _smallest([timeline.transmit(users, time_s, airtime_s, power_factor) for timeline in self._timelines])
 
     def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
         return _smallest([timeline.receive(users, time_s, airtime_s) for timeline in self._timelines])

@@ -122,11 +122,13 @@ class NodeState(_StateCache):
         self._outages.stop(users, time_s)
         self._forget_users(users)
 
-    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+    def transmit(
+        self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike, power_factor: Floats | None = None
+    ) -> Floats | None:
         """Let batteries pay for sending from *time_s* on; as `NodeAvailability.transmit`."""
         if not self.is_metered:
             return None
-        shares = self._outages.transmit(users, time_s, airtime_s)
+        shares = self._outages.transmit(users, time_s, airtime_s, power_factor)
         self._forget_users(users)
         return shares
 

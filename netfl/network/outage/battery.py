@@ -542,10 +542,12 @@ class BatteryState(NodeAvailability):
         self._used.assign(rows, self._advance_to(rows, at_s[is_computing]))
         self._compute(rows, np.zeros(len(rows)), at_s[is_computing])
 
-    def transmit(self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike) -> Floats | None:
+    def transmit(
+        self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike, power_factor: Floats | None = None
+    ) -> Floats | None:
         if self._energy is None:
             return None
-        return self._use(users, time_s, self._energy.sending_j(users, np.asarray(airtime_s, float)))
+        return self._use(users, time_s, self._energy.sending_j(users, np.asarray(airtime_s, float), power_factor))
 
     def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
         if self._energy is None:

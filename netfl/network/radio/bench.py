@@ -56,6 +56,19 @@ class RayleighMedium(Medium):
         return np.asarray(self._gains_db[round(time_s * self._rate_bps), ids])
 
 
+class GroupMedium(Medium):
+    """An ideal medium on which all frames that overlap are received, for MACs that send groups."""
+
+    def outcomes(self, transmission: Transmission) -> ReceptionResult:
+        """Return that all frames were received."""
+        n = len(transmission.ids)
+        return [""] * n, unknown_snr(n)
+
+
+class RayleighGroupMedium(GroupMedium, RayleighMedium):
+    """A `RayleighMedium` on which all frames that overlap are received."""
+
+
 class DeafMedium(Medium):
     """A medium on which nothing is received.
 
@@ -92,7 +105,9 @@ class MacTestBench(NullRecorder):
         self._ready_s = np.zeros(users)  # of the present update of each user
         queue = UpdateQueue(np.arange(users), 1.0, "tower:0", EventLog(self, users), OutstandingUpdates(users))
         self._population = UserPopulation(queue, np.zeros(users))
-        medium = medium or Medium(1.0 / setup.airtime_s)
+        if medium is None:
+            new_medium = GroupMedium if setup.mac.sends_groups else Medium
+            medium = new_medium(1.0 / setup.airtime_s)
         air = AirInterface(NodeId("tower:0", users), medium, SharedChannel())
         self.cell = Cell(self.env, air, queue, setup.streams, self._uplink, setup.mac.declared)
         present = PresentValues(self.env, air, queue)
@@ -145,6 +160,16 @@ def service_turns(setup: BenchSetup, size: int) -> tuple[Ints, Floats]:
         bench.env.step()
     winners = np.array(bench.users)
     return winners, gains[np.arange(size), winners]
+
+
+def group_gains(setup: BenchSetup, group: int, size: int) -> Floats:
+    """Return the linear SNR of mean 1 of each user of *size* groups, ``[size, group]``, with saturated users."""
+    gains = setup.streams.rng("gains").exponential(size=(size + 1, setup.users))
+    bench = MacTestBench(setup, saturated_users, RayleighGroupMedium(1.0 / setup.airtime_s, gains))
+    while len(bench.deliveries) < size * group:
+        bench.env.step()
+    members = np.array(bench.users[: size * group]).reshape(size, group)
+    return np.asarray(gains[np.arange(size)[:, None], members])
 
 
 def diversity_gain_law(

@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.clock import Clock, call_at
+from netfl.network.event_log import Ending
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
-from netfl.network.radio.medium import AirInterface, TowerTransmitter
+from netfl.network.radio.device_state import DeviceState
+from netfl.network.radio.medium import AirInterface, FramePower, TowerTransmitter
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import FreeSpectrum, Spectrum
@@ -49,7 +51,7 @@ class Cell:
 
     Args:
         uplink: takes the messages that were received, at the end of their airtime.
-        declared: values of users that its MAC may read, `netfl.network.mac.Mac.declared`; ``None`` for all.
+        declared: values of users that its MAC may read or set, `netfl.network.mac.Mac.declared`; ``None`` for all.
 
     Attributes:
         transmit_path: frames of the cell on the air, and counts of their outcomes.
@@ -57,6 +59,7 @@ class Cell:
         controls: settings of the users by the caller of the simulation, by name, ``[size]`` each.
         is_present: whether each user is at the tower now, ``[size]``; one that is not sends nothing.  It is another
             array after each move.
+        devices: what the MAC knows of its users that moves with them to other towers; ``None`` for nothing.
         shares_air: whether frames of other cells interfere.
         transmitter: the transmitter of the tower.
     """
@@ -77,6 +80,7 @@ class Cell:
         self.size = len(queue.ids)
         self.controls: Mapping[str, Floats] = {}
         self.is_present = np.ones(self.size, np.bool_)
+        self.devices: DeviceState | None = None
         self._declared = declared
         self.user_metrics = {}
         self._values = PresentValues(env, air, queue)
@@ -88,7 +92,7 @@ class Cell:
         self._transmitters = {each.tower: each.transmitter for each in air.hearers}
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
-        self.quiet = queue.quiet and self._connection.steady
+        self.quiet = queue.quiet and self._connection.steady and not air.medium.controls_power
         self._changed = list[Users]()
         self._change = env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
@@ -117,6 +121,23 @@ class Cell:
             raise ScenarioError([UNLIMITED_AIRTIME.under("reception")])
         return self._medium.longest_s(self._queue.max_bits, self.ids)
 
+    @property
+    def sums(self) -> bool:
+        """True if the tower receives the sum of all frames that are sent at once, and no frame by itself."""
+        return self._medium.sums
+
+    def versions(self, users: Users) -> Ints:
+        """Return the version from which each of *users* trained its update, ``[n]``; only where updates are whole."""
+        return self._queue.versions(users)
+
+    def end_unsummed(self, version: int) -> None:
+        """End the updates from *version* or an older one that are not on the air: the sum is made without them."""
+        is_waiting = np.isfinite(self.ready_s) & ~self.transmit_path.is_sending()
+        users = np.flatnonzero(is_waiting)
+        late = users[self.versions(users) <= version]
+        if late.size:
+            self._queue.withdraw(late, Ending("not_summed", self.tower.name), self.env.now)
+
     def check_power(self, users: Users, now_s: float) -> None:
         """Find out again when the batteries of *users* end their trainings, as they have paid for something else."""
         self._queue.check_power(users, now_s)
@@ -139,9 +160,9 @@ class Cell:
         return np.array(rates_bps, float).reshape(self._medium.modes, -1)[:, 0]
 
     @property
-    def users_move(self) -> bool:
-        """True if `between_users_dbm` changes with time."""
-        return self._medium.users_move
+    def has_fixed_sensing(self) -> bool:
+        """True if `between_users_dbm` is now the same as whenever this was true before."""
+        return self._medium.has_fixed_sensing
 
     @property
     def snr_gap_db(self) -> float:
@@ -344,6 +365,21 @@ class Cell:
         is_connected = self._defer_disconnected(numbers, self.env.now)
         return [int(user) for user in numbers[is_connected]]
 
+    def drop_silent(self, users: list[int]) -> list[int]:
+        """Return those of *users* that send if they `attempt` now, and defer the others until they can.
+
+        The others are disconnected, or their power control withholds their frames.
+        """
+        if not self._medium.controls_power:
+            return self.drop_disconnected(users)
+        numbers = np.asarray(users, np.int64)
+        now_s = self.env.now
+        power = self._medium.frame_power(self.ids[numbers], self.tower, now_s)
+        is_sending = self._defer_silent(numbers, power, now_s)
+        if is_sending is None:
+            return users
+        return [int(user) for user in numbers[is_sending]]
+
     def attempt(
         self,
         users: Users | Sequence[int],
@@ -356,12 +392,15 @@ class Cell:
         share: float | Floats | None = None,
         spectrum: Spectrum | None = None,
         slot: ReservedSlot | None = None,
+        power_db: ArrayLike | None = None,
+        is_group: bool = False,
     ) -> simpy.Event:
         """Let *users* send; return an event that fires at the end with whether each frame was received, ``[n]``.
 
         Attempts may overlap; those on the same channel interfere, and the medium decides which are received.  A user
         that is disconnected at the start, as itself or the tower is down, notices it: it sends nothing, does not
-        interfere, and has its ``ready_s`` moved to the end of that outage.  If nobody sends, the event fires at once.
+        interfere, and has its ``ready_s`` moved to the end of that outage.  So does one whose power control withholds
+        its frame, until its channel changes.  If nobody sends, the event fires at once.
 
         Args:
             users: the senders, which must be in the backlog.
@@ -380,6 +419,11 @@ class Cell:
                 default side by side in its lowest free parts, in the order of *users*.
             slot: slot of a schedule that the sender has to itself.  It begins at the tower, so that the sender begins
                 a propagation delay, `delays_s`, before.  A longer frame continues in the sender's next slots.
+            power_db: power of each sender above that of its radio, one for all or one for each, of which more than 0 is
+                clipped.  By default the power control decides.
+            is_group: whether the tower lets them send at once as a group, in the whole band.  Those on one channel then
+                choose their modes and rates by `netfl.network.interference.Interference.scheduled_snr`, so that each
+                knows the interference of the others.
         """
         users = np.asarray(users, np.int64)
         if share is not None and self.shares_air and spectrum is None:
@@ -391,39 +435,42 @@ class Cell:
         start_s = begin_s if begin_s > now_s else now_s
         self._queue.refresh(start_s)
 
-        # users that are disconnected notice it and send nothing
+        # users that are disconnected notice it and send nothing, as those do that withhold their frames
         senders = users
         places: Sequence[int] = range(len(users))
-        if not self._connection.steady:
-            is_connected = self._defer_disconnected(users, start_s)
-            if not is_connected.all():
-                places = np.flatnonzero(is_connected).tolist()
-                if not places:
-                    return self.env.timeout(0.0, received)  # nobody sends, and the air stays free
-                senders = users[places]
-                channel = _select(channel, places)
-                mode = None if mode is None else _select(mode, places)
-                duration_s = None if duration_s is None else _select(duration_s, places)
-                if isinstance(share, np.ndarray):
-                    share = share[places]
-                if spectrum is not None:
-                    spectrum = spectrum.select(places)
+        wanted_db = None
+        if power_db is not None:
+            wanted_db = self._checked_power_db(power_db, len(users))
+        power = self._medium.frame_power(self.ids[users], self.tower, start_s, share, wanted_db)
+        is_sending = self._defer_silent(users, power, start_s)
+        if is_sending is not None and not is_sending.all():
+            places = np.flatnonzero(is_sending).tolist()
+            if not places:
+                return self.env.timeout(0.0, received)  # nobody sends, and the air stays free
+            senders = users[places]
+            channel = _select(channel, places)
+            mode = _select(mode, places)
+            duration_s = _select(duration_s, places)
+            share = _select(share, places)
+            power = None if power is None else power.select(places)
+            spectrum = None if spectrum is None else spectrum.select(places)
 
         # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
         delay_s = self._signal_delays_s(ids, start_s, slot)
+        group_channel = channel if is_group else None
         if self._medium.modes == 1:  # whatever modes the MAC has
             mode = 0
         elif mode is None:
-            mode = self._values.chosen_modes(ids, start_s, share)
+            mode = self._values.chosen_modes(ids, start_s, share, power, group_channel)
         if duration_s is None:
-            duration_s = self._values.frame_airtimes_s(senders, mode, start_s, share)
+            duration_s = self._values.frame_airtimes_s(senders, mode, start_s, share, power, group_channel)
             if isinstance(duration_s, np.ndarray) and share is not None:
                 duration_s = _equal_after_rounding(duration_s)
 
         # those alike in all of this are one transmission, which the transmit path puts on the air
         end: simpy.Event | None = None
-        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share, spectrum):
+        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s, share, spectrum, power):
             group.slot = slot
             end = self.transmit_path.send(group, start_s, begin_s or start_s, limit, received)
         assert end is not None
@@ -445,8 +492,12 @@ class Cell:
 
     def can_repeat(self, user: int) -> bool:
         """Return whether a user is at the tower and can send, so that it can `repeat` a frame."""
-        can_send = self._connection.can_send(self.ids[[user]], self.tower.number, self.env.now)[0]
-        return bool(self.is_present[user] and can_send)
+        ids = self.ids[[user]]
+        can_send = self._connection.can_send(ids, self.tower.number, self.env.now)[0]
+        if not (self.is_present[user] and can_send):
+            return False
+        power = self._medium.frame_power(ids, self.tower, self.env.now)
+        return power is None or not power.is_withheld[0]
 
     def repeat(self, user: int, frame: Frames, duration_s: float, *, channel: int = 0, mode: int = 0) -> simpy.Event:
         """Let a user send a *frame* again that the tower has received, as it does not know that.
@@ -460,7 +511,8 @@ class Cell:
             mode = 0
         delay_s = self._medium.delay_s(ids, self.tower, now_s)
         self._queue.log.uplink_bits += float(np.sum(frame.bits))
-        (group,) = group_senders(users, ids, range(1), channel, mode, delay_s, duration_s)
+        power = self._medium.frame_power(ids, self.tower, now_s)
+        (group,) = group_senders(users, ids, range(1), channel, mode, delay_s, duration_s, power=power)
         return self.transmit_path.send(group, now_s, now_s, None, np.zeros(1, np.bool_), frame)
 
     def request(self, user: int, bits: float, duration_s: float, *, mode: int, limit: int | None) -> simpy.Event:
@@ -485,25 +537,32 @@ class Cell:
             receiver.begin_answer(self.env.now, self.env.now + duration_s)
 
     def answering(self, user: int) -> TowerTransmitter:
-        """Return the transmitter of the tower that answers a user: that of the strongest copy of its last frame."""
+        """Return the transmitter of the tower that answers a user: that of the strongest copy of its last frame.
+
+        The user has not moved since that was received.
+        """
         receivers = self.transmit_path.receivers
         if receivers is None:
             return self.transmitter
         return self._transmitters[receivers.strongest[int(self.ids[user])]]
+
+    def can_answer(self, transmitter: TowerTransmitter) -> bool:
+        """Return whether a tower is up and sends nothing, so that it can `send_down`."""
+        now_s = self.env.now
+        is_free = transmitter.sends_until_s <= after_rounding(now_s)
+        return is_free and self._connection.is_node_up(transmitter.tower.number, now_s)
 
     def send_down(
         self, transmitter: TowerTransmitter, user: int, bits: float, duration_s: float, mode: int = 0
     ) -> bool:
         """Let a tower send a frame to a user from now on; return whether the user receives it, at its end.
 
-        The signal has the SNR of that of the user.  A tower that is down sends nothing.
+        The signal has the SNR of that of the user.  Ask `can_answer` before.
         """
         tower = transmitter.tower
         now_s = self.env.now
         end_s = now_s + duration_s
         users = np.array([user])
-        if not self._connection.is_node_up(tower.number, now_s):
-            return False
         transmitter.send(now_s, end_s)
         self._queue.log.downlink_bits += bits
         self.pay_for_reception(users, duration_s, is_tower_up=True)
@@ -574,6 +633,16 @@ class Cell:
         problem = f"it reads {name} of users, but declares {declared}"
         raise self._error(problem, None, f"add {name} to {members} of the MAC")
 
+    def _checked_power_db(self, power_db: ArrayLike, users: int) -> Floats:
+        """Return the powers that the MAC gives frames, ``[users]``."""
+        if self._declared is not None and "power_db" not in self._declared:
+            raise self._error("it gives frames a power, but does not state it", None, "set sets_power of the MAC")
+        values = np.asarray(power_db, float)
+        if values.shape not in {(), (users,)} or not np.isfinite(values).all():
+            remedy = "give the power of each frame above that of the radio in dB, such as -3"
+            raise self._error(f"it gives {users} frames these powers", power_db, remedy)
+        return np.broadcast_to(values, users)
+
     def _error(self, problem: str, value: object, remedy: str) -> ScenarioError:
         """Return the error of a MAC that violates its contract now."""
         problem = f"at {self.env.now:.6g} s of simulated time: {problem}"
@@ -599,6 +668,25 @@ class Cell:
             self._notify(away)
         return connected
 
+    def _defer_silent(self, users: Users, power: FramePower | None, now_s: float) -> Bools | None:
+        """Defer those of *users* that cannot send, or whose *power* lets them withhold their frames.
+
+        Returns:
+            Whether each of the users sends, ``[n]``; ``None`` if all do.
+        """
+        if self._connection.steady and power is None:
+            return None
+        is_connected = self._defer_disconnected(users, now_s)
+        if power is None:
+            return is_connected
+        is_withheld = power.is_withheld & is_connected
+        if is_withheld.any():
+            waiting_users = users[is_withheld]
+            self._queue.defer(waiting_users, np.full(len(waiting_users), self._medium.next_change_s(now_s)))
+            self.transmit_path.power_counts["withheld"][waiting_users] += 1
+            self._notify(waiting_users)
+        return is_connected & ~is_withheld
+
 
 class _DeclaredMetrics(Mapping[str, Floats]):
     """Metrics of users, of which a MAC reads those that it has declared.
@@ -623,9 +711,9 @@ class _DeclaredMetrics(Mapping[str, Floats]):
         return len(self._metrics)
 
 
-def _select(values: ArrayLike, places: Sequence[int]) -> ArrayLike:
-    """Return the values of those in *places*; one value for all stays one."""
-    if np.ndim(values) == 0:
+def _select(values: Any, places: Sequence[int]) -> Any:
+    """Return the values of those in *places*; one value for all stays one, and ``None`` stays ``None``."""
+    if values is None or np.ndim(values) == 0:
         return values
     return np.asarray(values)[places]
 

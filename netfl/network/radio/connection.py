@@ -124,11 +124,16 @@ class Connection:
         if self._state is not None:
             self._state.stop(ids, time_s)
 
-    def spend(self, ids: Ints, time_s: float, airtime_s: float | Floats) -> Floats | None:
-        """Take the energy of sending from the users' batteries; return the share that each had, as `train`."""
+    def spend(
+        self, ids: Ints, time_s: float, airtime_s: float | Floats, power_factor: Floats | None = None
+    ) -> Floats | None:
+        """Take the energy of sending from the users' batteries; return the share that each had, as `train`.
+
+        *power_factor* is that of `netfl.network.energy.EnergyMeter.send`.
+        """
         if self._state is None:
             return None
-        return self._state.transmit(ids, time_s, airtime_s)
+        return self._state.transmit(ids, time_s, airtime_s, power_factor)
 
     def receive(self, ids: Ints, time_s: float | Floats, airtime_s: float) -> Floats | None:
         """Take the energy of receiving a version from the users' batteries; return as `train`."""

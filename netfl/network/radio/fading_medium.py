@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames
+from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames, ScheduledSignals
 from netfl.network.interference._conformance import checked_success
 from netfl.network.interference.collide import Collide
 from netfl.network.layout import NodeId
+from netfl.network.power_control import PowerControl, SenderLinks
+from netfl.network.power_control._conformance import checked_power_db
+from netfl.network.power_control.full import Full
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.link_budget import LinkBudget
-from netfl.network.radio.medium import Medium, ReceptionResult, mark_interrupted, unknown_snr
+from netfl.network.radio.medium import FramePower, Medium, ReceptionResult, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Signal, Transmission, share_gain_db, touch_tolerance_s
 from netfl.network.radio.user_bands import UserBands
 from netfl.network.reception import FadedFrames, Reception
@@ -28,6 +32,7 @@ _MAX_KEPT = 4096
 _CERTAIN = (0.0, 1.0)
 """Probabilities for which nothing is drawn."""
 _COLLIDE = Collide()
+_FULL = Full()
 _MIN_WIDTH = 1e-12
 """Width, as a fraction of the band, below which a frame has no place in it, and so disturbs nobody."""
 
@@ -69,6 +74,7 @@ class FadingMedium(Medium):
         streams: Streams,
         *,
         interference: Interference = _COLLIDE,
+        power_control: PowerControl = _FULL,
         common_loss: float = 0.0,
     ) -> None:
         self.follows_snr = reception.follows_snr
@@ -86,9 +92,14 @@ class FadingMedium(Medium):
         self._bandwidth_hz = math.nan  # that of all users
         if bands.common_hz is not None:
             self._bandwidth_hz = bands.common_hz
+        self.symbols_hz = self._bandwidth_hz
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._interference = interference
         self._is_checked = is_plugin(interference)
+        self.sums = interference.sums
+        self._power_control = power_control
+        self.controls_power = not power_control.is_full
+        self._decodes_others = interference.decodes_others
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
         self._outside: Floats | None = None
@@ -110,6 +121,35 @@ class FadingMedium(Medium):
         if offset_db is None:
             return None
         return offset_db[ids]
+
+    def frame_power(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        share: float | Floats | None = None,
+        wanted_db: Floats | None = None,
+    ) -> FramePower | None:
+        if wanted_db is not None:
+            return FramePower.up_to(0.0, wanted_db)
+        if self._power_control.is_full:
+            return None
+        present_db = self._offset_db(ids)
+        channel_snr_db = self.snr_db(ids, tower, time_s) - present_db
+        snr_db = channel_snr_db
+        if share is not None:
+            snr_db = snr_db + share_gain_db(share, self.outside_of(ids))
+
+        def mean_snr_db() -> Floats:
+            return self._link_budget.slow_snr_db(ids, time_s, tower.name) - present_db
+
+        links = SenderLinks(ids, snr_db, channel_snr_db, mean_snr_db)
+        if is_plugin(self._power_control):
+            return FramePower.up_to(present_db, checked_power_db(self._power_control, links))
+        return FramePower.up_to(present_db, self._power_control.power_db(links))
+
+    def next_change_s(self, time_s: float) -> float:
+        return self._link_budget.next_change_s(time_s)
 
     def outside_over_noise(self, ids: Ints, tower: NodeId, power_dbm: Floats) -> Floats:
         noise_dbm = self._link_budget.noise_dbm(ids, tower.name)
@@ -138,8 +178,12 @@ class FadingMedium(Medium):
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
-        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
+        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share, power_db)
+        if channel is not None:
+            snr_db = self._scheduled_snr_db(ids, snr_db, channel)
         return self._bands.choose(ids, snr_db)
 
     def rates_bps(
@@ -149,8 +193,12 @@ class FadingMedium(Medium):
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Floats:
-        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share)
+        snr_db = self._expected_snr_db(ids, tower, time_s, boost_db, share, power_db)
+        if channel is not None:
+            snr_db = self._scheduled_snr_db(ids, snr_db, channel)
         rates_bps = self._bands.expected_rates_bps(ids, snr_db)
         if share is None:
             return rates_bps
@@ -163,9 +211,12 @@ class FadingMedium(Medium):
         time_s: float,
         boost_db: float | Floats | None,
         share: float | Floats | None,
+        power_db: Floats | None,
     ) -> Floats:
         """Return the SNR of each link, as the sender knows it, ``[n]``; the arguments are those of `choose`."""
         snr_db = self.snr_db(ids, tower, time_s)
+        if power_db is not None:
+            snr_db = snr_db + power_db - self._offset_db(ids)
         if boost_db is not None:  # the tower sends, with its power in place of the users'
             snr_db = snr_db + boost_db - self._offset_db(ids)
         if share is not None:
@@ -174,6 +225,24 @@ class FadingMedium(Medium):
                 outside = self.outside_of(ids)
             snr_db = snr_db + share_gain_db(share, outside)
         return snr_db
+
+    def _scheduled_snr_db(self, ids: Ints, snr_db: Floats, channel: ArrayLike) -> Floats:
+        """Return the SNR that each sender expects among those that the tower lets send on its channel, ``[n]``."""
+        expected_db = np.array(snr_db, float)
+        channel_of = np.broadcast_to(channel, len(ids))
+        for each in np.unique(channel_of).tolist():
+            places = np.flatnonzero(channel_of == each)
+            if len(places) > 1:
+                signals = self._scheduled_signals(ids[places], db_to_linear(snr_db[places]))
+                expected_db[places] = 10.0 * np.log10(self._interference.scheduled_snr(signals))
+        return expected_db
+
+    def _scheduled_signals(self, ids: Ints, snr: Floats) -> ScheduledSignals:
+        """Return the signals of users that send at once, of powers *snr* over the noise in their bands."""
+        if self._bands.common_hz is not None:
+            return ScheduledSignals(ids, snr, np.ones((len(ids), len(ids))), snr)
+        in_band = self._link_budget.power_in_band(ids, ids)
+        return ScheduledSignals(ids, snr, in_band, snr * self._link_budget.band_noise(ids))
 
     def most_robust_mode(self, bits: float) -> int:
         if self.modes == 1:
@@ -244,8 +313,8 @@ class FadingMedium(Medium):
         return self._link_budget.between_users_dbm(sender, ids, time_s)
 
     @property
-    def users_move(self) -> bool:
-        return self._link_budget.users_move
+    def has_fixed_sensing(self) -> bool:
+        return self._link_budget.has_fixed_sensing
 
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames were received: outages, then interference, then fading."""
@@ -254,7 +323,12 @@ class FadingMedium(Medium):
         if is_disturbed and self._interference.loses_all:
             return mark_interrupted(transmission, ["collided"] * n), unknown_snr(n)
         causes, snr_db = self._receptions(transmission, is_disturbed)
-        return mark_interrupted(transmission, causes), snr_db
+        causes = mark_interrupted(transmission, causes)
+        if self._decodes_others:
+            decoded_at = transmission.frames.decoded_at or {}
+            decoded_at[transmission.receiver.number] = np.array([not cause for cause in causes])
+            transmission.frames.decoded_at = decoded_at
+        return causes, snr_db
 
     def lost_for_all(self, ids: Ints) -> Bools | None:
         if not self._common_loss:
@@ -270,23 +344,28 @@ class FadingMedium(Medium):
 
     def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
-        ids = transmission.ids
         mode = transmission.mode
         gain_db = share_gain_db(transmission.share, transmission.outside) + self._power_change_db(transmission)
-        snr_db = self.snr_db(ids, transmission.receiver, transmission.start_s) + gain_db
-        if len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
+        snr_db = self.snr_db(transmission.ids, transmission.receiver, transmission.start_s) + gain_db
+        if len(transmission.ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
+        frames = self._arrive(transmission, snr_db, gain_db, is_disturbed)
+        results = zip(*self._draw_receptions(frames), strict=True)
+        return [_cause_of_failure(is_good, is_received) for is_good, is_received in results], snr_db
 
+    def _arrive(
+        self, transmission: Transmission, snr_db: Floats, gain_db: float | Floats, is_disturbed: bool
+    ) -> ArrivingFrames:
+        """Return frames as they arrive at the tower, where *gain_db* is part of their SNR at the start."""
+        mode = transmission.mode
         bits = float(np.max(transmission.frames.bits))
         fades = None
         if self._follows_fading[mode]:
             start_s = transmission.start_s
             rate_bps = self._rates_in_band(transmission)
             signal = Signal(transmission.receiver, start_s, transmission.end_s, bits, mode, gain_db, rate_bps)
-            fades = self._fades(ids, signal)
-        frames = ArrivingFrames(transmission, bits, snr_db, fades, is_disturbed)
-        results = zip(*self._draw_receptions(frames), strict=True)
-        return [_cause_of_failure(is_good, is_received) for is_good, is_received in results], snr_db
+            fades = self._fades(transmission.ids, signal)
+        return ArrivingFrames(transmission, bits, snr_db, fades, is_disturbed)
 
     def _rates_in_band(self, transmission: Transmission) -> Floats | None:
         """Return the rate of each frame if its sender had the whole band, ``[n]``; ``None`` with modes."""
@@ -324,34 +403,63 @@ class FadingMedium(Medium):
 
         Powers are relative to the noise of the receiver, of which *noise* counts.
         """
+        disturbed = self._disturb(frames, alone, frames.transmission.end_s, noise)
+        if self._is_checked:
+            return checked_success(self._interference, disturbed)
+        return self._interference.success(disturbed)
+
+    def _disturb(self, frames: ArrivingFrames, alone: Floats, until_s: float, noise: float = 1.0) -> DisturbedFrames:
+        """Return frames that have *alone* without interference, with what overlaps with them until *until_s*."""
         transmission = frames.transmission
         power_in_band = None
+        band_noise = None
         if self._bands.common_hz is None:
             power_in_band = self._link_budget.power_in_band
-        disturbed = DisturbedFrames(
+            band_noise = self._link_budget.band_noise
+        return DisturbedFrames(
             users=transmission.ids,
             mode=transmission.mode,
             start_s=transmission.start_s,
             end_s=transmission.end_s,
             snr_db=frames.snr_db,
             alone=alone,
-            others=[self._overlap(other, transmission) for other in transmission.interferers],
+            others=[
+                self._overlap(other, transmission, until_s)
+                for other in transmission.interferers
+                if other.start_s < until_s
+            ],
             received_over=partial(self._success_over, frames),
             min_sir_db=self._reception.min_sir_db,
             noise=noise,
             power_in_band=power_in_band,
+            band_noise=band_noise,
+            interrupted=transmission.interrupted,
         )
-        if self._is_checked:
-            return checked_success(self._interference, disturbed)
-        return self._interference.success(disturbed)
 
-    def _overlap(self, other: Transmission, transmission: Transmission) -> OverlappingFrames:
+    def _overlap(self, other: Transmission, transmission: Transmission, until_s: float) -> OverlappingFrames:
         """Return another transmission as interference at the tower of *transmission*."""
-        snr_db = self.snr_db(other.ids, transmission.receiver, other.start_s)
+        tower = transmission.receiver
+        snr_db = self.snr_db(other.ids, tower, other.start_s)
         snr = db_to_linear(snr_db + self._power_change_db(other))
         end_s = other.end_s - touch_tolerance_s(other)
         in_share = self._part_in_shares(transmission, other)
-        return OverlappingFrames(other.ids, other.mode, other.start_s, end_s, snr, in_share)
+        if not self._decodes_others:
+            return OverlappingFrames(other.ids, other.mode, other.start_s, end_s, snr, in_share)
+        decoded = None
+        if other.frames.decoded_at is not None:
+            decoded = other.frames.decoded_at.get(tower.number)
+        judged = partial(self._judge, other, tower, until_s)
+        return OverlappingFrames(other.ids, other.mode, other.start_s, end_s, snr, in_share, decoded, judged)
+
+    def _judge(self, transmission: Transmission, tower: NodeId, until_s: float) -> DisturbedFrames:
+        """Return a transmission as frames to judge at *tower*, with what overlaps with them until *until_s*."""
+        if transmission.receiver != tower:
+            transmission = replace(transmission, heard_at=tower)
+        gain_db = self._power_change_db(transmission)  # models that decode others have no shares of the band
+        snr_db = self.snr_db(transmission.ids, tower, transmission.start_s) + gain_db
+        frames = self._arrive(transmission, snr_db, gain_db, is_disturbed=True)
+        alone = self._success(transmission.ids, snr_db, frames.fades, frames.bits, transmission.mode)
+        return self._disturb(frames, alone, until_s)
 
     def _part_in_shares(self, transmission: Transmission, other: Transmission) -> Floats | None:
         """Return the interference of *other* in each share over its noise, for an SNR of 1, ``[n, m]``.

@@ -26,6 +26,8 @@ _MAX_PARTS = 4096
 """Largest number of parts of a transmission."""
 _MIN_BETWEEN_M = 1.0
 """Least distance of two users that counts."""
+_MOTION_S = 1.0
+"""Time after which the gains of users that move count as changed."""
 THERMAL_DBM_HZ = -174.0
 """Thermal noise at about 290 K, in dBm per hertz."""
 
@@ -124,6 +126,21 @@ class LinkBudget:
         """Return those of the *gains* of all channels that are no fast fading."""
         return [gain for channel, gain in zip(self._channels, gains, strict=True) if not channel.has_fast_fading]
 
+    def slow_snr_db(self, users: Ints, time_s: float, tower: str) -> Floats:
+        """Return the SNR of each user at *tower*, antennas included, without fast fading, ``[n]``."""
+        return np.asarray(self.mean_signal_dbm(users, time_s, tower) - self.noise_dbm(users, tower))
+
+    def next_change_s(self, time_s: float) -> float:
+        """Return the next time after *time_s* at which gains change; infinity if they never do.
+
+        Users that move have other gains all the time; of theirs, a change is counted once a second.
+        """
+        holds_s = self._holds_s
+        if self._layout.moving:
+            holds_s = [*holds_s, _MOTION_S]
+        changes_s = [(period_of(time_s, hold_s) + 1) * hold_s for hold_s in holds_s]
+        return min(changes_s, default=math.inf)
+
     def parts_of(self, start_s: float, end_s: float) -> tuple[Floats, Floats] | None:
         """Divide a time into parts in which every gain is constant; at most 4096, evenly spread.
 
@@ -213,23 +230,29 @@ class LinkBudget:
     def between_users_dbm(self, sender: int, users: Ints, time_s: float) -> Floats:
         """Return the power of *sender* at each of *users*, antennas included, ``[n]``.
 
-        The gain is that of the channels which state one between two users, at their present distance.  Users that are
-        nearer than 1 m count as 1 m apart.
+        The sender has its present power, with `power_offset_db`.  The gain is that of the channels which state one
+        between two users, at their present distance.  Users that are nearer than 1 m count as 1 m apart.
         """
         places_m = self._layout.positions_m(users, time_s)
         own_place_m = self._layout.positions_m(np.array([sender]), time_s)
         distance_m = np.maximum(np.hypot(*(places_m - own_place_m).T), _MIN_BETWEEN_M)
         radios = self.radios
         signal_dbm = radios.power_dbm[sender] + radios.gain_db[sender] + radios.gain_db[users]
+        if self.power_offset_db is not None:
+            signal_dbm = signal_dbm + self.power_offset_db[sender]
         for channel in self._channels:
             if channel.holds_between_users:
                 signal_dbm = signal_dbm + channel.between_users_db(distance_m)
         return np.asarray(signal_dbm)
 
     @property
-    def users_move(self) -> bool:
-        """True if the distances of users change with time."""
-        return self._layout.moving
+    def has_fixed_sensing(self) -> bool:
+        """True if all users send with the powers of their radios now, and distances of users never change."""
+        return self.power_offset_db is None and not self._layout.moving
+
+    def band_noise(self, users: Ints) -> Floats:
+        """Return the noise in the band of each user at one receiver, over that of user 0, ``[n]``."""
+        return np.asarray(self.noise_ratios(np.zeros(1, np.int64), users)[0])
 
     def delay_s(self, users: Ints, time_s: float, tower: str = "") -> Floats | None:
         """Return the propagation delay from each user to *tower*, ``[n]``.

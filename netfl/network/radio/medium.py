@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import NodeId
@@ -18,8 +19,38 @@ from netfl.network.radio.connection import ALWAYS_CONNECTED, Connection
 from netfl.network.radio.transmission import SharedChannel, Signal, Transmission
 from netfl.types import Bools, Floats, Ints
 
+_ROUNDING_DB = 1e-9
+"""Power above the most that a user has which counts as rounding."""
+
 ReceptionResult = tuple[Sequence[str], Floats]
 """Cause of failure of each frame, or an empty string if it was received; and the SNR of each frame, in dB."""
+
+
+class FramePower(NamedTuple):
+    """Power with which users send frames.
+
+    Args:
+        offset_db: power of each above that of its radio, ``[n]``; -inf for a user that withholds its frame.
+        is_clipped: whether it should have been more than the user has, ``[n]``.
+    """
+
+    offset_db: Floats
+    is_clipped: Bools
+
+    @classmethod
+    def up_to(cls, most_db: float | Floats, wanted_db: Floats) -> FramePower:
+        """Return the powers *wanted_db*, of which none is above *most_db*, one for all or ``[n]``."""
+        is_clipped = wanted_db > most_db + _ROUNDING_DB
+        return cls(np.minimum(wanted_db, most_db), np.asarray(is_clipped))
+
+    @property
+    def is_withheld(self) -> Bools:
+        """True for each user that withholds its frame, ``[n]``."""
+        return np.isneginf(self.offset_db)
+
+    def select(self, places: Sequence[int]) -> FramePower:
+        """Return the powers of the users at some places."""
+        return FramePower(self.offset_db[places], self.is_clipped[places])
 
 
 @cache
@@ -49,6 +80,9 @@ class Medium:
         follows_snr: whether senders have no modes, and set their rates by their SNR instead, `rates_bps`.
         snr_gap_db: SNR that the codes of the reception need above Shannon's limit.
         energy: energy meter of sendings and receptions; ``None`` for none.
+        sums: whether towers receive the sum of frames that overlap, and no frame by itself.
+        symbols_hz: analogue symbols that a sender has in a second.
+        controls_power: whether a power control sets the power of each frame, or withholds the frame.
     """
 
     modes = 1
@@ -56,6 +90,9 @@ class Medium:
     snr_gap_db = 0.0
     mode_names: Sequence[str] = ("",)
     energy: EnergyMeter | None = None
+    sums = False
+    symbols_hz = 0.0
+    controls_power = False
 
     def __init__(self, rate_bps: float, connection: Connection = ALWAYS_CONNECTED) -> None:
         self._rate_bps = rate_bps
@@ -69,6 +106,32 @@ class Medium:
     def power_offset_db(self, ids: Ints) -> Floats | None:
         """Return the present power of each user above that of its radio, ``[n]``; ``None`` if no user has another."""
         return None
+
+    def frame_power(
+        self,
+        ids: Ints,
+        tower: NodeId,
+        time_s: float,
+        share: float | Floats | None = None,
+        wanted_db: Floats | None = None,
+    ) -> FramePower | None:
+        """Return the power with which each user sends a frame from now on; ``None`` for `power_offset_db`.
+
+        Args:
+            ids: the users.
+            tower: their tower.
+            time_s: start of the sending.
+            share: fraction of the bandwidth of its radio in which each sends, one for all or ``[n]``.
+            wanted_db: power of each above that of its radio that the MAC gives, ``[n]``; ``None`` leaves it to the
+                power control.
+        """
+        if wanted_db is None:
+            return None
+        return FramePower.up_to(0.0, wanted_db)
+
+    def next_change_s(self, time_s: float) -> float:
+        """Return the next time after *time_s* at which gains of channels change; infinity if they never do."""
+        return math.inf
 
     def outside_over_noise(self, ids: Ints, tower: NodeId, power_dbm: Floats) -> Floats:
         """Return these powers, ``[n, blocks]`` or ``[blocks]``, over the noise at *tower* in the whole band.
@@ -132,6 +195,8 @@ class Medium:
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Ints:
         """Return the mode in which each user sends or, if *boost_db* is given, the tower sends to it, ``[n]``.
 
@@ -141,6 +206,9 @@ class Medium:
             time_s: start of the sending.
             boost_db: SNR of the tower's signal above that of the user's, one for all or ``[n]``.
             share: fraction of the band in which each sends, one for all or ``[n]``; ``None`` for the whole band.
+            power_db: power of the frame of each above that of its radio, ``[n]``; ``None`` for `power_offset_db`.
+            channel: channel on which the tower lets each send at once with the others, one for all or ``[n]``;
+                ``None`` if each expects to send alone.
         """
         return np.zeros(len(ids), np.int64)
 
@@ -151,6 +219,8 @@ class Medium:
         time_s: float,
         boost_db: float | Floats | None = None,
         share: float | Floats | None = None,
+        power_db: Floats | None = None,
+        channel: ArrayLike | None = None,
     ) -> Floats:
         """Return the bit rate that each user's SNR allows now, ``[n]``; called only if `follows_snr`.
 
@@ -181,9 +251,9 @@ class Medium:
         return np.full(len(ids), np.inf)
 
     @property
-    def users_move(self) -> bool:
-        """True if `between_users_dbm` changes with time."""
-        return False
+    def has_fixed_sensing(self) -> bool:
+        """True if `between_users_dbm` is now the same as whenever this was true before."""
+        return True
 
     def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
         """Return whether the signal of *tower* can ever suffice, ``[n]``; its SNR is *boost_db* above the user's."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.network.clock import Clock
-from netfl.network.radio.medium import AirInterface
+from netfl.network.radio.medium import AirInterface, FramePower
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.types import Bools, Floats, Ints, Users
 
@@ -39,7 +39,8 @@ class PresentValues:
 
     def modes(self, users: Users) -> Ints:
         """Return the mode of the reception in which each of *users* would send now, ``[n]``."""
-        return self._medium.choose(self._ids[users], self._tower, self._env.now)
+        power = self._medium.frame_power(self._ids[users], self._tower, self._env.now)
+        return self.chosen_modes(self._ids[users], self._env.now, None, power)
 
     def airtimes_s(self, users: Users, share: float | Floats | None = None) -> Floats:
         """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``.
@@ -48,8 +49,10 @@ class PresentValues:
         """
         if share is not None:
             share = self._band.radio_shares(self._ids[users], share)
-        modes = self.chosen_modes(self._ids[users], self._env.now, share)
-        airtimes_s = self.frame_airtimes_s(users, modes, self._env.now, share)
+        now_s = self._env.now
+        power = self._medium.frame_power(self._ids[users], self._tower, now_s, share)
+        modes = self.chosen_modes(self._ids[users], now_s, share, power)
+        airtimes_s = self.frame_airtimes_s(users, modes, now_s, share, power)
         if isinstance(airtimes_s, float):
             return np.full(len(users), airtimes_s)
         return airtimes_s
@@ -71,25 +74,42 @@ class PresentValues:
         self._queue.refresh(self._env.now)
         return self._queue.lengths(self._env.now)
 
-    def chosen_modes(self, ids: Ints, start_s: float, share: float | Floats | None) -> Ints:
+    def chosen_modes(
+        self,
+        ids: Ints,
+        start_s: float,
+        share: float | Floats | None,
+        power: FramePower | None = None,
+        channel: ArrayLike | None = None,
+    ) -> Ints:
         """Return the mode that each sender chooses for a frame from *start_s* on, ``[n]``.
 
-        *share* is the fraction of the bandwidth of its radio that each has.
+        *share* is the fraction of the bandwidth of its radio that each has, and *channel* that of
+        `netfl.network.radio.medium.Medium.choose`.
         """
-        if share is None:
-            return self._medium.choose(ids, self._tower, start_s)
-        return self._medium.choose(ids, self._tower, start_s, share=share)
+        power_db = _offset_db(power)
+        return self._medium.choose(ids, self._tower, start_s, share=share, power_db=power_db, channel=channel)
 
     def frame_airtimes_s(
-        self, users: Users, mode: ArrayLike, start_s: float, share: float | Floats | None
+        self,
+        users: Users,
+        mode: ArrayLike,
+        start_s: float,
+        share: float | Floats | None,
+        power: FramePower | None = None,
+        channel: ArrayLike | None = None,
     ) -> float | Floats:
         """Return the airtime of the next frame of each of *users* from *start_s* on, one for all or ``[n]``.
 
         In a fraction *share* of the bandwidth of its radio, a sender has that fraction of the rate of its mode.
+        *channel* is that of `netfl.network.radio.medium.Medium.choose`.
         """
         ids = self._ids[users]
         if self._medium.follows_snr:
-            rates_bps = self._medium.rates_bps(ids, self._tower, start_s, share=share)
+            power_db = _offset_db(power)
+            rates_bps = self._medium.rates_bps(
+                ids, self._tower, start_s, share=share, power_db=power_db, channel=channel
+            )
             airtimes_s: float | Floats = self._queue.bits(users) / rates_bps
         else:
             modes = mode if isinstance(mode, int) else np.asarray(mode)
@@ -99,3 +119,7 @@ class PresentValues:
         if isinstance(airtimes_s, np.ndarray) and len(users) == 1:
             return airtimes_s.item()
         return airtimes_s
+
+
+def _offset_db(power: FramePower | None) -> Floats | None:
+    return None if power is None else power.offset_db

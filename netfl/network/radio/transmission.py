@@ -12,7 +12,7 @@ from netfl.network.layout import NodeId
 from netfl.network.link_log import LinkUse
 from netfl.network.periods import SLACK, STEPS
 from netfl.network.radio.spectrum import Spectrum
-from netfl.types import Floats, Ints
+from netfl.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class Frames:
         base: version that each update in a frame started from, or all; -1 for packets of traffic.
         traffic: class of traffic of each frame, or of all; empty for updates.
         is_duplicate: the tower has received them before, but their senders do not know it; no queue has them.
+        decoded_at: whether each was decoded, by the number of each tower that has judged them; ``None`` where no
+            interference asks.
     """
 
     users: Ints
@@ -52,6 +54,7 @@ class Frames:
     base: int | Ints = -1
     traffic: str | Sequence[str] = ""
     is_duplicate: bool = False
+    decoded_at: dict[int, Bools] | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -20,14 +20,19 @@ from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.connection import mark_unpaid
-from netfl.network.radio.medium import AirInterface, ReceptionResult
+from netfl.network.radio.medium import AirInterface, FramePower, ReceptionResult
 from netfl.network.radio.receivers import FirstCopies, Receivers
 from netfl.network.radio.reserved_slot import ReservedSlot
 from netfl.network.radio.spectrum import Spectrum
 from netfl.network.radio.transmission import Frames, Transmission
 from netfl.network.radio.tx_queue import TxQueue
+from netfl.network.updates import Update, UpdateSum
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Users
+from netfl.units import db_to_linear
+
+POWER_COUNTS = ("clipped", "withheld")
+"""Frames that are counted by their power: those that should have had more, and those that were not sent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +50,7 @@ class SenderGroup:
         share: fraction of the bandwidth of its radio that each has to itself, one for all or ``[n]``; ``None`` for all
             of it, which all share.
         spectrum: places of their shares in the band, where cells share the air.
+        power: power of their frames; ``None`` for that which each user has now.
         slot: slot of a schedule in which their frames begin to arrive; ``None`` for frames that are sent in one piece.
     """
 
@@ -57,6 +63,7 @@ class SenderGroup:
     airtime_s: float
     share: float | Floats | None = None
     spectrum: Spectrum | None = None
+    power: FramePower | None = None
     slot: ReservedSlot | None = None
 
 
@@ -70,17 +77,18 @@ def group_senders(
     airtime_s: ArrayLike,
     share: float | Floats | None = None,
     spectrum: Spectrum | None = None,
+    power: FramePower | None = None,
 ) -> Iterable[SenderGroup]:
     """Return the groups of senders that are alike; the group whose frames end first is the first.
 
     The arguments are those of `SenderGroup`, one for all or one for each; a delay of ``None`` is negligible.  Senders
-    that differ in their shares alone are one group.
+    that differ in their shares and powers alone are one group.
     """
     if delay_s is None and isinstance(airtime_s, float) and isinstance(channel, int) and isinstance(mode, int):
-        return (SenderGroup(users, ids, places, channel, mode, 0.0, airtime_s, share, spectrum),)
+        return (SenderGroup(users, ids, places, channel, mode, 0.0, airtime_s, share, spectrum, power),)
     if delay_s is None:
-        return _unequal_groups(users, ids, places, channel, mode, 0.0, airtime_s, share, spectrum)
-    return _unequal_groups(users, ids, places, channel, mode, delay_s, airtime_s, share, spectrum)
+        return _unequal_groups(users, ids, places, channel, mode, 0.0, airtime_s, share, spectrum, power)
+    return _unequal_groups(users, ids, places, channel, mode, delay_s, airtime_s, share, spectrum, power)
 
 
 def _unequal_groups(
@@ -93,6 +101,7 @@ def _unequal_groups(
     airtime_s: ArrayLike,
     share: float | Floats | None,
     spectrum: Spectrum | None,
+    power: FramePower | None,
 ) -> Iterator[SenderGroup]:
     columns = (channel, mode, delay_s, airtime_s)
     rows = np.column_stack([np.broadcast_to(np.asarray(column, float), len(users)) for column in columns])
@@ -107,6 +116,9 @@ def _unequal_groups(
         group_spectrum = spectrum
         if spectrum is not None:
             group_spectrum = spectrum.select(members.tolist())
+        group_power = power
+        if power is not None:
+            group_power = power.select(members.tolist())
         yield SenderGroup(
             users[members],
             ids[members],
@@ -117,6 +129,7 @@ def _unequal_groups(
             group_airtime_s,
             group_share,
             group_spectrum,
+            group_power,
         )
 
 
@@ -178,6 +191,9 @@ class TransmitPath:
         transmissions: transmissions on the air, with their senders.
         attempts: number of frames that were on the air and have ended.
         counts: numbers of them by outcome, ``""`` for received or a cause of failure, of each user, ``[size]``.
+        power_counts: numbers of frames ``clipped``, which should have had more power, and ``withheld``, of each user,
+            ``[size]``.
+        symbols: analogue symbols that were on the air, of one slot as many for any number of users.
         repeats: collisions of the same users, one after another.
         receivers: the towers that hear the users, if there are several; else ``None``.
         clear_s: time at which the last frame that was put on the air ends.
@@ -215,6 +231,8 @@ class TransmitPath:
         self._is_sending = np.zeros(self._size, np.bool_)
         self.attempts = 0
         self.counts = self._new_counts()
+        self.power_counts = self._new_power_counts()
+        self.symbols = 0
         self.repeats = CollisionRepeats()
         self.clear_s = 0.0
         self._signals = 0  # transmissions, and parts of those in several slots, that are on the air now
@@ -260,9 +278,15 @@ class TransmitPath:
                 sent_s = end_s - group.delay_s
 
         # batteries pay for them, and outages to come interrupt some of them
+        power_factor = None
+        power_offset_db = medium.power_offset_db(group.ids)
+        if group.power is not None:
+            power_offset_db = group.power.offset_db
+            power_factor = db_to_linear(power_offset_db)
+            self.power_counts["clipped"][group.users] += group.power.is_clipped
         interrupted = shares = None
         if not connection.steady:
-            shares = connection.spend(group.ids, start_s, group.airtime_s)
+            shares = connection.spend(group.ids, start_s, group.airtime_s, power_factor)
             cut_off = connection.interrupted(group.ids, self._tower.number, start_s, sent_s, end_s)
             interrupted = mark_unpaid(cut_off, shares)
             if shares is not None:  # batteries have paid
@@ -274,8 +298,8 @@ class TransmitPath:
         if shares is not None:
             paid_s = group.airtime_s * shares
         if medium.energy is not None:
-            medium.energy.send(group.ids, paid_s)
-        link_uses = self._count_link_uses(group.ids, group.airtime_s, frames, paid_s)
+            medium.energy.send(group.ids, paid_s, power_factor)
+        link_uses = self._count_link_uses(group.ids, group.airtime_s, frames, paid_s, power_factor)
 
         # they enter the air, where they meet other transmissions
         transmission = Transmission(  # by place, which takes a third of the time of names
@@ -292,7 +316,7 @@ class TransmitPath:
             start_s,
             group.airtime_s,
             group.share,
-            medium.power_offset_db(group.ids),
+            power_offset_db,
             medium.outside_of(group.ids),
             link_uses,
             group.spectrum,
@@ -385,7 +409,7 @@ class TransmitPath:
                 self._attempt_log.begin(self._tower.name, now_s, transmission.ids, frames.bits, frames.traffic)
             transmission.frames = frames
             airtime_s = transmission.airtime_s
-            transmission.link_uses = self._count_link_uses(transmission.ids, airtime_s, frames, airtime_s)
+            transmission.link_uses = self._count_link_uses(transmission.ids, airtime_s, frames, airtime_s, None)
             self._settle(transmission, FirstCopies(causes, snr_db, [0]), event)
             return
         received: Bools = event.value  # type: ignore[assignment]
@@ -431,7 +455,9 @@ class TransmitPath:
         if len(messages) > 1:  # received at one instant: no user comes first by its number
             order = self._streams.field("received together").order([each.user for each in messages], self.attempts)
             messages = [messages[place] for place in order]
-        if self.receivers is None:
+        if self._medium.sums:
+            self._pass_on_sum(messages, transmission)
+        elif self.receivers is None:
             for message in messages:
                 self._uplink(message)
         else:
@@ -443,6 +469,14 @@ class TransmitPath:
         # the MAC learns which users can send again; one whose update was replaced on the air could not before
         self._notify(users)
 
+    def _pass_on_sum(self, messages: Sequence[Message], transmission: Transmission) -> None:
+        """Pass on updates that the tower has received as their sum."""
+        self.symbols += round(transmission.airtime_s * self._medium.symbols_hz)
+        updates = sorted((each for each in messages if isinstance(each, Update)), key=lambda update: update.user)
+        if updates:
+            first = updates[0]
+            self._uplink(UpdateSum(first.user, self._queue.max_bits, first.flow, updates=tuple(updates)))
+
     def _first_copies(self, transmission: Transmission, results: Sequence[ReceptionResult]) -> FirstCopies:
         """Return the copies of frames that go on to the server, from the outcomes at each tower that hears them."""
         is_lost = self._medium.lost_for_all(transmission.ids)
@@ -453,14 +487,14 @@ class TransmitPath:
         return self.receivers.first_copies(transmission, results)
 
     def _count_link_uses(
-        self, ids: Ints, airtime_s: float, frames: Frames, paid_s: float | Floats
+        self, ids: Ints, airtime_s: float, frames: Frames, paid_s: float | Floats, power_factor: Floats | None
     ) -> Sequence[LinkUse | None]:
         """Count an attempt of each sender, of which *paid_s* costs energy, if anything asks for it."""
         if self._link_log is None or frames.is_duplicate:
             return ()
         energy_j = None
         if self._medium.energy is not None:
-            energy_j = self._medium.energy.sending_j(ids, paid_s)
+            energy_j = self._medium.energy.sending_j(ids, paid_s, power_factor)
         return self._link_log.send(ids, frames.base, airtime_s, energy_j)
 
     def _note_links(self, transmission: Transmission, messages: Sequence[Message], copies: FirstCopies) -> None:
@@ -521,10 +555,14 @@ class TransmitPath:
         causes = CAUSES if self._receiver is None else (*CAUSES, BUSY)
         return {outcome: np.zeros(self._size, np.int64) for outcome in ("", *causes)}
 
+    def _new_power_counts(self) -> dict[str, Ints]:
+        return {name: np.zeros(self._size, np.int64) for name in POWER_COUNTS}
+
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""
         self.attempts = 0
         self.counts = self._new_counts()
+        self.power_counts = self._new_power_counts()
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)

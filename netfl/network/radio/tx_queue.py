@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.transmission import Frames
@@ -67,6 +67,14 @@ class TxQueue(ABC):
     @abstractmethod
     def defer(self, users: Users, until_s: Floats) -> None:
         """Postpone the frames of *users*, which wait to send and are disconnected *until_s*; infinity for good."""
+
+    def versions(self, users: Users) -> Ints:
+        """Return the version from which the update of each of *users* started, ``[n]``; of a queue of whole updates."""
+        raise NotImplementedError(f"{type(self).__name__} has frames that are no updates")
+
+    def withdraw(self, users: Users, ending: Ending, now_s: float) -> None:
+        """End the updates of *users*, in training or not, which are not sent; only of a queue of whole updates."""
+        raise NotImplementedError(f"{type(self).__name__} has frames that cannot be withdrawn")
 
     @abstractmethod
     def refresh(self, now_s: float) -> None:

@@ -50,6 +50,9 @@ class UpdateSource(Protocol):
     def cancel(self, users: Users, base: int | None = None) -> None:
         """Expect no update of *users* from *base*, by default their newest version."""
 
+    def withdraw(self, users: Users, ending: Ending, now_s: float) -> None:
+        """End the updates of *users*, in training or not, which are not sent."""
+
     def check_power(self, users: Users, now_s: float) -> None:
         """Find out again when the batteries of *users* end their trainings."""
 
@@ -159,7 +162,7 @@ class UpdateQueue(TxQueue):
         self.state[users] = _ON_AIR
         self.attempts[users] += 1
         self.sent_s[users] = np.fmin(self.sent_s[users], now_s)
-        bits = self.bits(users)
+        bits = 0.0 if self.log.is_analogue else self.bits(users)
         if isinstance(bits, float):  # one size for all
             self.log.uplink_bits += bits * len(users)
         else:
@@ -199,6 +202,12 @@ class UpdateQueue(TxQueue):
         lost_users = users[np.isinf(until_s)]
         self.is_lost[lost_users] = True
         self.source.cancel(lost_users)
+
+    def versions(self, users: Users) -> Ints:
+        return self.base[users]
+
+    def withdraw(self, users: Users, ending: Ending, now_s: float) -> None:
+        self.source.withdraw(users, ending, now_s)
 
     def refresh(self, now_s: float) -> None:
         self.source.refresh(now_s)

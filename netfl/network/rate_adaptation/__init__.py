@@ -37,13 +37,13 @@ complete one::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
-from netfl.types import Floats, Ints
+from netfl.types import Floats, Ints, Users
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,17 @@ class RateControl(Overridable, ABC):
 
         An RTS without a CTS is not reported, as it says nothing of the rate of the data.
         """
+
+    def take(self, stations: Users) -> Mapping[str, Any]:
+        """Return what is known of *stations*, who leave the cell: arrays by name, with one entry for each station.
+
+        The control of another cell puts it.  By default nothing moves, and a station that comes is as it last was in
+        that cell.
+        """
+        return {}
+
+    def put(self, stations: Users, row: Mapping[str, Any]) -> None:
+        """Let *stations*, who have come to the cell, have what another control has taken."""
 
 
 __getattr__ = exported_models(__name__)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from netfl.network.rate_adaptation import RateAdaptation, RateControl, RateLink
 from netfl.streams import Streams
-from netfl.types import Floats, Law
+from netfl.types import Floats, Law, Users
 from netfl.units import Seconds
 
 _LAW_FAILURE = 0.4
@@ -120,6 +121,24 @@ class _ArfControl(RateControl):
             self._failures[station] += 1
             if is_probe or self._failures[station] >= self._rule.down:
                 self._change(station, max(0, self._place[station] - 1), now_s)
+
+    def take(self, stations: Users) -> Mapping[str, Any]:
+        places = stations.tolist()
+        return {
+            "place": np.array([self._place[station] for station in places]),
+            "successes": np.array([self._successes[station] for station in places]),
+            "failures": np.array([self._failures[station] for station in places]),
+            "is_probe": np.array([self._is_probe[station] for station in places]),
+            "changed_s": np.array([self._changed_s[station] for station in places]),
+        }
+
+    def put(self, stations: Users, row: Mapping[str, Any]) -> None:
+        for number, station in enumerate(stations.tolist()):
+            self._place[station] = int(row["place"][number])
+            self._successes[station] = int(row["successes"][number])
+            self._failures[station] = int(row["failures"][number])
+            self._is_probe[station] = bool(row["is_probe"][number])
+            self._changed_s[station] = float(row["changed_s"][number])
 
     def _step_up(self, station: int, now_s: float) -> None:
         """Take the next higher rate, if there is one, and let the next frame be a probe."""

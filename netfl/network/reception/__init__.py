@@ -46,6 +46,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -90,6 +91,9 @@ class Reception(Spec):
     The modes of a model, such as the rows of a modulation and coding table, have the numbers 0 … ``modes - 1``, in any
     order.  Most models have one mode.
     """
+
+    is_analogue: ClassVar[bool] = False
+    """True if signals are analogue, and nothing is decoded: for sums in the air."""
 
     @abstractmethod
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:

@@ -93,9 +93,16 @@ OWN_TOWER = Condition(
     "frames that the user's own tower alone receives, without common_loss",
     lambda case: case.network.receivers == "own" and not case.network.common_loss,
 )
+FULL_POWER = Condition(
+    "power_control",
+    "frames of full power",
+    lambda case: case.network.power_control.is_full,
+    lambda case: kind_of(type(case.network.power_control)),
+)
 EQUAL_LINKS = (
     ONE_RADIO,
     OWN_TOWER,
+    FULL_POWER,
     Condition("association", "users that keep their towers", lambda case: not case.network.association.can_move),
     Condition("motion", "users that do not move", lambda case: case.network.motion is None),
     Condition("topology", "users at one distance", _is_at_one_distance),

@@ -9,7 +9,15 @@ import numpy as np
 from netfl.network.mac.fdma import Fdma
 from netfl.network.reception.shannon import Shannon
 from netfl.network.theory import Condition, Theory, TheoryCase
-from netfl.network.theory._links import NO_FADING, NO_OUTAGES, ONE_RADIO, OWN_TOWER, SATURATED, budgets_db
+from netfl.network.theory._links import (
+    FULL_POWER,
+    NO_FADING,
+    NO_OUTAGES,
+    ONE_RADIO,
+    OWN_TOWER,
+    SATURATED,
+    budgets_db,
+)
 from netfl.network.theory.slotted_aloha import LEAVES_AT_TOWER
 from netfl.types import Floats
 from netfl.units import db_to_linear
@@ -51,6 +59,7 @@ class DividedBand(Theory):
         Condition("motion", "users that do not move", lambda case: case.network.motion is None),
         ONE_RADIO,
         OWN_TOWER,
+        FULL_POWER,
         NO_FADING,
         Condition("topology", "one tower", lambda case: len(case.layout.towers) == 1),
         NO_OUTAGES,

@@ -14,6 +14,7 @@ from netfl.network.mac.tdma import Tdma
 from netfl.network.reception.waterfall import Waterfall as WaterfallReception
 from netfl.network.theory import Condition, Theory, TheoryCase
 from netfl.network.theory._links import (
+    FULL_POWER,
     NO_FADING,
     NO_OUTAGES,
     ONE_RADIO,
@@ -97,6 +98,7 @@ class Waterfall(Theory):
         Condition("motion", "users that do not move", lambda case: case.network.motion is None),
         ONE_RADIO,
         OWN_TOWER,
+        FULL_POWER,
         Condition(
             "channel",
             "a fixed path loss, alone or with rayleigh fading with coherence",

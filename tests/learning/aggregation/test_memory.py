@@ -209,6 +209,28 @@ def test_a_fixed_t_has_no_entry(rule):
     assert last.isfinite().all()
 
 
+@pytest.mark.parametrize("rule", [Mifa(), Scaffold(), Qfedavg(q=1)], ids=repr)
+def test_a_step_size_of_0_gives_finite_versions(rule):
+    """User 0 has not moved.  SCAFFOLD knows its gradient as before, and MIFA none; q-FedAvg has no step."""
+    state, current = open_state(rule)
+    moving = random_updates(1, [0, 1])
+    current, state = rule.step(state, current, moving)
+    before = all_rows(state["last"]) if "last" in state else None
+    updates = random_updates(2, [0, 1])
+    updates.rates[0] = 0
+    updates.models[0] = updates.bases[0]
+    following, state = rule.step(state, current, updates)
+    assert following.isfinite().all()
+    if isinstance(rule, Qfedavg):
+        assert torch.equal(following, current)
+    else:
+        last = all_rows(state["last"])
+        expected = before[0] if isinstance(rule, Scaffold) else torch.zeros(SIZE)
+        assert torch.equal(last[0], expected.double())
+        assert last[1].isfinite().all()
+        assert not torch.equal(last[1], before[1])
+
+
 def test_the_weights_of_afl_stay_on_the_simplex():
     """Losses of any size give the nearest point of the simplex, sometimes with a single positive weight."""
     rng, rule = np.random.default_rng(0), Afl(lr_lambda=0.3)

@@ -10,12 +10,17 @@ from support.paper_algorithms import backward
 
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
+from netfl.learning.aggregation.fedadam import Fedadam
+from netfl.learning.aggregation.fedasync import Fedasync
+from netfl.learning.aggregation.fedawe import Fedawe
+from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.device.ditto import Ditto
 from netfl.learning.device.fedper import Fedper
 from netfl.learning.device.fedrep import Fedrep
 from netfl.learning.device.local_momentum import LocalMomentum
 from netfl.learning.device.mixture import Mixture
+from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.halving import Halving
 
 LR = 0.3
@@ -247,6 +252,37 @@ def expected_model(name, version, kept):
     return kept
 
 
+class Pausing(Schedule):
+    """Users that start from version 2 or 3 do not move."""
+
+    def factors(self, versions):
+        return np.where((versions == 2) | (versions == 3), 0.0, 1.0)
+
+
+class PausingMomentum(Plain):
+    def update(self, sgd, base, user, since, repeat, kept):
+        if sgd.factor(since) == 0:
+            return base, base, kept
+        return Momentum().update(sgd, base, user, since, repeat, kept)
+
+
+def test_a_step_size_of_0_leaves_the_momentum_as_it_is():
+    """Beside a learner without a schedule, whose devices keep their momentum as without this one."""
+    pausing = CASES["local_momentum"][0].model_copy(update={"schedule": Pausing()})
+    steady = CASES["local_momentum of steps"][0].model_copy(update=EPOCHS | {"local_steps": None})
+    found, batched = run({"pausing": pausing, "steady": steady}, TRACES["random"])
+    sgd = Sgd(EPOCHS, momentum=0.8, factor=lambda version: float(version not in {2, 3}))
+    start = found["pausing"][0][:-1]
+    versions, kept = play(start, TRACES["random"], PausingMomentum(), sgd)
+    for version, expected in zip(found["pausing"], versions, strict=True):
+        np.testing.assert_allclose(version[:-1], expected, rtol=1e-10, atol=1e-12)
+    rows = batched.state()["devices"][0]["kept.momentum"]
+    for user, row in zip(rows["users"].tolist(), rows["rows"].numpy(), strict=True):
+        np.testing.assert_allclose(row[:-1], 0.0 if kept[user] is None else kept[user], rtol=1e-8, atol=1e-10)
+    alone, _ = run({"steady": steady}, TRACES["random"])
+    np.testing.assert_allclose(found["steady"], alone["steady"], rtol=1e-10, atol=1e-12)
+
+
 def test_the_order_of_learners_changes_nothing():
     specs = all_specs(Average())
     found, _ = run(specs, TRACES["repeats"])
@@ -263,8 +299,28 @@ def test_learners_with_other_work_need_no_momentum():
     np.testing.assert_array_equal(found["steps"], alone["steps"])
 
 
-def test_personal_layers_stay_those_of_version_0_at_the_server():
-    versions, _ = run({"FedPer": CASES["fedper"][0]}, TRACES["random"])
-    first, last = versions["FedPer"][0], versions["FedPer"][-1]
-    np.testing.assert_allclose(last[HEAD], first[HEAD], rtol=1e-14)  # weights of a mean have a rounded sum
-    assert np.abs(last[BODY] - first[BODY]).max() > 1e-2
+AT_THE_SERVER = {
+    "average": {},
+    "fedadam": {"aggregation": Fedadam(server_lr=0.3, tau=1e-12)},  # makes a step of each rounding error
+    "fedasync": {"aggregation": Fedasync(alpha=0.4)},
+    "fedawe": {"aggregation": Fedawe(), "base": "last_participation"},
+    "own": {"base": "own"},
+    "mifa": {"aggregation": Mifa()},
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_SERVER)
+@pytest.mark.parametrize("trace", ["random", "single"])
+def test_personal_layers_stay_those_of_version_0_at_the_server(name, trace):
+    """Also those of the model that is evaluated, and in steps of several lanes together."""
+    traces = TRACES | {"single": [a_round(index, (index % USERS, index - 1)) for index in range(1, 9)]}
+    specs = {
+        f"{name}, {copy}": spec(**EPOCHS, device=Fedper()).model_copy(update=AT_THE_SERVER[name]) for copy in (0, 1)
+    }
+    found, batched = run(specs, traces[trace])
+    for versions in found.values():
+        for version in versions:
+            np.testing.assert_array_equal(version[HEAD], versions[0][HEAD])
+        assert np.abs(versions[-1][BODY] - versions[0][BODY]).max() > 1e-2
+    for reported in batched._servers.reported(batched._versions.newest).numpy():
+        np.testing.assert_array_equal(reported[HEAD], versions[0][HEAD])

@@ -79,6 +79,7 @@ NO_LAYER = r"A\.device\.personal_layers: the model has no such layer \('layers\.
 NOTHING_LEFT = r"learners\.A\.device\.personal_layers: all layers of the model stay on the device"
 LOSSES = r"the aggregation 'qfedavg' needs the losses of the versions that users receive"
 FEDPER = {"kind": "fedper"}
+MIXTURE = {"kind": "mixture", "share": 0.5}
 QFEDAVG = {"kind": "qfedavg", "q": 1}
 
 
@@ -99,7 +100,19 @@ QFEDAVG = {"kind": "qfedavg", "q": 1}
         ),
         (
             {"learners": one(device={"kind": "fedrep", "head_steps": 1}, aggregation="scaffold")},
-            r"A\.device: the aggregation 'scaffold' divides changes by the steps",
+            r"A\.device: the aggregation 'scaffold' divides changes by the steps of an update, but not all train all",
+        ),
+        (
+            {"learners": one(device=MIXTURE, aggregation="scaffold")},
+            r"A\.device: the aggregation 'scaffold' divides changes by the steps of an update, but devices start from",
+        ),
+        (
+            {"learners": one(device=MIXTURE, aggregation={"kind": "fedavgm", "inner": "scaffold"})},
+            r"A\.device: the aggregation 'fedavgm' divides changes by the steps of an update, but devices start from",
+        ),
+        (
+            {"learners": one(device=MIXTURE, aggregation="mifa", schedule={"kind": "halving", "every": 4})},
+            r"A\.device: the aggregation 'mifa' divides changes by the step sizes of the schedule, but devices start",
         ),
         (
             {"learners": one(device={"kind": "ditto", "pull": 1}, objective={"kind": "proximal", "mu": 1})},
@@ -129,6 +142,22 @@ QFEDAVG = {"kind": "qfedavg", "q": 1}
 def test_what_a_rule_cannot_work_with_is_a_located_error(changes, expected):
     with pytest.raises(ScenarioError, match=expected):
         netfl.load(settings(**changes))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"device": MIXTURE, "aggregation": "mifa"},  # with a constant step size: the mean of the last changes
+        {"device": MIXTURE, "aggregation": "fedvarp", "schedule": {"kind": "halving", "every": 4}},
+        {"device": FEDPER, "aggregation": "scaffold"},  # the shared layers start at the version
+        {"device": {"kind": "ditto", "pull": 1}, "aggregation": "scaffold"},
+        {"base": "own", "aggregation": "scaffold"},  # the change is that from the own model
+        {"device": {"kind": "fedrep", "head_steps": 1}, "aggregation": "support.plugin_devices:Whole"},
+    ],
+    ids=str,
+)
+def test_rules_that_take_changes_for_gradients_refuse_no_others(options):
+    assert netfl.load(settings(learners=one(**options))).learners["A"]
 
 
 def test_layers_on_the_device_are_not_sent():

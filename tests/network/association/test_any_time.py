@@ -4,14 +4,14 @@ import math
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.composition_checks import simulate
 from support.compositions import budgeted, checked
-from support.roaming_networks import BUSY, CASES, USERS, check_updates
+from support.roaming_networks import BUSY, CASES, USERS, Shuttle, check_updates
 from support.run_invariants import tables_of_recorder, watched
 from support.small_network import make
 
-from netfl.network.association import Association, TowerChoice
 from netfl.network.association.nearest_now import NearestNow
 from netfl.network.build import build_network
 from netfl.network.layout import Trajectories
@@ -57,7 +57,7 @@ def test_every_update_has_one_outcome(case, association):
 
 
 @pytest.mark.parametrize("case", ["restart", "finish", "asynchronous", "unicast", "packets", "outages", "csma_ca",
-                                  "round_robin", "fdma", "one air"])  # fmt: skip
+                                  "round_robin", "tdma", "fdma", "one air"])  # fmt: skip
 def test_users_that_never_move_are_as_before(case):
     still = {"motion": {"kind": "random_waypoint", "radius": "1200 m", "speed": [1e-6, 1e-6]}}
     _, _, fixed_log, fixed = roam(**CASES[case] | still)
@@ -210,27 +210,6 @@ def test_a_network_hands_over_at_that_rate():
     assert len(result.deliveries) == users
 
 
-class Shuttle(Association):
-    """Users that change their towers at times of the user's own."""
-
-    times: tuple[float, ...]
-
-    def open(self, links):
-        return ShuttleChoice(np.array(self.times), len(links.towers))
-
-
-class ShuttleChoice(TowerChoice):
-    def __init__(self, times_s, towers):
-        self.times_s, self.towers = times_s, towers
-
-    def choose(self, users, serving, time_s):
-        return (users + np.count_nonzero(self.times_s <= time_s)) % self.towers
-
-    def next_s(self, time_s):
-        later_s = self.times_s[self.times_s > time_s]
-        return later_s[0] if later_s.size else np.inf
-
-
 def test_a_model_of_the_users_own_says_when():
     simulator, layout, log, _ = roam(association=Shuttle(times=(3.25, 9.75, 20.125), moves="any_time"))
     check_updates(simulator, layout, log)
@@ -260,6 +239,17 @@ def test_outcomes_of_the_two_ways_to_move():
         counts[name] = Counter(row[0] for row in log.rows if row[0] in OUTCOMES)
     assert counts["drop"]["left"] > 3
     assert counts["carry"]["left"] == 0
+
+
+def test_frames_of_a_schedule_never_overlap():
+    times = tuple((0.37 * np.arange(1, 300)).tolist())
+    simulator, _, log, _ = roam(mac="tdma", association=Shuttle(times=times, moves="any_time"))
+    attempts = pd.concat([pd.DataFrame(part) for part in log.attempts])
+    assert simulator.membership.moved > 500
+    for _, at_tower in attempts.groupby("node"):
+        in_order = at_tower.sort_values("start_s")
+        assert (in_order["start_s"].to_numpy()[1:] > in_order["end_s"].to_numpy()[:-1] - 1e-9).all()
+        assert len(in_order) > 10
 
 
 def test_a_delivery_has_the_tower_of_the_copy_that_went_on():

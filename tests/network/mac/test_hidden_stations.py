@@ -206,6 +206,34 @@ def test_powers_that_are_not_known_are_refused(keys, key, text):
     assert any(fault.key == key and text in str(error.value) for fault in error.value.faults), str(error.value)
 
 
+TWO_TOWERS = {"kind": "tree", "fanout": [2], "ring": "100 m", "radius": "100 m", "rate": "1 Mbps", "delay": "5 ms"}
+WALKS = {"kind": "random_waypoint", "radius": "100 m", "speed": [1, 2]}
+
+
+def of_rounds(**keys):
+    """Return the scenario with rounds in place of traffic, and with other keys of the access."""
+    access = {key: value for key, value in SQUARE["access"].items() if key != "traffic"}
+    access |= {"update_size": "9 kB", "broadcast_rate": "10 Mbps", "round": {"kind": "first", "m": 3}}
+    access["compute"] = {"speed": 1000, "samples": 10}
+    return {"name": "rounds", "users": 4, "rounds": 40, "access": access | keys}
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"power_control": {"kind": "inversion", "target": "10 dB"}}, "access.power_control"),
+        ({"association": "strongest", "topology": TWO_TOWERS, "motion": WALKS}, "access.association"),
+    ],
+)
+def test_stations_that_sense_by_power_have_full_power_and_stay(keys, key):
+    """Where all stations sense each other, powers may be lower, and users may move."""
+    with pytest.raises(ScenarioError) as error:
+        netfl.load(of_rounds(**keys))
+    assert [fault.key for fault in error.value.faults] == [key]
+    assert "mac.senses: all" in str(error.value)
+    netfl.load(of_rounds(**keys, mac="csma_ca"))
+
+
 def test_power_between_users_is_that_of_the_path_loss():
     """Friis at 1 m and 5 GHz: 46.4 dB; each user has its own power, and the gains of both antennas count."""
     xy_m = np.array([[0.0, 0.0], [30.0, 40.0], [0.0, 0.1]])
@@ -219,6 +247,31 @@ def test_power_between_users_is_that_of_the_path_loss():
     assert from_first == pytest.approx([10 + 1 + 2 - 4 - friis_db - 30 * np.log10(50), 10 + 1 + 3 - 4 - friis_db])
     from_second = budget.between_users_dbm(1, np.array([0]), 0.0)
     assert from_second == pytest.approx([20 + 2 + 1 - 4 - friis_db - 30 * np.log10(50)])
+    assert budget.has_fixed_sensing
+    budget.power_offset_db = np.array([-6.0, 0.0, 0.0])
+    assert budget.between_users_dbm(0, np.array([1, 2]), 0.0) == pytest.approx(from_first - 6.0)
+    assert budget.between_users_dbm(1, np.array([0]), 0.0) == pytest.approx(from_second)
+    assert not budget.has_fixed_sensing
+
+
+def test_stations_that_lower_their_power_are_hidden_from_then_on():
+    """The stations that sense a frame are not those of frames that had full power."""
+
+    class Lowered(SensingMedium):
+        frames = 0
+
+        @property
+        def has_fixed_sensing(self):
+            self.frames += 1  # asked once for each frame
+            return self.frames <= 100
+
+        def between_users_dbm(self, sender, ids, time_s):
+            power_dbm = SensingMedium.between_users_dbm(self, sender, ids, time_s)
+            return power_dbm if self.frames <= 100 else power_dbm - 200.0
+
+    lowered = SaturatedCell(HIDDEN, 2, RUN_S, medium=Lowered(6e6, sensing(2)))
+    assert lowered.loss > 0.5
+    assert SaturatedCell(HIDDEN, 2, RUN_S).loss < 0.2
 
 
 def test_strong_station_is_sensed_by_a_weak_one_that_it_does_not_sense():
@@ -242,15 +295,7 @@ def test_updates_of_rounds_arrive(tmp_path):
                 "down": {"distribution": "exponential", "mean": "20 ms"},
             }
         ],
-        "compute": {"speed": 1000, "samples": 10},
-        "broadcast_rate": "10 Mbps",
-        "update_size": "9 kB",
-        "round": {"kind": "first", "m": 3},
     }
-    access = SQUARE["access"] | keys
-    del access["traffic"]
-    data = {**SQUARE, "access": access, "rounds": 40}
-    del data["duration"]
-    run = netfl.trace(netfl.load(data), tmp_path, progress=False)
+    run = netfl.trace(netfl.load(of_rounds(**keys)), tmp_path, progress=False)
     assert len(run.deliveries) == 120
     assert set(run.deliveries["user"]) == {0, 1, 2, 3}

@@ -205,6 +205,33 @@ def test_uplink_without_an_answer_is_repeated():
     assert sum(result.downlink_bits for result in rounds) == 4 * 160.0 + 2 * 96.0
 
 
+@pytest.mark.parametrize(("until_s", "of_first"), [(101.5, 1), (103.0, 2)])
+def test_gateway_that_is_down_uses_no_duty_cycle(until_s, of_first):
+    """It is down 1 s after the end of the first uplink; if it is up after 2 s, it answers then.
+
+    The duty cycles leave one answer in each window: the first two uplinks have them, or a repeat of the first one.
+    """
+    mac = {"max_attempts": None, "sub_bands": CHANNELS, "acknowledgements": {"duty_cycle": 1e-6,
+           "second_duty_cycle": 1e-6}}  # fmt: skip
+    window = {"nodes": ["tower:0"], "start": 100.5, "duration": until_s - 100.5}
+    _, log, attempts = run(
+        1,
+        rounds=3,
+        mac=mac,
+        compute={"speed": 0.01, "samples": 1},
+        broadcast_rate="1 Gbps",
+        update_size="20 B",
+        round={"kind": "first", "m": 1},
+        outages=[{"kind": "maintenance", "windows": [window]}],
+        energy={"transmit": 1.0, "receive": 1.0},
+    )
+    numbers = attempts[attempts["outcome"] == "received"].groupby("base").size()
+    second_s = float(time_on_air_s(12, 5, 125e3, crc=False))
+    assert attempts["end_s"][0] == pytest.approx(100.0, abs=0.1)
+    assert numbers.tolist()[:2] == [of_first, 1]
+    assert log.spendings["receiving_s"].sum() == pytest.approx(ANSWER_S + second_s, rel=1e-3)  # and the versions
+
+
 def test_number_of_attempts_follows_the_losses_of_both_directions():
     """A user repeats until uplink and answer succeed, each with q: (1 - (1 - q²)^n) / q² attempts in the mean."""
     limit = 5

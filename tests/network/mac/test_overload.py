@@ -27,6 +27,7 @@ BOUNDED = [
     {"kind": "priority", "weights": [4, 1, 2, 3]},
     {"kind": "fdma"},
     {"kind": "fdma", "division": "need"},
+    {"kind": "noma", "poll": 0.25},
 ]
 UNBOUNDED = [
     {"kind": "slotted_aloha", "probability": 1.0, "max_attempts": 1},
@@ -43,6 +44,8 @@ def carried_hz(overrides, duration_s=2000.0):
     """Return the packets per second, delivered or lost, of four saturated users."""
     traffic = {"kind": "saturated", "size": FIXED}
     base_settings = {key: PLAIN[key] for key in ("topology", "radio", "channel", "reception")}
+    if overrides["kind"] == "noma":  # two equal frames are received at once
+        base_settings |= {"interference": "sinr", "reception": base_settings["reception"] | {"threshold": "-3.1 dB"}}
     access = NetworkAccess.model_validate(base_settings | {"mac": overrides, "traffic": traffic})
     metrics = {}
 
@@ -61,7 +64,7 @@ def test_departures_respect_bound_of_mac(overrides):
     mac = build_mac(overrides)
     bound_hz = mac.max_frames_hz(1.0, 1.0, 0.0)
     assert carried_hz(overrides) <= bound_hz + 1e-3
-    if overrides["kind"] in {"tdma", "max_snr", "fdma"}:  # no collisions: the bound is tight
+    if overrides["kind"] in {"tdma", "max_snr", "fdma", "noma"}:  # no collisions: the bound is tight
         assert carried_hz(overrides) == pytest.approx(bound_hz, rel=3e-3)
 
 

@@ -179,7 +179,7 @@ class ModeMedium(Medium):
     def mode_rates_bps(self, ids, modes):
         return 1.0 / np.array(self.LENGTHS_S)[modes]
 
-    def choose(self, ids, tower, time_s, boost_db=0.0):
+    def choose(self, ids, tower, time_s, **options):
         return (ids + int(time_s / 2.3)) % 3
 
 

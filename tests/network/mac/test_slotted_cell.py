@@ -148,7 +148,7 @@ def test_result_comes_before_the_next_choice(make_cell, delay):
         assert not received.any()
         calls.extend(("end", int(user), round(simulation.env.now, 6)) for user in users)
 
-    serve(simulation, SlottedCell(simulation.cell, 1.0, 2).serve(choose, end_slot), until_s=3.0)
+    serve(simulation, SlottedCell(simulation.cell, 1.0, 2, end_slot=end_slot).serve(choose), until_s=3.0)
     assert calls == [
         ("choose", 0, 0.0),
         ("choose", 1, 0.0),

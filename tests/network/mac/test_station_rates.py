@@ -176,6 +176,72 @@ def test_arf_steps_up_by_its_timer():
     assert arf.choose(0, 1.2) == 1
 
 
+FADES = [{"kind": "constant", "gain": "-85 dB"}, {"kind": "rayleigh", "coherence": "10 ms"}]
+WITHHOLDS = {"kind": "truncated_inversion", "target": "8 dB", "threshold": "8 dB"}
+
+
+@pytest.mark.parametrize("mac", [{}, {"rate_adaptation": "arf"}, {"rate_adaptation": "ideal"}])
+@pytest.mark.parametrize("kind", ["saturated", "poisson"])
+def test_a_station_whose_power_control_withholds_its_frame_is_not_on_the_air(tmp_path, mac, kind):
+    """It neither delays others nor counts a failure, and sends when its channel has changed."""
+    one_rate = {"kind": "snr_threshold", "threshold": "5 dB", "rate": "6 Mbps"}
+    reception = STAR["access"]["reception"] if mac else one_rate
+    keys = {
+        "mac": {"kind": "csma_ca"} | mac,
+        "channel": FADES,
+        "reception": reception,
+        "power_control": WITHHOLDS,
+        "traffic": STAR["access"]["traffic"] | {"kind": kind} | ({"rate": 50} if kind == "poisson" else {}),
+    }
+    data = with_access(**keys) | {"users": 3, "duration": "1 s"}
+    run = netfl.trace(netfl.load(data), tmp_path, progress=False)
+    attempts = run.attempts[run.attempts["outcome"] != "unfinished"].sort_values("start_s", kind="stable")
+    assert run.summary["frames_withheld"] > 10
+    assert len(attempts) > 100
+    is_alone = attempts["outcome"] != "collided"
+    assert attempts["snr_db"][is_alone].to_numpy() == pytest.approx(8.0, abs=1e-6)
+    if mac.get("rate_adaptation") == "arf":
+        for _, of_user in attempts.groupby("user"):
+            control = Arf().open(RateLink(1, np.arange(8.0), None, lambda station: 0, Streams(1)))
+            for mode, outcome in zip(of_user["mode"], of_user["outcome"], strict=True):
+                assert control.choose(0, 0.0) == mode
+                control.record(0, 0.0, is_success=outcome == "received")
+    else:
+        assert (attempts["outcome"][is_alone] == "received").all()
+
+
+def test_a_lone_saturated_station_waits_for_another_channel(tmp_path):
+    """Nothing else happens until then."""
+    keys = {
+        "channel": [FADES[0], FADES[1] | {"coherence": "30 ms"}],
+        "reception": {"kind": "snr_threshold", "threshold": "5 dB", "rate": "6 Mbps"},
+        "power_control": WITHHOLDS,
+    }
+    run = netfl.trace(netfl.load(with_access(**keys)), tmp_path, progress=False)
+    withheld = run.summary["frames_withheld"]
+    assert withheld > 10, "each of them for 30 ms at most"
+    starts_s = np.append(run.attempts["start_s"].to_numpy(), 4.0)
+    pauses = np.diff(starts_s) > 0.025
+    assert 0.5 * withheld < pauses.sum() <= withheld
+
+
+@pytest.mark.parametrize("mac", [{}, {"rate_adaptation": "arf"}])
+def test_a_station_that_withholds_all_frames_leaves_the_air_to_others(tmp_path, mac):
+    """Its channel never changes, so that it asks once."""
+    one_rate = {"kind": "snr_threshold", "threshold": "5 dB", "rate": "6 Mbps"}
+    keys = {
+        "mac": {"kind": "csma_ca"} | mac,
+        "radio": STAR["access"]["radio"] | {"power": ["0 dBm", "-50 dBm"]},
+        "reception": STAR["access"]["reception"] if mac else one_rate,
+        "power_control": WITHHOLDS,
+        "unreachable": "keep",
+    }
+    run = netfl.trace(netfl.load(with_access(**keys) | {"users": 2, "duration": "1 s"}), tmp_path, progress=False)
+    assert set(run.attempts["user"]) == {0}
+    assert len(run.attempts) > 300
+    assert run.summary["frames_withheld"] == 1
+
+
 def test_rts_that_collides_says_nothing_of_the_rate(tmp_path):
     """With 20 stations and RTS, ARF stays at the highest rate, where all data are received."""
     data = with_access(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import netfl
+from netfl.network.clock import call_at
 from netfl.network.mac.tdma import Tdma
 
 SELF_COLLIDING = {
@@ -116,6 +117,14 @@ class TestFramesOfSeveralSlots:
         _, delivered = serve(simulation, Tdma(slot=0.4, max_attempts=1))
         assert delivered == [(0, 1.8)]
         assert simulation.recorder.outcomes() == {(1, 0): ["faded"]}
+
+    def test_another_schedule_begins_after_the_frames_on_the_air(self, make_cell):
+        """User 2 leaves at 0.6 s: user 0 keeps its slots 0, 3 and 6, and user 1 then has slots 7, 9 and 11."""
+        simulation = make_cell(3, compute_s=[0.0, 0.5, 0.0])
+        call_at(simulation.env, 0.6, lambda _: simulation.tower.take_row(np.array([2])))
+        sent, delivered = serve(simulation, Tdma(slot=0.4))
+        assert sent == [(0, 0.0), (1, 2.8)]
+        assert delivered == [(0, 2.6), (1, 4.6)]
 
     def test_lone_user_has_all_slots(self, make_cell):
         simulation = make_cell(1)

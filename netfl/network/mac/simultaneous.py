@@ -1,0 +1,88 @@
+"""Simultaneous: all users that have an update send it at once, in one slot."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Annotated, Any
+
+import numpy as np
+import simpy
+from pydantic import Field
+
+from netfl.network.mac import Mac
+from netfl.network.radio.cell import Cell
+from netfl.types import Law
+from netfl.units import Seconds
+
+
+class Simultaneous(Mac):
+    """All users that have a frame send it at once, in one slot, which begins when all have theirs.
+
+    With ``wait``, the slot begins so long after the first user has its frame; the others then send in the next slot,
+    together with those whose frames failed.  With ``interference: over_the_air`` there is one slot for each version:
+    what it did not sum ends as ``not_summed``.  Without sums the frames of a slot interfere, and with ``sic`` or
+    ``sinr`` several of them can be received; users whose rates follow the SNR know of each other, as in ``noma``.
+    Idle time changes nothing.
+
+    Example::
+
+        kind: simultaneous
+        wait: 100 ms
+    """
+
+    makes_sums = True
+    sends_groups = True
+
+    wait: Annotated[Seconds, Field(ge=0)] | None = None
+    """Time from the first frame to the slot; by default the slot begins when no user is training any more."""
+
+    @property
+    def repeats_alike(self) -> bool:
+        return True
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        summed = -1
+        while True:
+            yield cell.wait_for_backlog()
+            if self.wait is None:
+                yield from _all_ready(cell)
+            else:
+                yield cell.wait_until(float(cell.env.now) + self.wait)
+            if cell.sums:
+                summed = yield from _send_sum(cell, summed)
+            elif cell.backlog().size:
+                yield cell.attempt(cell.backlog(), is_group=True)
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("all send at once, and nothing is drawn"),)
+
+
+def _send_sum(cell: Cell, summed: int) -> Generator[simpy.Event, Any, int]:
+    """Let all users that have an update of a new version send it, and end the others.
+
+    Args:
+        cell: the cell.
+        summed: the newest version of whose updates a sum was made.
+
+    Returns:
+        The same after this slot.
+    """
+    cell.end_unsummed(summed)
+    users = cell.backlog()
+    if not users.size:
+        return summed
+    version = int(cell.versions(users).max())
+    end = cell.attempt(users, limit=1)
+    cell.end_unsummed(version)
+    yield end
+    return version
+
+
+def _all_ready(cell: Cell) -> Generator[simpy.Event, Any, None]:
+    """Wait until every user that trains has its frame, or there is none left."""
+    while True:
+        ready_s = cell.ready_s[np.isfinite(cell.ready_s)]
+        if not ready_s.size or ready_s.max() <= cell.env.now:
+            return
+        cell.changes()
+        yield cell.wait_for_change(float(ready_s.max()))
