@@ -249,6 +249,10 @@ def notes(scenario: Scenario) -> Iterator[str]:
     """Yield sentences on what the settings of *scenario* give a user."""
     with locate_faults(scenario, "access"):
         yield from scenario.access.notes(access_context(scenario, 0))
+    if scenario.access.info.sums:
+        ideal = [name for name, spec in scenario.learners.items() if not spec.aggregation.reads_not_summed]
+        if ideal:
+            yield f"{', '.join(ideal)}: reads each update without the noise of the sum in the air, as an ideal rival"
 
 
 def _check_rare_examples(scenario: Scenario, dataset: Dataset) -> None:

@@ -15,6 +15,7 @@ from netfl.learning.aggregation.over_the_air import OverTheAir
 from netfl.learning.rule_draws import RuleDraws
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.setup import notes
 from netfl.streams import Streams
 
 SENT, MISSED, NUMBERS = 4, 3, 40
@@ -160,6 +161,10 @@ def test_a_replay_gives_the_same_to_the_bit(tmp_path):
     )
     for learner in ("one", "ideal"):
         assert values(again, learner).equals(values(run, learner))
+
+
+def test_ideal_rivals_are_named():
+    assert any("ideal: reads each update without the noise" in note for note in notes(scenario()))
 
 
 @pytest.mark.parametrize(
