@@ -452,6 +452,24 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return settle
 
+    @patched(TransmitPath, "request")
+    def _(old):
+        def request(path, group, bits, limit):
+            """Count the frame behind a request that fails, which then counts as an attempt of it."""
+            event = old(path, group, bits, limit)
+            transmission = next(reversed(path.transmissions))
+            watch.bits[path]["sent"] += _bits_of(transmission)
+
+            def end(event):
+                watch.bits[path]["sent"] += _bits_of(transmission) - bits
+                if transmission.frames.is_duplicate:  # nothing but the request was sent
+                    watch.bits[path]["sent"] -= bits
+
+            event.callbacks.append(end)
+            return event
+
+        return request
+
     @patched(TransmitPath, "_end_transmission")
     def _(old):
         def land(path, flight, event):

@@ -159,6 +159,18 @@ class Cell:
         return self._medium.follows_snr
 
     @property
+    def mode_rates_bps(self) -> Floats:
+        """Bit rate of each mode of the reception for the first user, ``[modes]``; one rate without modes."""
+        first = self.ids[:1]
+        rates_bps = [self._medium.mode_rates_bps(first, mode) for mode in range(self._medium.modes)]
+        return np.array(rates_bps, float).reshape(self._medium.modes, -1)[:, 0]
+
+    @property
+    def has_fixed_sensing(self) -> bool:
+        """True if `between_users_dbm` is now the same as whenever this was true before."""
+        return self._medium.has_fixed_sensing
+
+    @property
     def snr_gap_db(self) -> float:
         """SNR that the codes of the reception need above Shannon's limit, in dB."""
         return self._medium.snr_gap_db
@@ -259,6 +271,10 @@ class Cell:
         """Return the present propagation delay of each of *users*, ``[n]``; 0 where it is negligible."""
         delays_s = self._medium.delay_s(self.ids[users], self.tower, self.env.now)
         return np.zeros(len(users)) if delays_s is None else delays_s
+
+    def between_users_dbm(self, user: int) -> Floats:
+        """Return the present power of a user at each user of the cell, ``[size]``; infinity without a radio."""
+        return self._medium.between_users_dbm(int(self.ids[user]), self.ids, self.env.now)
 
     def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower, or another that hears it, are up now, ``[n]``.
@@ -495,6 +511,27 @@ class Cell:
         power = self._medium.frame_power(ids, self.tower, now_s)
         (group,) = group_senders(users, ids, range(1), channel, mode, delay_s, duration_s, power=power)
         return self.transmit_path.send(group, now_s, now_s, None, np.zeros(1, np.bool_), frame)
+
+    def request(self, user: int, bits: float, duration_s: float, *, mode: int, limit: int | None) -> simpy.Event:
+        """Let a user ask the tower whether it may send its next frame (RTS); the event is that of `attempt`.
+
+        A request that is received counts as no attempt.  One that is not counts as a failed attempt of the frame, if
+        the user still has it.  Ask `drop_disconnected` before.
+        """
+        users = np.array([user])
+        ids = self.ids[users]
+        now_s = self.env.now
+        if self._medium.modes == 1:
+            mode = 0
+        delay_s = self._medium.delay_s(ids, self.tower, now_s)
+        (group,) = group_senders(users, ids, range(1), 0, mode, delay_s, duration_s)
+        return self.transmit_path.request(group, bits, limit)
+
+    def answer(self, duration_s: float) -> None:
+        """Let the tower answer a frame of its users for *duration_s*, in which it receives nothing."""
+        receiver = self.transmitter.receiver
+        if receiver is not None:
+            receiver.begin_answer(self.env.now, self.env.now + duration_s)
 
     def answering(self, user: int) -> TowerTransmitter:
         """Return the transmitter of the tower that answers a user: that of the strongest copy of its last frame.

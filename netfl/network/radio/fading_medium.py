@@ -309,6 +309,13 @@ class FadingMedium(Medium):
     def delay_s(self, ids: Ints, tower: NodeId, time_s: float) -> Floats | None:
         return self._link_budget.delay_s(ids, time_s, tower.name)
 
+    def between_users_dbm(self, sender: int, ids: Ints, time_s: float) -> Floats:
+        return self._link_budget.between_users_dbm(sender, ids, time_s)
+
+    @property
+    def has_fixed_sensing(self) -> bool:
+        return self._link_budget.has_fixed_sensing
+
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames were received: outages, then interference, then fading."""
         n = len(transmission.ids)

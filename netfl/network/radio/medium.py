@@ -246,6 +246,15 @@ class Medium:
         """Return the propagation delay between each user and *tower*, ``[n]``; ``None`` where it is negligible."""
         return None
 
+    def between_users_dbm(self, sender: int, ids: Ints, time_s: float) -> Floats:
+        """Return the power of a sender at each user, ``[n]``; infinity on a medium without a radio."""
+        return np.full(len(ids), np.inf)
+
+    @property
+    def has_fixed_sensing(self) -> bool:
+        """True if `between_users_dbm` is now the same as whenever this was true before."""
+        return True
+
     def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
         """Return whether the signal of *tower* can ever suffice, ``[n]``; its SNR is *boost_db* above the user's."""
         return np.ones(len(ids), np.bool_)
@@ -273,6 +282,9 @@ class FrameReceiver(Protocol):
 
     def begin_sending(self, now_s: float, until_s: float) -> None:
         """Let the tower send from now on until *until_s*."""
+
+    def begin_answer(self, now_s: float, until_s: float) -> None:
+        """Let the tower answer a frame from now on until *until_s*."""
 
     def end(self, transmission: Transmission, causes: Sequence[str]) -> Sequence[str]:
         """Take the end of a transmission; return the causes of failures with those of the receiver."""
