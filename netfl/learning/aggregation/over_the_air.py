@@ -13,7 +13,7 @@ from netfl.types import Reported
 
 
 class _Signals(NamedTuple):
-    """What the tower receives of the changes of θ in one slot, as the server scales it.
+    """Signals of the changes of θ in one slot, as the server scales their sum.
 
     Args:
         changes: Δ of the users that send, ``[k, parameters]``.

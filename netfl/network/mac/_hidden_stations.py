@@ -237,7 +237,7 @@ class HiddenStations:
         stations = np.flatnonzero(due).tolist()
         if not stations:
             return []
-        senders = self._cell.drop_disconnected(stations)
+        senders = self._cell.drop_silent(stations)
         self._was_waiting.update(set(stations) - set(senders))
         self._contends[stations] = False
         self._is_sending[senders] = True

@@ -15,7 +15,7 @@ from netfl.units import Seconds
 
 
 class Simultaneous(Mac):
-    """All users that have a frame send it at once, in one slot, which begins when all that train have theirs.
+    """Users send at once, in one slot, which begins when all that train have their frames.
 
     It does not wait for users that are disconnected.  With ``wait``, the slot begins so long after the first user has
     its frame; the others then send in the next slot, together with those whose frames failed.  With ``interference:

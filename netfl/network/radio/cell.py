@@ -516,7 +516,7 @@ class Cell:
         """Let a user ask the tower whether it may send its next frame (RTS); the event is that of `attempt`.
 
         A request that is received counts as no attempt.  One that is not counts as a failed attempt of the frame, if
-        the user still has it.  Ask `drop_disconnected` before.
+        the user still has it.  Ask `drop_silent` before.
         """
         users = np.array([user])
         ids = self.ids[users]
