@@ -79,6 +79,7 @@ FAMILIES = (
     "network/interference",
     "network/power_control",
     "network/mac",
+    "network/rate_adaptation",
     "network/allocation",
     "network/queue",
     "network/routing",

@@ -40,7 +40,9 @@ ROUNDS = [*list_kinds(RoundPolicy), "duration", "mylab.half:Half"]
 FADING = {"channel": "rayleigh"}
 """Fading that differs from frame to frame, so that no user has a lasting advantage."""
 FIXED_TIMES = {
-    "csma_ca": "slots of a standard", **dict.fromkeys(("lora", "lora logistic"), "bands of a standard"),
+    **dict.fromkeys(("csma_ca", "csma_ca of several rates", "csma_ca with arf", "csma_ca of hidden stations",
+                     "csma_ca of stations that sense all"), "slots of a standard"),
+    **dict.fromkeys(("lora", "lora logistic"), "bands of a standard"),
     **dict.fromkeys(("lorawan", "lorawan of two demodulators", "lorawan that answers", "lorawan that hops"),
                     "frames and duty cycles of a standard"),
     "underwater": "the speed of sound", "diurnal": "hours of the day", "diurnal_rate": "hours of the day",

@@ -13,7 +13,7 @@ from netfl.types import Law
 
 HEAD = ("key", "type", "default", "meaning")
 """Columns of a table of keys."""
-_TITLES = {"mac": "MAC", "round": "Round rule", "trains_when": "When users train"}
+_TITLES = {"mac": "MAC", "round": "Round rule", "trains_when": "When users train", "rate_adaptation": "Rate adaptation"}
 """Titles of pages that are not the capitalised name of the family."""
 _QUIET = (":members:", ":member-order: bysource", ":exclude-members: model_config")
 

@@ -112,6 +112,11 @@ def _scenario(family: str, kind: str) -> str:
                 "motion": "{kind: random_waypoint, radius: 500 m, speed: [10, 20]}",
                 "association": kind,
             },
+            "rate_adaptation": {
+                "radio": "{power: 15 dBm, bandwidth: 20 MHz}",
+                "reception": "{kind: mcs, standard: 802.11a}",
+                "mac": f"{{kind: csma_ca, rate_adaptation: {kind}}}",
+            },
             "allocation": {
                 "mac": "{kind: fdma, division: allocated}",
                 "reception": "{kind: shannon}",

@@ -127,7 +127,7 @@ class NetworkParts(Spec):
         Users of different bandwidths have the rates of both the narrowest and the widest of them.
         """
         if self.mac is not None and self.mac.rate_bps is not None:
-            return (self.mac.rate_bps,)
+            return self.mac.rates_bps
         if self.reception is None or self.radio is None or self.reception.follows_snr:
             return (0.0,)
         bands_hz = dict.fromkeys(self.radio.bandwidth_bounds_hz)

@@ -189,16 +189,18 @@ class Server:
         self._is_calling = answers_s > 0.0
         return answers_s
 
-    def receive(self, update: Update) -> None:
-        """Receive an update; those of one instant are judged together, in a random order."""
+    def receive(self, *updates: Update) -> None:
+        """Receive updates; those of one instant are judged together, in a random order."""
+        is_first = not self._arrived
         arrived_s = float(self._env.now)
         if self._arrived and after_rounding(self._arrived[-1].arrived_s) >= arrived_s:
             arrived_s = self._arrived[-1].arrived_s  # the same instant
-        link = None
-        if update.link is not None:
-            link = update.link.report()  # now: copies of its packets may still be sent before it is judged
-        self._arrived.append(Arrival(update, arrived_s, link))
-        if len(self._arrived) == 1:
+        for update in updates:
+            link = None
+            if update.link is not None:
+                link = update.link.report()  # now: copies of its packets may still be sent before it is judged
+            self._arrived.append(Arrival(update, arrived_s, link))
+        if is_first:
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
     def reject_further_updates(self) -> None:
@@ -355,11 +357,14 @@ class Server:
             arrived = sorted((arrived[place] for place in order), key=lambda arrival: arrival.arrived_s)
             self._ties += 1
         self._is_settled = False  # all of them arrive before the round can close in vain
+        if self._log.is_analogue and arrived:  # one sum
+            self._judge(sorted(arrived, key=lambda arrival: arrival.update.user))
+            arrived = []
         for count, arrival in enumerate(arrived):
             if self._is_closed and self._rule.is_continuous:
                 self._hold(arrived[count:])  # they make the next version
                 break
-            self._judge(arrival)
+            self._judge([arrival])
         self._is_settled = True
         self._outstanding.signal_exhausted()
 
@@ -375,12 +380,26 @@ class Server:
         now_s = float(self._env.now)
         self._arrived += [arrival._replace(arrived_s=now_s) for arrival in arrivals]
 
-    def _judge(self, arrival: Arrival) -> None:
-        """Count an update, or end it as late; close the round if it is complete."""
-        update, arrived_s, link = arrival
-        if self._is_closed or self._is_stale(update):
-            update.end(self._log, Ending("late", self.name), arrived_s)
+    def _judge(self, arrivals: Sequence[Arrival]) -> None:
+        """Count updates that arrive as one, or end them as late; close the round if it is complete."""
+        if self._is_closed or self._is_stale(arrivals[0].update):
+            for update, arrived_s, _ in arrivals:
+                update.end(self._log, Ending("late", self.name), arrived_s)
             return
+        for arrival in arrivals:
+            self._note(arrival)
+        self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))
+        for update, arrived_s, _ in arrivals:
+            if self._rule.can_be_void:  # its outcome is known when the round closes
+                self._outstanding.cancel(np.array([update.user]), update.base)
+            else:
+                update.end(self._log, Ending("delivered", self.name), arrived_s)
+        if self._is_closed:
+            self._on_complete()
+
+    def _note(self, arrival: Arrival) -> None:
+        """Note an update that counts for the open round."""
+        update, arrived_s, link = arrival
         delivery = Delivery(
             user=update.user,
             base=update.base,
@@ -394,13 +413,6 @@ class Server:
         self._received.append((update, delivery))
         opened_s = self._opened_s[self._ref(update.base).round]  # of the round that sent its base
         self.admission.note_arrival(update.user, arrived_s - opened_s)
-        self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))
-        if self._rule.can_be_void:  # its outcome is known when the round closes
-            self._outstanding.cancel(np.array([update.user]), update.base)
-        else:
-            update.end(self._log, Ending("delivered", self.name), arrived_s)
-        if self._is_closed:
-            self._on_complete()
 
     def _is_stale(self, update: Update) -> bool:
         """Return whether *update* starts from a version that is too old to count."""

@@ -163,6 +163,7 @@ class NetworkSimulator:
         )
         self._log = log
         self._reports_not_summed = reports_not_summed
+        self._oldest = 0  # version from which an update of the open round may start
         if config.medium is not None:
             log.attempts.mode_names = config.medium.mode_names
             log.is_analogue = config.medium.sums
@@ -278,8 +279,9 @@ class NetworkSimulator:
                 queries=queries,
                 needed=result.needed,
                 energy_j=energy_j,
-                not_summed=tuple(sorted(log.not_summed)) if self._reports_not_summed else (),
+                not_summed=self._left_out_of_sums(),
             )
+            self._oldest = result.oldest
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:
         """Yield *count* equal parts of *duration_s* of traffic alone, each as a round without deliveries.
@@ -520,6 +522,12 @@ class NetworkSimulator:
             set_frequency(controls.mac["frequency"], self._config, self._towers.values())
         for cell in self._cells:
             cell.set_controls({name: values[cell.ids] for name, values in controls.mac.items()})
+
+    def _left_out_of_sums(self) -> tuple[tuple[int, int], ...]:
+        """Return users and bases of the updates that sums of the round left out, and that could have counted."""
+        if not self._reports_not_summed:
+            return ()
+        return tuple(sorted((user, base) for user, base in self._log.not_summed if base >= self._oldest))
 
     def _restart_counts(self, now_s: float) -> None:
         """Start all counts over at the end of the warm-up."""

@@ -17,6 +17,7 @@ def sum_faults(spec: NetworkSpec) -> Iterator[Fault]:
     if spec.interference.sums:
         yield from _needed_parts(spec, is_analogue=is_analogue)
         yield from _excluded_parts(spec)
+        yield from _untimely_parts(spec)
     elif is_analogue:
         problem = "nothing decodes analogue signals: they are for sums in the air"
         yield Fault("reception", problem, _kind(spec.reception), "set interference: over_the_air, or another reception")
@@ -56,9 +57,24 @@ def _excluded_parts(spec: NetworkSpec) -> Iterator[Fault]:
         yield Fault("association", "a sum is of the users of one tower", _kind(spec.association), "leave it out")
     if spec.allocation is not None:
         yield Fault("allocation", "all users of a sum have the whole band", _kind(spec.allocation), "leave it out")
-    if spec.exempt is not None and spec.exempt.contention:
-        problem = "a user that sends alone is in no sum"
-        yield Fault("exempt.contention", problem, list(spec.exempt.contention), "leave it out")
+    if spec.exempt is not None:
+        for cause in ("contention", "deadline"):
+            users = getattr(spec.exempt, cause)
+            if users:
+                problem = "a user that sends alone, or counts later, is in no sum"
+                yield Fault(f"exempt.{cause}", problem, list(users), "leave it out")
+
+
+def _untimely_parts(spec: NetworkSpec) -> Iterator[Fault]:
+    """Yield what lets signals of one slot arrive out of step, or updates of several versions meet in one slot."""
+    for index, channel in enumerate(spec.channel):
+        if channel.has_delay:
+            problem = "signals that travel for different times do not arrive in step"
+            yield Fault(f"channel.{index}", problem, _kind(channel), "take a channel without delay")
+    if not spec.is_punctual or spec.staleness:
+        key = "staleness" if spec.staleness else "on_new_version"
+        problem = "an update of an older version would be in the sum of a newer one"
+        yield Fault(key, problem, getattr(spec, key), "leave it out")
 
 
 def _kind(part: Spec | None) -> str | None:

@@ -83,8 +83,8 @@ def ends_on_newer_version(states: Ints) -> Bools:
 class UpdateReceiver(Protocol):
     """A node that takes updates, such as the server."""
 
-    def receive(self, update: Update) -> None:
-        """Receive an update."""
+    def receive(self, *updates: Update) -> None:
+        """Receive updates that arrive together."""
 
 
 class UpdateCarrier(Message):
@@ -151,8 +151,7 @@ class UpdateSum(UpdateCarrier):
             update.end(log, ending, time_s)
 
     def arrive(self, server: UpdateReceiver) -> None:
-        for update in self.updates:
-            update.arrive(server)
+        server.receive(*self.updates)
 
 
 class OutstandingUpdates:

@@ -305,24 +305,23 @@ class UserPopulation:
     def drop_waiting(self, users: Users, ending: Ending, now_s: float) -> None:
         """End those updates of *users* that are trained and wait to be sent."""
         is_trained = self._trained_s[users] <= after_rounding(now_s)
-        waiting = users[is_trained & self.queue.is_busy(users)]
-        if waiting.size:
-            self.queue.abort(waiting, ending, now_s)
-            self.on_change(waiting)
-            self.start_next(waiting, now_s)
+        self._end_unsent(users[is_trained & self.queue.is_busy(users)], ending, now_s)
 
     def withdraw(self, users: Users, ending: Ending, now_s: float) -> None:
         """End the updates of *users*, in training or not, which are not sent."""
         users = users[self.queue.is_busy(users)]
-        if not users.size:
-            return
         self._stop_spending(users, np.full(len(users), now_s))
         in_training = users[self._trained_s[users] > after_rounding(now_s)]
         self._trained_s[in_training] = np.inf
         self._off_s[users] = np.inf
-        self.queue.abort(users, ending, now_s)
-        self.on_change(users)
-        self.start_next(users, now_s)
+        self._end_unsent(users, ending, now_s)
+
+    def _end_unsent(self, users: Users, ending: Ending, now_s: float) -> None:
+        """End the updates of *users*, which are not sent, and let those with a newer version begin."""
+        if users.size:
+            self.queue.abort(users, ending, now_s)
+            self.on_change(users)
+            self.start_next(users, now_s)
 
     def versions(self) -> set[int]:
         """Return the versions that users have, or will have when they are connected again."""

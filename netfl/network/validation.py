@@ -343,23 +343,44 @@ def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
         problem = "the MAC has one rate, but the rates of the reception follow the SNR"
         yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
     elif mac.rate_bps is not None and spec.radio is not None and spec.reception is not None:
-        rates_bps = [spec.reception.rate_bps(band_hz) for band_hz in spec.radio.bandwidth_bounds_hz]
-        reception_bps = max(rates_bps, key=lambda rate_bps: abs(rate_bps - (mac.rate_bps or 0.0)))
-        if spec.reception.modes > 1:
-            problem = "the MAC has one rate, but the reception has several"
-            yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
-        elif abs(reception_bps - mac.rate_bps) > 1e-6 * mac.rate_bps:
-            problem = f"its rate is {mac.rate_bps / 1e6:g} Mbps, but the reception's is {reception_bps / 1e6:g} Mbps"
-            yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
+        yield from _fixed_rate_faults(mac, spec.radio, spec.reception)
     yield from _group_faults(mac, spec.interference)
     is_half_duplex = mac.receiver_limits is not None and mac.receiver_limits.is_half_duplex
     if is_half_duplex and spec.downlink is None and not mac.tower_answers:
         problem = "has no effect: without a downlink and acknowledgements, towers send nothing"
         yield Fault("mac.half_duplex", problem, True, "leave it out, or give one of both")
+    yield from (fault.under("mac") for fault in mac.radio_faults(spec.radio, spec.channel, spec.reception))
     if spec.reception is not None:
         yield from (fault.under("reception") for fault in mac.reception_faults(spec.reception))
     if spec.radio is not None:
         yield from _band_faults(mac, spec.radio)
+    yield from _station_faults(spec, mac)
+
+
+def _station_faults(spec: NetworkSpec, mac: Mac) -> Iterator[Fault]:
+    """A MAC that needs users of full power, or users that stay at their towers, in a network of others."""
+    if mac.needs_full_power and not spec.power_control.is_full:
+        problem = "lowers the power of frames, but the MAC decides who senses a frame by the full power of its sender"
+        remedy = "leave it out, or let all stations sense each other (mac.senses: all)"
+        yield Fault("power_control", problem, kind_of(type(spec.power_control)), remedy)
+    if mac.needs_fixed_towers and spec.association.can_move:
+        problem = "lets users change towers, but the MAC cannot move the backoff of stations that sense by power"
+        remedy = "set nearest_at_start, or let all stations sense each other (mac.senses: all)"
+        yield Fault("association", problem, kind_of(type(spec.association)), remedy)
+
+
+def _fixed_rate_faults(mac: Mac, radio: Radio, reception: Reception) -> Iterator[Fault]:
+    """A MAC of one rate, and a reception of another or of several."""
+    if reception.modes > 1 and not mac.sets_modes:
+        problem = "the MAC has one rate, but the reception has several"
+        yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
+    if reception.modes > 1 or len(mac.rates_bps) > 1 or mac.rate_bps is None:
+        return
+    rates_bps = [reception.rate_bps(band_hz) for band_hz in radio.bandwidth_bounds_hz]
+    reception_bps = max(rates_bps, key=lambda rate_bps: abs(rate_bps - (mac.rate_bps or 0.0)))
+    if abs(reception_bps - mac.rate_bps) > 1e-6 * mac.rate_bps:
+        problem = f"its rate is {mac.rate_bps / 1e6:g} Mbps, but the reception's is {reception_bps / 1e6:g} Mbps"
+        yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
 
 
 def _group_faults(mac: Mac, interference: Interference) -> Iterator[Fault]:

@@ -102,16 +102,42 @@ def test_rounds_state_what_they_did_not_sum():
 
 def test_a_user_that_returns_after_the_slot_is_not_summed():
     """It gets the version late, and its update is of a version whose sum was made, while the round is open."""
-    away = {"kind": "maintenance", "windows": [{"nodes": [0], "start": 0, "duration": "1.2 s"}]}
     slow = {"speed": [1.0, 0.9, 0.8, 1.1, 1.2, 0.2], "samples": 1}
     waiting = {"kind": "available", "losses": "unknown", "deadline": "5 s"}
     slots = {"kind": "simultaneous", "wait": "300 ms"}
-    rounds, log = run(1, compute=slow, outages=[away], mac=slots, round=waiting)
+    rounds, log = run(1, compute=slow, outages=away(0, 0, "1.2 s"), mac=slots, round=waiting)
     _, ends = outcomes(log)
     assert sorted(user for kind, user, _ in ends if kind == "delivered") == [1, 3, 4]
     assert sorted(user for kind, user, _ in ends if kind == "not_summed") == [0, 2, 5]
     assert rounds[0].closed_s == 5.0
     assert sorted(column(log, "user")) == [1, 3, 4]
+
+
+def away(user, start, duration):
+    return [{"kind": "maintenance", "windows": [{"nodes": [user], "start": start, "duration": duration}]}]
+
+
+@pytest.mark.parametrize("user", [0, 5])
+def test_a_sum_counts_as_a_whole(user):
+    """A user that was away when the round opened, and is back before the slot, is in the sum, whatever its number."""
+    alike = {"speed": 1.0, "samples": 1}
+    rounds, log = run(3, compute=alike, outages=away(user, 0, "100 ms"))
+    assert [len(each.deliveries) for each in rounds] == [USERS] * 3
+    assert outcomes(log)[0] == {"delivered": 3 * USERS}
+
+
+def test_a_slot_does_not_wait_for_users_that_are_away():
+    """User 0 is away from 0.5 s to 100.5 s; it cannot take part, and delays nobody."""
+    rounds, _ = run(5, compute={"speed": 1.0, "samples": 1}, outages=away(0, "500 ms", "100 s"))
+    assert rounds[-1].closed_s < 6.0
+    assert all(len(each.deliveries) == USERS - 1 for each in rounds)
+
+
+def test_a_user_whose_channel_never_suffices_is_left_out_of_each_sum():
+    far = {"kind": "star", "distances": ["100 m"] * 5 + ["900 m"], "rate": "1 Gbps", "delay": 0}
+    control = {"kind": "truncated_inversion", "target": "10 dB", "threshold": "20 dB"}
+    _, log = run(4, topology=far, power_control=control, unreachable="keep")
+    assert outcomes(log)[0] == {"delivered": 20, "not_summed": 4}
 
 
 @pytest.mark.parametrize(
@@ -126,6 +152,10 @@ def test_a_user_that_returns_after_the_slot_is_not_summed():
         ({"receivers": "all"}, "receivers", "of the users of one tower"),
         ({"interference": "collide"}, "reception", "nothing decodes"),
         ({"exempt": {"contention": [0]}}, "exempt.contention", "in no sum"),
+        ({"exempt": {"deadline": [0]}}, "exempt.deadline", "in no sum"),
+        ({"staleness": 1}, "staleness", "an older version"),
+        ({"on_new_version": "finish"}, "on_new_version", "an older version"),
+        ({"channel": [{"kind": "underwater", "frequency": "12 kHz"}]}, "channel.0", "do not arrive in step"),
     ],
 )
 def test_parts_that_do_not_fit_sums_are_named(change, key, problem):

@@ -244,6 +244,54 @@ def test_a_mac_that_gives_powers_wrongly_is_told(mac, message):
         run(2, mac=mac)
 
 
+TRUNCATED = {"kind": "truncated_inversion", "target": "5 dB", "threshold": "24 dB"}
+
+
+def test_withheld_frames_cost_lorawan_no_duty_cycle():
+    """With acknowledgements or without, a device sends as soon as its channel permits."""
+    lora = {
+        "topology": {"kind": "star", "radius": "2 km", "rate": "1 Gbps", "delay": 0},
+        "channel": [LOSS, {"kind": "rayleigh", "coherence": "100 ms"}],
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz"},
+        "reception": {"kind": "lora"},
+        "update_size": 400.0,
+        "round": {"kind": "first", "m": 1},
+        "unreachable": "keep",
+    }
+    access, context, _ = make(1, 1, 3, **NETWORK | lora | {"mac": "lorawan"})
+    snr_db = open_budget(access, context, build_layout(access, context)).best_snr_db(np.arange(1))[0] - 13.0
+    control = {"kind": "truncated_inversion", "target": "0 dB", "threshold": f"{snr_db} dB"}
+    for mac in ({"kind": "lorawan"}, {"kind": "lorawan", "confirmed": True, "acknowledgements": {}}):
+        ends_s = []
+        for power_control in ("full", control):
+            rounds, log = play(1, 8, 3, **NETWORK | lora | {"mac": mac, "power_control": power_control})
+            ends_s.append(rounds[-1].closed_s)
+        assert log.final_values["frames_withheld"] > 10
+        assert ends_s[1] < 1.5 * ends_s[0]
+
+
+def test_a_station_of_wifi_is_alone_if_the_others_withhold_their_frames():
+    wifi = {
+        "reception": {"kind": "snr_threshold", "threshold": "3 dB", "rate": "54 Mbps"},
+        "radio": {"power": "20 dBm", "bandwidth": "20 MHz"},
+        "mac": {"kind": "csma_ca", "rate": "54 Mbps", "rts": "0 B"},
+        "update_size": 12000.0,
+        "channel": [LOSS, {"kind": "rayleigh", "coherence": "20 ms"}],
+        "unreachable": "keep",
+    }
+    _, attempts = run(30, **wifi, power_control=TRUNCATED)
+    received_s = attempts["airtime_s"][attempts["outcome"] == "received"]
+    assert received_s.min() == pytest.approx(received_s.max())
+
+
+def test_the_power_of_a_mac_is_at_most_what_the_caller_gives():
+    access, context, log = make(USERS, 3, 3, **NETWORK | {"mac": Steps(first=0.0), "channel": [LOSS]})
+    simulator = NetworkSimulator(build_network(access, context), context.streams, context.recorder)
+    simulator._config.medium.set_power_offset(np.full(USERS, -20.0))
+    [*simulator.rounds(2)]
+    assert np.concatenate([part["power_db"] for part in log.attempts]).max() == -20.0
+
+
 class Answering(PowerControl):
     """Answers what it is made with."""
 

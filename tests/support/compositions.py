@@ -57,6 +57,14 @@ BASE = {
     },
 }
 """The scenario that the levels change: six equal users, of whom two deliver in a round, with time to idle."""
+WIFI_BY_POWER = {"kind": "csma_ca", "senses": "by_power", "sense_threshold": "-30 dBm"}
+"""Wi-Fi stations of which none senses another."""
+WIFI_RADIO = {
+    "radio": {"power": "16 dBm", "bandwidth": "20 MHz", "noise_figure": "6 dB"},
+    "channel": [{"kind": "constant", "gain": "-60 dB"}],
+    "reception": {"kind": "mcs", "standard": "802.11a"},
+}
+"""A radio for Wi-Fi stations that need one."""
 OF_PAIRS = {"kind": "snr_threshold", "threshold": "-12 dB", "rate": "10 kbps"}
 """Reception of users that send at once, of which two of equal power are received at 1 dB above the threshold."""
 RUNNING = {"kind": "random_waypoint", "radius": "1 km", "speed": [200, 400]}
@@ -180,6 +188,12 @@ def axes() -> dict[str, dict[str, Any]]:
     answers = {"acknowledgements": {"duty_cycle": 0.2}, "half_duplex": True, "max_attempts": 3}
     hopping = macs["multichannel_aloha"] | {"hopping": "permutation"}
     macs |= {"lorawan that hops": gateway | {"hopping": "permutation"}, "multichannel_aloha that hops": hopping}
+    macs |= {
+        "csma_ca of several rates": {"kind": "csma_ca", "rate": ["6 Mbps", "54 Mbps", "24 Mbps"] * 2, "rts": "500 B"},
+        "csma_ca with arf": WIFI_BY_POWER | {"rate_adaptation": "arf", "sense_threshold": "-60 dBm"},
+        "csma_ca of hidden stations": WIFI_BY_POWER | {"rate_adaptation": "ideal", "rts": 0, "max_attempts": 7},
+        "csma_ca of stations that sense all": {"kind": "csma_ca", "rate_adaptation": "ideal"},
+    }
     macs |= {"lorawan of two demodulators": gateway, "lorawan that answers": gateway | answers}
     outages = members("network/outage")
     del outages["availability"], outages["calendar"]  # files of days
@@ -432,6 +446,10 @@ def _fit_radio(access, value, has):
             raise RefusedError("there is no radio without a reception")
         for section in ("radio", "channel", "reception"):
             del access[section]
+        if "rate_adaptation" in value["mac"]:
+            access |= copy.deepcopy(WIFI_RADIO)
+            if "downlink" in access:
+                access["downlink"] = access["downlink"] | {"power": "16 dBm"}
         return
     radio = dict(value["radio"])
     if "power" in radio:

@@ -93,6 +93,7 @@ def check_tables(tables, users, count, network, warmup_s=0.0):
         if network["round"] is not None:
             check_outcomes(events, energy)
             check_bits(events, rounds)
+            check_sums(tables, network)
 
 
 def check_rounds(rounds, deliveries, count):
@@ -174,6 +175,19 @@ def check_sending_energy(tables, access):
     joules = watts * attempts["airtime_s"] * 10.0 ** (attempts["power_db"] / 10.0)
     sums = np.bincount(attempts["user"], joules, minlength=len(tables.energy))
     assert tables.energy["send_J"].to_numpy() == pytest.approx(sums, rel=1e-6, abs=1e-12)
+
+
+def check_sums(tables, access):
+    """Updates that a sum in the air holds count together, and no version has two sums."""
+    interference = access["interference"]
+    if interference["kind"] != "over_the_air" or tables.deliveries.empty:
+        return
+    of_version = tables.deliveries.groupby("base")
+    assert (of_version["round"].nunique() == 1).all()
+    assert (of_version["arrived_s"].nunique() == 1).all()
+    counted = of_version.size()
+    received = tables.attempts[tables.attempts["outcome"] == "received"].groupby("base").size()
+    assert counted.tolist() == received.reindex(counted.index).tolist(), "a sum was torn"
 
 
 def check_event_times(events, rounds):
@@ -451,6 +465,24 @@ def watched():  # noqa: PLR0915 - one patch after the other
             watch.bits[path]["failed"] += float(each[~is_received].sum())
 
         return settle
+
+    @patched(TransmitPath, "request")
+    def _(old):
+        def request(path, group, bits, limit):
+            """Count the frame behind a request that fails, which then counts as an attempt of it."""
+            event = old(path, group, bits, limit)
+            transmission = next(reversed(path.transmissions))
+            watch.bits[path]["sent"] += _bits_of(transmission)
+
+            def end(event):
+                watch.bits[path]["sent"] += _bits_of(transmission) - bits
+                if transmission.frames.is_duplicate:  # nothing but the request was sent
+                    watch.bits[path]["sent"] -= bits
+
+            event.callbacks.append(end)
+            return event
+
+        return request
 
     @patched(TransmitPath, "_end_transmission")
     def _(old):

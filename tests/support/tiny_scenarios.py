@@ -105,6 +105,11 @@ _BESIDE_FAMILIES = {
         "motion": {"kind": "random_waypoint", "radius": "500 m", "speed": [10, 20]},
         "receivers": "all",
     },
+    "network/rate_adaptation": {
+        "radio": {"power": "15 dBm", "bandwidth": "20 MHz"},
+        "reception": {"kind": "mcs", "standard": "802.11a"},
+        "mac": {"kind": "csma_ca"},
+    },
     "network/allocation": {
         "mac": {"kind": "fdma", "division": "allocated"},
         "reception": {"kind": "shannon"},
@@ -150,8 +155,11 @@ def world(family: str, spec: dict, folder: Path) -> dict:
         if spec["kind"] == "lorawan":
             data["access"]["update_size"] = "50 B"
             data["access"]["radio"]["bandwidth"] = "125 kHz"
-        if name == "placement":
-            name, spec = "topology", {"kind": "star", "placement": spec}
+        inner = {
+            "placement": ("topology", {"kind": "star", "placement": spec}),
+            "rate_adaptation": ("mac", {"kind": "csma_ca", "rate_adaptation": spec}),
+        }
+        name, spec = inner.get(name, (name, spec))
         data["access"] |= {{"outage": "outages"}.get(name, name): as_list.get(name, spec)}
     elif name in {"objective", "schedule", "aggregation", "device"}:
         data |= copy.deepcopy(_BESIDE_LEARNERS.get(spec["kind"], {}))

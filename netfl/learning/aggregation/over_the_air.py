@@ -13,7 +13,7 @@ from netfl.types import Reported
 
 
 class _Signals(NamedTuple):
-    """What the tower receives of the changes of θ in one slot, as the server scales it.
+    """Signals of the changes of θ in one slot, as the server scales their sum.
 
     Args:
         changes: Δ of the users that send, ``[k, parameters]``.
@@ -63,9 +63,7 @@ class OverTheAir(Aggregation):
         Reported("sum_error", "square error of the sum, to those who sent", low_is_good=True),
         Reported("sum_error_formula", "square error of the sum, to those who sent, by formula", low_is_good=True),
         Reported("scheduled_error", "square error of the sum, to all scheduled", low_is_good=True),
-        Reported(
-            "scheduled_error_formula", "square error of the sum, to all scheduled, by its formula", low_is_good=True
-        ),
+        Reported("scheduled_error_formula", "square error of the sum, to all scheduled, by formula", low_is_good=True),
     )
     reads_links: ClassVar[frozenset[str]] = frozenset({"snr_db"})
     reads_not_summed: ClassVar[bool] = True

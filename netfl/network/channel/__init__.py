@@ -36,13 +36,13 @@ from the given streams, keyed by user and block, so that they do not depend on t
             return (Law("gain, dB", "-10 with probability p, else 0", draw, mean=-10 * self.p, variance=variance),)
 
 Optional parts: the coherence time of a fading (`Channel.coherence_s`), whether a mean signal is without it
-(`Channel.has_fast_fading`), the carrier of the model (`Channel.carrier_hz`), the distance within which a path loss no
-longer falls (`Channel.near_limit`), and what contradicts the motion of users (`Channel.motion_misfit`); gains that
-differ between the frequency channels of a MAC (`Channel.is_frequency_selective`, `Channel.on_channels`,
-`LinkGain.channel_gains_db`); for a medium other than air its noise (`Channel.noise_dbm`), the speed of its signals
-(`Channel.speed_m_s`) and their delay (`Channel.delay_s`); and for a model that reads measured data the radio
-(`Channel.fitted`), what its data lack (`Channel.data_misfit`, `Channel.missing_towers`) and whether they contain the
-path loss (`Channel.has_path_loss`).
+(`Channel.has_fast_fading`), the gain between two users (`Channel.between_users_db`), the carrier of the model
+(`Channel.carrier_hz`), the distance within which a path loss no longer falls (`Channel.near_limit`), and what
+contradicts the motion of users (`Channel.motion_misfit`); gains that differ between the frequency channels of a MAC
+(`Channel.is_frequency_selective`, `Channel.on_channels`, `LinkGain.channel_gains_db`); for a medium other than air its
+noise (`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`); and for
+a model that reads measured data the radio (`Channel.fitted`), what its data lack (`Channel.data_misfit`,
+`Channel.missing_towers`) and whether they contain the path loss (`Channel.has_path_loss`).
 '''
 
 from __future__ import annotations
@@ -187,6 +187,18 @@ class Channel(Spec):
     def has_path_loss(self) -> bool:
         """True if the gain contains the path loss of the link, so that another model of it would count it twice."""
         return False
+
+    @property
+    def holds_between_users(self) -> bool:
+        """True if it states the gain between two users, too: `between_users_db`.
+
+        A MAC whose users sense each other by power asks for it.
+        """
+        return False
+
+    def between_users_db(self, distance_m: Floats) -> Floats:
+        """Return the gain between two users at each distance, ``[n]``; asked only of one that `holds_between_users`."""
+        return np.zeros(len(distance_m))
 
     @property
     def needs_radio(self) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import networkx as nx
 import numpy as np
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.layout import LIGHT_M_S, Layout
+from netfl.streams import Streams
 from netfl.types import Floats, Law
 
 Outside = Literal["error", "extend"]
@@ -27,6 +29,18 @@ class PathLoss(Channel):
     @property
     def has_path_loss(self) -> bool:
         return True
+
+    @property
+    def holds_between_users(self) -> bool:
+        return True
+
+    def between_users_db(self, distance_m: Floats) -> Floats:
+        """Return the gain between two users, one of which has the place and the height of a tower, ``[n]``."""
+        tower: nx.Graph[str] = nx.Graph()
+        tower.add_node("tower:0", role="tower", x_m=0.0, y_m=0.0)
+        places_m = np.column_stack([distance_m, np.zeros(len(distance_m))])
+        layout = Layout(tower, places_m, seen_from="tower:0")
+        return self.open(layout, Streams(0)).gain_db(np.arange(len(distance_m)), 0.0)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("nothing is drawn: the loss follows from the distance"),)

@@ -7,7 +7,7 @@ import numpy as np
 from netfl.network.channel import Channel, LinkGain, StaticGain
 from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Decibels
 
 
@@ -27,6 +27,13 @@ class Constant(Channel):
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         return StaticGain(np.full(layout.users, self.gain))
+
+    @property
+    def holds_between_users(self) -> bool:
+        return True
+
+    def between_users_db(self, distance_m: Floats) -> Floats:
+        return np.full(len(distance_m), self.gain)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("nothing is drawn: the gain is given"),)

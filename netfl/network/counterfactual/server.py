@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from netfl.network.counterfactual import Exemptions
@@ -20,11 +21,12 @@ class PatientServer(Server):
         super().__init__(*parts)
         self._exempt_users = frozenset(exemptions.deadline)
 
-    def _judge(self, arrival: Arrival) -> None:
-        if self._is_closed and arrival.update.user in self._exempt_users:
-            self._hold([arrival])
-        else:
-            super()._judge(arrival)
+    def _judge(self, arrivals: Sequence[Arrival]) -> None:
+        if self._is_closed:
+            self._hold(each for each in arrivals if each.update.user in self._exempt_users)
+            arrivals = [each for each in arrivals if each.update.user not in self._exempt_users]
+        if arrivals:
+            super()._judge(arrivals)
 
     @property
     def _max_age(self) -> int | None:

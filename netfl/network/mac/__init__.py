@@ -122,7 +122,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -131,8 +131,10 @@ import simpy
 from numpy.typing import NDArray
 
 from netfl.errors import Fault
+from netfl.network.channel import Channel
 from netfl.network.layout import Layout
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.radios import Radio
 from netfl.network.radio.receiver import ReceiverLimits
 from netfl.network.reception import Reception
 from netfl.registry import Spec, exported_models
@@ -185,6 +187,16 @@ class Mac(Spec):
     interference with `netfl.network.interference.Interference.receives_several`."""
 
     @property
+    def needs_full_power(self) -> bool:
+        """True if it takes the power of each frame for that of the radio, so that no ``power_control`` may lower it."""
+        return False
+
+    @property
+    def needs_fixed_towers(self) -> bool:
+        """True if what it knows of its users cannot move with them to other towers, so that they have to stay."""
+        return False
+
+    @property
     def idle_time(self) -> IdleTime:
         """Effect of the time in which no user of the cell has a frame to send or on the air.
 
@@ -224,8 +236,18 @@ class Mac(Spec):
 
     @property
     def rate_bps(self) -> float | None:
-        """Bit rate of its frames; ``None`` leaves it to the reception."""
+        """Bit rate of its frames, the lowest where there are several; ``None`` leaves it to the reception."""
         return None
+
+    @property
+    def rates_bps(self) -> tuple[float, ...]:
+        """Bit rates that its frames can have, where it sets them; empty if it leaves them to the reception."""
+        return () if self.rate_bps is None else (self.rate_bps,)
+
+    @property
+    def sets_modes(self) -> bool:
+        """True if it sends each frame in the mode of the reception that has the rate of the frame."""
+        return False
 
     @property
     def max_payload_bits(self) -> float | None:
@@ -389,6 +411,12 @@ class Mac(Spec):
 
     def reception_faults(self, reception: Reception) -> Iterator[Fault]:
         """Yield the errors of a *reception* that this MAC cannot use; keys are relative to the reception."""
+        yield from ()
+
+    def radio_faults(
+        self, radio: Radio | None, channels: Sequence[Channel], reception: Reception | None
+    ) -> Iterator[Fault]:
+        """Yield the errors of this MAC with the radio parts of a network; keys are relative to this model."""
         yield from ()
 
     def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:

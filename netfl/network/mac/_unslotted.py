@@ -102,7 +102,7 @@ class UnslottedCell:
                     due_users.append(user)
             if self.send_again is not None:
                 due_users = self._repeat_frames(due_users, self.send_again)
-            senders = cell.drop_disconnected(sorted(due_users))
+            senders = cell.drop_silent(sorted(due_users))
             if senders:
                 send(np.array(senders))
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
-from math import ceil, inf
+from math import inf
 from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -18,12 +18,22 @@ import simpy
 from pydantic import Field
 
 from netfl.errors import Fault
+from netfl.network.channel import Channel
 from netfl.network.mac import IdleTime, Mac
+from netfl.network.mac._dcf import ACK_BITS, CTS_BITS, PHYS, RTS_BITS, Backoff, FrameTiming, Standard
+from netfl.network.mac._hidden_stations import HiddenStations
+from netfl.network.mac._station_rates import StationRates, is_equal_rate
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.radios import Radio
+from netfl.network.radio.receiver import ReceiverLimits
+from netfl.network.rate_adaptation import RateAdaptation
+from netfl.network.reception import Reception
+from netfl.network.reception.mcs import Mcs
+from netfl.registry import ByForm, FamilyMember, OnlyWith, kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Law, ScenarioFacts, Users
-from netfl.units import Bitrate, Bits
+from netfl.units import Bitrate, Bits, DecibelMilliwatts
 
 _NS = 1e-9
 _SLACK_S = 1e-8
@@ -36,135 +46,11 @@ _HEADER_BITS = 36 * 8
 """MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""
 _MAX_PAYLOAD_BITS = (2304 - 8) * 8.0
 """An MSDU has 2304 bytes at most (IEEE 802.11-2020 §9.2.4.8), of which LLC and SNAP take 8."""
-_RETRY_LIMIT = 7
-"""Failures in a row, of several frames, after which CW is reset without ``max_attempts``: dot11ShortRetryLimit."""
-
-Standard = Literal["802.11a", "802.11b", "802.11g"]
-
-ACK_BITS, RTS_BITS, CTS_BITS = 112, 160, 112
-"""Control frames, IEEE 802.11-2020 §9.3.1."""
-
-
-@dataclass(frozen=True)
-class PhyTiming:
-    """Timing of one physical layer of IEEE 802.11, in ns; rates in Mb/s.
-
-    Args:
-        preamble: preamble and header before the first bit of a frame.
-        symbol: airtimes are rounded up to a multiple of it.
-        extra_bits: bits that the physical layer adds to each frame.
-        tail: silence that belongs to each frame.
-        rates: data rates, the default first.
-        control: rates of ACK, RTS and CTS, the one for the default data rate first.
-        slowest: rate at which an unknown ACK is assumed to be sent.
-        cw: minimum and maximum contention window.
-        decodes: whether stations that receive a collision treat it as a frame in error.
-    """
-
-    slot: int
-    sifs: int
-    preamble: int
-    symbol: int
-    extra_bits: int
-    tail: int
-    rates: tuple[float, ...]
-    control: tuple[float, ...]
-    slowest: float
-    cw: tuple[int, int]
-    decodes: bool
-
-    @property
-    def difs(self) -> int:
-        """SIFS and two slots."""
-        return self.sifs + 2 * self.slot
-
-    @property
-    def timeout(self) -> int:
-        """Time from the end of a frame until its sender knows that no answer comes (§10.3.2.11)."""
-        return self.sifs + self.slot + self.preamble
-
-    @property
-    def eifs(self) -> int:
-        """Extended inter-frame space after a frame in error (§10.3.2.3.7)."""
-        return self.sifs + self.airtime(ACK_BITS, self.slowest) + self.difs
-
-    def airtime(self, bits: float, rate: float) -> int:
-        """Return the airtime of a frame of *bits*, MAC header included."""
-        bits_per_symbol = rate * self.symbol / 1000.0
-        symbols = ceil((bits + self.extra_bits) / bits_per_symbol - 1e-9)  # exact multiples despite rounding
-        return self.preamble + symbols * self.symbol + self.tail
-
-    def control_rate(self, rate: float) -> float:
-        """Return the highest control rate that is not above the data rate *rate*."""
-        return max((control for control in self.control if control <= rate), default=self.slowest)
-
-
-_OFDM = (6.0, 9.0, 12.0, 18.0, 24.0, 36.0, 48.0, 54.0)
-_DSSS = (11.0, 5.5, 2.0, 1.0)
-
-PHYS: dict[Standard, PhyTiming] = {
-    "802.11a": PhyTiming(
-        slot=9_000,
-        sifs=16_000,
-        preamble=20_000,
-        symbol=4_000,
-        extra_bits=22,
-        tail=0,
-        rates=_OFDM,
-        control=(6.0, 12.0, 24.0),
-        slowest=6.0,
-        cw=(15, 1023),
-        decodes=False,
-    ),
-    "802.11b": PhyTiming(
-        slot=20_000,
-        sifs=10_000,
-        preamble=192_000,
-        symbol=1_000,
-        extra_bits=0,
-        tail=0,
-        rates=_DSSS,
-        control=_DSSS,
-        slowest=1.0,
-        cw=(31, 1023),
-        decodes=True,
-    ),
-    "802.11g": PhyTiming(
-        slot=9_000,
-        sifs=10_000,
-        preamble=20_000,
-        symbol=4_000,
-        extra_bits=22,
-        tail=6_000,
-        rates=_OFDM[::-1],
-        control=(24.0, 12.0, 6.0),
-        slowest=6.0,
-        cw=(15, 1023),
-        decodes=False,
-    ),
-}
-"""802.11a: OFDM at 5 GHz (§17).  802.11b: DSSS and CCK with the long preamble (§16).  802.11g: ERP-OFDM alone, short
-slots, with 6 µs of signal extension after each frame (§18)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameTiming:
-    """Durations around one frame, in ns.
-
-    Args:
-        success: from the beginning of a sequence to the end of its ACK.
-        lead: RTS and CTS before the data frame.
-        collision: from the beginning to the end of the colliding frames.
-        timeout: from there until the colliders count slots again.
-        bystanders: from there until the others count slots again.
-    """
-
-    success: int
-    data: int
-    lead: int
-    collision: int
-    timeout: int
-    bystanders: int
+_Rate = Annotated[Bitrate, Field(gt=0)]
+_Rates = Annotated[tuple[_Rate, ...], Field(min_length=1)]
+_MODES_REMEDY = (
+    "take reception: {kind: mcs, standard: 802.11a} with radio.bandwidth: 20 MHz, or a table with these rates"
+)
 
 
 class CsmaCa(Mac):
@@ -185,11 +71,27 @@ class CsmaCa(Mac):
     the standard's retry limit.  With ``edition: 2016`` CW is reset whenever a frame is given up or abandoned, as
     §10.3.3 of that edition is commonly read.
 
-    **Frames.**  The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
-    SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell sense each other.  One
-    frame holds at most 2304 bytes of MSDU, 2296 of payload.  A larger update is sent in several frames, each of which
-    contends separately (``access.transport``).  With ``max_attempts`` the first of them that is given up ends the
-    update, unless the transport has an ``arq``.
+    **Frames.** The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
+    SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  One frame holds at most 2304 bytes of MSDU,
+    2296 of payload.  A larger update is sent in several frames, each of which contends separately
+    (``access.transport``).  With ``max_attempts`` the first of them that is given up ends the update, unless the
+    transport has an ``arq``.
+
+    **Rates.**  A station sends all its frames at its ``rate``, or each attempt at the rate that the ``rate_adaptation``
+    chooses.  ACK, RTS and CTS have the highest control rate that is not above it.  With a radio, a frame is received by
+    the mode of the reception that has its rate, and so by its own threshold.  Frames that collide last for different
+    times; all stations wait for the end of the longest.  As all stations have equal chances to send, a slow one slows
+    all: saturated stations with equal frames have equal throughputs, of L / Σ T_i at most, where T_i is the time of a
+    frame of station i (M. Heusse et al., "Performance anomaly of 802.11b", INFOCOM 2003).
+
+    **Hidden stations.**  By default (``senses: all``) stations of a cell sense each other.  With ``senses: by_power``
+    station i senses a frame of station j if it receives at least ``sense_threshold`` from it: the power of j, both
+    antenna gains, and the path loss at the present distance of the two users.  A station counts its slots down while
+    others send that it does not sense.  The towers are sensed by all.  A station reads a frame that it has sensed from
+    its start, alone, and leaves room for its ACK (NAV); after other frames in error it waits as after a collision.  The
+    medium decides on frames that overlap at the tower.  While the tower sends a CTS or an ACK, it receives nothing.  An
+    RTS that is received counts as no attempt; stations that read an RTS without a CTS forget it after the NAV time-out
+    (§10.3.2.4).
 
     **After a collision.**  The colliders wait for the end of the ACK (CTS) time-out, which lasts SIFS, a slot and the
     preamble (§10.3.2.11), and then for DIFS, before they count slots (§10.3.4.3).  With ``edition: 2016`` they count
@@ -197,6 +99,9 @@ class CsmaCa(Mac):
     if they cannot decode the overlapping preambles and only sense energy (OFDM), or EIFS if they
     take the collision for a frame in error (DSSS; §10.3.2.3.7); ``after_collision`` overrides this.  The bystanders of
     a frame that fades alone decode it and leave room for its ACK; after a captured frame all wait for its ACK.
+
+    **Power.**  A station whose power control withholds its frame sends nothing.  It backs off when its channel has
+    changed, with the window that it had.  With ``senses: by_power`` all frames have full power.
 
     **Idle time.**  Counters run in idle time, after DIFS, until they are at zero; the window does not change.
 
@@ -212,8 +117,16 @@ class CsmaCa(Mac):
 
     standard: Standard = "802.11a"
     """Timing: 802.11a, 802.11b (long preamble) or 802.11g (without 802.11b stations)."""
-    rate: Annotated[Bitrate, Field(gt=0)] | None = None
-    """Rate of the data, one of the standard's; by default 6 Mbps (802.11a), 11 Mbps (802.11b), 54 Mbps (802.11g)."""
+    rate: Annotated[_Rates | _Rate, ByForm()] | None = None
+    """Rate of the data, one of the standard's: one for all users, or a list, one for each; by default 6 Mbps (802.11a),
+    11 Mbps (802.11b), 54 Mbps (802.11g).  With ``rate_adaptation: arf`` that of the first frame, by default the
+    lowest."""
+    rate_adaptation: Annotated[RateAdaptation, FamilyMember()] | None = None
+    """Choice of the rate of each attempt among the modes of the reception; ``null``: the ``rate``."""
+    senses: Literal["all", "by_power"] = "all"
+    """Stations that a station senses: all of its cell, or those whose frames it receives with ``sense_threshold``."""
+    sense_threshold: Annotated[DecibelMilliwatts, OnlyWith("senses", "by_power")] = -82.0
+    """Power from which on a station senses and reads a frame; by default that of §17.3.10.6 at 20 MHz."""
     rts: Annotated[Bits, Field(ge=0)] | None = None
     """Payloads larger than this are preceded by RTS and CTS; ``null``: none."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
@@ -225,7 +138,17 @@ class CsmaCa(Mac):
 
     @property
     def rate_bps(self) -> float:
-        return self._rate_mbps * 1e6
+        return min(self.rates_bps)
+
+    @property
+    def rates_bps(self) -> tuple[float, ...]:
+        if self.rate_adaptation is not None:
+            return tuple(rate * 1e6 for rate in sorted(PHYS[self.standard].rates))
+        return tuple(rate * 1e6 for rate in dict.fromkeys(self._rates_mbps))
+
+    @property
+    def sets_modes(self) -> bool:
+        return True
 
     @property
     def max_payload_bits(self) -> float:
@@ -244,8 +167,24 @@ class CsmaCa(Mac):
         return True
 
     @property
+    def needs_full_power(self) -> bool:
+        return self.senses == "by_power"
+
+    @property
+    def needs_fixed_towers(self) -> bool:
+        return self.senses == "by_power"
+
+    @property
     def observes(self) -> tuple[str, ...]:
+        if self.rate_adaptation is not None and self.rate_adaptation.observes_snr:
+            return ("user_up", "rate_bps")
         return ("user_up",)
+
+    @property
+    def receiver_limits(self) -> ReceiverLimits | None:
+        if self.senses == "by_power":
+            return ReceiverLimits(answers=True)
+        return None
 
     @property
     def observer(self) -> Literal["tower", "users"]:
@@ -256,11 +195,98 @@ class CsmaCa(Mac):
         """True if the window continues after a drop, and colliders wait DIFS after the time-out."""
         return self.edition == 2020
 
+    @property
+    def wait_after_error(self) -> int:
+        """Wait of bystanders after a collision, in ns."""
+        phy = PHYS[self.standard]
+        has_eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
+        return phy.eifs if has_eifs else phy.difs
+
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         rates = PHYS[self.standard].rates
-        if self._rate_mbps not in rates:
-            listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
-            yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {listed} Mbps")
+        listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
+        by_user = isinstance(self.rate, tuple)
+        if by_user and len(self._rates_mbps) != facts.users:
+            problem = f"{len(self._rates_mbps)} rates for {facts.users} users"
+            yield Fault("rate", problem, None, f"give one rate, or {facts.users} of them")
+        for index, rate in enumerate(self._rates_mbps):
+            if rate not in rates:
+                key = f"rate.{index}" if by_user else "rate"
+                yield Fault(key, f"{self.standard} has no such rate", rate * 1e6, f"one of {listed} Mbps")
+        if self.rate_adaptation is not None and not self.rate_adaptation.starts_at_rate:
+            yield from no_effect(self, ["rate"], "with this rate_adaptation, which chooses the rate of all frames")
+
+    def radio_faults(
+        self, radio: Radio | None, channels: Sequence[Channel], reception: Reception | None
+    ) -> Iterator[Fault]:
+        if radio is None or reception is None:
+            if self.rate_adaptation is not None:
+                problem = "without a radio and a reception no frame is too weak, so that there is nothing to adapt to"
+                yield Fault("rate_adaptation", problem, None, f"{_MODES_REMEDY}; or leave it out")
+        elif not reception.follows_snr:
+            yield from self._mode_faults(radio, reception)
+        if self.senses == "by_power":
+            yield from self._sensing_faults(radio, channels)
+
+    def _mode_faults(self, radio: Radio, reception: Reception) -> Iterator[Fault]:
+        """Yield the errors of rates that are no modes of the reception."""
+        key = "rate" if self.rate_adaptation is None else "rate_adaptation"
+        if reception.modes == 1:
+            if self.rate_adaptation is not None:
+                yield Fault(key, "the reception has one rate, so that there is nothing to adapt", None, _MODES_REMEDY)
+            elif len(self.rates_bps) > 1:
+                problem = "several rates, but the reception has one threshold for all of them"
+                yield Fault(key, problem, None, _MODES_REMEDY)
+            return
+        if radio.common_bandwidth_hz is None:
+            problem = "the rates of the reception follow the bandwidth, and those of the radios differ"
+            yield Fault(key, problem, None, "give one radio.bandwidth")
+            return
+        modes_bps = [reception.rate_bps(radio.common_bandwidth_hz, mode) for mode in range(reception.modes)]
+        listed = ", ".join(f"{rate_bps / 1e6:g}" for rate_bps in modes_bps)
+        if self.rate_adaptation is not None:
+            standard_bps = [rate * 1e6 for rate in PHYS[self.standard].rates]
+            foreign = [bps for bps in modes_bps if not any(is_equal_rate(bps, rate) for rate in standard_bps)]
+            if foreign:
+                problem = f"the reception has rates that {self.standard} has not ({listed} Mbps)"
+                yield Fault(key, problem, None, _MODES_REMEDY)
+                return
+        if self.rate is None and self.rate_adaptation is not None:
+            return
+        for rate in dict.fromkeys(self._rates_mbps):
+            if not any(is_equal_rate(rate * 1e6, mode_bps) for mode_bps in modes_bps):
+                problem = f"the reception has no mode of that rate, but {listed} Mbps"
+                yield Fault("rate", problem, rate * 1e6, f"give one of them, or {_MODES_REMEDY}")
+
+    def _sensing_faults(self, radio: Radio | None, channels: Sequence[Channel]) -> Iterator[Fault]:
+        """Yield the errors of a network in which the power of a user at another is not known."""
+        if radio is None:
+            problem = "compares powers that users receive from each other, but there is no radio"
+            yield Fault("senses", problem, self.senses, "give radio, channel and reception, or set senses: all")
+            return
+        unknown = [channel for channel in channels if channel.has_path_loss and not channel.holds_between_users]
+        if unknown:
+            kind = kind_of(type(unknown[0]))
+            problem = f"compares powers that users receive from each other, which channel {kind} does not state"
+            yield Fault("senses", problem, self.senses, "take a path loss by distance, such as log_distance")
+        elif not any(channel.holds_between_users for channel in channels):
+            problem = "compares powers that users receive from each other, but no channel has a path loss"
+            yield Fault("senses", problem, self.senses, "add a path loss by distance, such as log_distance")
+
+    def reception_faults(self, reception: Reception) -> Iterator[Fault]:
+        if isinstance(reception, Mcs) and (self.rate_adaptation is None or not self.rate_adaptation.observes_snr):
+            reason = "with csma_ca, whose stations choose no rate by the SNR"
+            remedy = "leave it out, or set rate_adaptation: ideal"
+            yield from no_effect(reception, ["margin", "packet", "packet_error"], reason, remedy)
+
+    def frame_times_s(self, bits: float, snr_db: Floats, airtime_s: Floats) -> tuple[Floats, Floats]:
+        users = len(snr_db)
+        if self.rate_adaptation is None:
+            rates_bps = np.array([rate * 1e6 for rate in self._rates_mbps])
+            airtime_s = bits / np.broadcast_to(rates_bps, users)
+        elif not self.rate_adaptation.observes_snr:
+            airtime_s = np.full(users, bits / max(self.rates_bps))
+        return airtime_s, airtime_s
 
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
         if self.max_attempts is not None:  # frames that are given up leave, too
@@ -275,36 +301,69 @@ class CsmaCa(Mac):
                 "stations are modelled as sensing each other at once; take a MAC that does not listen before it sends"
             )
 
-    def frame_timing(self, bits: float) -> FrameTiming:
-        """Return the durations around a frame with *bits* of payload."""
+    def frame_timing(self, bits: float, rate_mbps: float | None = None) -> FrameTiming:
+        """Return the durations around a frame with *bits* of payload, by default at the rate of the first user."""
         phy = PHYS[self.standard]
-        control_rate = phy.control_rate(self._rate_mbps)
-        data = phy.airtime(bits + _HEADER_BITS, self._rate_mbps)
+        rate_mbps = rate_mbps or self._rates_mbps[0]
+        control_rate = phy.control_rate(rate_mbps)
+        data = phy.airtime(bits + _HEADER_BITS, rate_mbps)
         ack = phy.airtime(ACK_BITS, control_rate)
+        rts = 0
+        cts = 0
+        lead = 0
+        colliding = data
         if self.rts is not None and bits > self.rts:
             rts = phy.airtime(RTS_BITS, control_rate)
-            lead = rts + phy.sifs + phy.airtime(CTS_BITS, control_rate) + phy.sifs
+            cts = phy.airtime(CTS_BITS, control_rate)
+            lead = rts + phy.sifs + cts + phy.sifs
             colliding = rts  # data frames follow a CTS only
-        else:
-            lead = 0
-            colliding = data
         timeout = phy.timeout
         if self.keeps_window:  # colliders wait DIFS after the time-out (2020, §10.3.4.3)
             timeout += phy.difs
-        has_eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
         return FrameTiming(
             success=lead + data + phy.sifs + ack,
             data=data,
             lead=lead,
             collision=colliding,
             timeout=timeout,
-            bystanders=phy.eifs if has_eifs else phy.difs,
+            bystanders=self.wait_after_error,
+            rts=rts,
+            cts=cts,
+            ack=ack,
         )
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        contention = Contention(cell, self)
+        if self.senses == "by_power":
+            return HiddenStations(
+                cell,
+                PHYS[self.standard],
+                lru_cache(_CACHED_SIZES)(self.frame_timing),
+                self.open_rates(cell),
+                self.open_backoff(cell),
+                limit=self.max_attempts,
+                threshold_dbm=self.sense_threshold,
+                after_error=self.wait_after_error,
+            ).serve()
+        has_one_rate = self.rate_adaptation is None and len(self.rates_bps) == 1
+        if has_one_rate and len(cell.mode_rates_bps) == 1:
+            contention = Contention(cell, self)
+        else:
+            contention = MultirateContention(cell, self)
         cell.devices = contention
         return contention.serve()
+
+    def open_backoff(self, cell: Cell) -> Backoff:
+        """Return the contention windows of the stations of *cell*."""
+        uniforms = _uniforms(cell.streams.rng("backoff"))
+        cw = PHYS[self.standard].cw
+        return Backoff(cell.size, cw, self.max_attempts, uniforms, keeps_window=self.keeps_window)
+
+    def open_rates(self, cell: Cell) -> StationRates:
+        """Return the rates of the stations of *cell*."""
+        given_mbps = None
+        if self.rate is not None or self.rate_adaptation is None:
+            given_mbps = [self._rates_mbps[user if len(self._rates_mbps) > 1 else 0] for user in cell.ids.tolist()]
+        return StationRates(cell, PHYS[self.standard].rates, given_mbps, self.rate_adaptation)
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the cycle of a lone station; the standard's freezing rule has no closed form for more stations.
@@ -340,8 +399,13 @@ class CsmaCa(Mac):
         )
 
     @cached_property
-    def _rate_mbps(self) -> float:
-        return PHYS[self.standard].rates[0] if self.rate is None else self.rate / 1e6
+    def _rates_mbps(self) -> tuple[float, ...]:
+        """Rate of all users, or of each, in Mb/s."""
+        if self.rate is None:
+            return PHYS[self.standard].rates[:1]
+        if isinstance(self.rate, tuple):
+            return tuple(rate / 1e6 for rate in self.rate)
+        return (self.rate / 1e6,)
 
 
 @dataclass(slots=True)
@@ -393,13 +457,10 @@ class Contention:
         phy = PHYS[mac.standard]
         self._cell = cell
         self._limit = mac.max_attempts
-        self._max_failures_in_row = mac.max_attempts or _RETRY_LIMIT
-        self._keeps_window = mac.keeps_window
         self._timing = lru_cache(_CACHED_SIZES)(mac.frame_timing)
         self._slot = phy.slot
         self._difs = phy.difs
-        self._cw_min, self._cw_max = phy.cw
-        self._uniforms = _uniforms(cell.streams.rng("backoff"))
+        self._backoff = mac.open_backoff(cell)
 
         # the present idle period
         self._wait = phy.difs  # idle time before slots are counted
@@ -409,13 +470,10 @@ class Contention:
         self._is_busy = False  # whether it has ended, and the next one has not begun
 
         # of each station
-        self._window = [self._cw_min] * cell.size
-        self._failures = [0] * cell.size  # of the current frame
-        self._failures_in_row = [0] * cell.size  # of any frames, since the window was reset
         self._due = [-1] * cell.size  # virtual slot in which the counter runs out
         self._drawn = [-1] * cell.size  # idle period before which the counter was drawn
         self._is_queued = [False] * cell.size  # whether it has a frame and contends
-        self._was_waiting: set[int] = set()  # stations cut off with a frame: they back off when they are up again
+        self._was_waiting: set[int] = set()  # stations kept from sending a frame: they back off once they can send it
         self._slots_left: dict[int, int] = {}  # of stations that have come with a frame, until they join
         self._sending: dict[int, _SendingStation] = {}
 
@@ -505,15 +563,13 @@ class Contention:
         self._is_queued[user] = False
         if user in self._slots_left:  # it has come with a frame, which has ended
             self._set_counter(user, self._slots_counted() + self._slots_left.pop(user))
-        self._failures[user] = 0
-        if is_cut_off or not self._keeps_window or self._has_failed_too_often(user):
-            self._reset_window(user)
+        self._backoff.withdraw(user, is_cut_off=bool(is_cut_off))
         if self._late:
             self._late = [late for late in self._late if late.user != user]
 
     def _draw(self, user: int) -> int:
         """Draw and return the slots that a station counts down, uniform on 0 … CW."""
-        slots = int(next(self._uniforms) * (self._window[user] + 1))
+        slots = self._backoff.draw(user)
         self._set_counter(user, slots)
         return slots
 
@@ -572,10 +628,10 @@ class Contention:
         self._is_busy = True
 
     def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
-        """Let the due stations send and process the outcome; if all are cut off, the slot stays idle."""
+        """Let the due stations send and process the outcome; if none of them can, the slot stays idle."""
         cell = self._cell
         due_stations = self._take(offset)
-        senders = cell.drop_disconnected(due_stations)
+        senders = cell.drop_silent(due_stations)
         if len(senders) < len(due_stations):
             self._was_waiting.update(set(due_stations) - set(senders))
             if not senders:
@@ -585,11 +641,11 @@ class Contention:
         # a lone sender is on the air for its whole frame, several until the longest of their first frames ends
         users = np.array(senders)
         is_alone = len(senders) == 1
-        timing = self._longest_timing(cell.sizes(users))
+        timing = self._longest_timing(users)
         duration = timing.lead + timing.data if is_alone else timing.collision
         ready_s = cell.ready_s[users].tolist()
         start_s = self._idle_since_s + offset * _NS if cell.quiet else 0.0
-        end = cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)
+        end = self._attempt(users, duration, start_s)
         outcomes = np.asarray(end.value)  # filled in as the frames end
         for place, user in enumerate(senders):
             self._sending[user] = _SendingStation(ready_s[place], outcomes, place)
@@ -618,30 +674,33 @@ class Contention:
             slots = self._draw(user)
             if not is_success and (has_frame or cell.ready_s[user] <= cell.env.now):
                 self._is_queued[user] = True
-                self._late.append(_Countdown(begin, slots, user))
+                self._late.append(_Countdown(self._end_of_timeout(user, begin), slots, user))
 
-    def _longest_timing(self, sizes: Sequence[float]) -> FrameTiming:
-        """Return the timing of the frame that lasts longest in a collision; a single size is that of all frames."""
-        if len(sizes) == 1:
+    def _longest_timing(self, users: Users) -> FrameTiming:
+        """Return the timing of the frame of *users* that lasts longest in a collision."""
+        sizes = self._cell.sizes(users)
+        if len(sizes) == 1:  # the size of all frames
             return self._timing(sizes[0])
         return max(map(self._timing, sizes), key=_COLLISION)
 
+    def _attempt(self, users: Users, duration: int, start_s: float) -> simpy.Event:
+        """Let *users* send for *duration*, in a quiet cell from *start_s* on; return the event of their outcomes."""
+        return self._cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)
+
+    def _end_of_timeout(self, user: int, begin: int) -> int:
+        """Return from when on a station that failed counts slots; *begin* is that of the longest of the frames."""
+        return begin
+
     def _take_outcome(self, user: int) -> tuple[bool, bool]:
-        """Double the window of a station whose frame failed; return whether it did not, and whether it still has it."""
+        """Change the window of a station whose frame has ended.
+
+        Returns:
+            Whether the frame was received, and whether the station still has it.
+        """
         station = self._sending.pop(user)
         is_success = bool(station.received[station.place])
         has_frame = self._cell.quiet or bool(self._cell.ready_s[user] == station.ready_s)
-        self._failures[user] += 1
-        self._failures_in_row[user] += 1
-        is_over = is_success or not has_frame or self._failures[user] == self._limit
-        if is_over:
-            self._failures[user] = 0
-        is_unlimited = self._limit is None and has_frame  # such a frame keeps its window
-        is_row_over = self._has_failed_too_often(user) and not is_unlimited
-        if is_success or (is_over and not self._keeps_window) or is_row_over:
-            self._reset_window(user)
-        else:
-            self._window[user] = min(2 * self._window[user] + 1, self._cw_max)
+        self._backoff.end_attempt(user, is_success=is_success, has_frame=has_frame)
         return is_success, has_frame
 
     def take(self, users: Users) -> Mapping[str, Any]:
@@ -654,28 +713,19 @@ class Contention:
                 slots_left.append(self._draw(user))
             else:
                 slots_left.append(self._slots_left_of(user))
-        places = users.tolist()
-        row = {
-            "window": np.array([self._window[user] for user in places]),
-            "failures": np.array([self._failures[user] for user in places]),
-            "failures_in_row": np.array([self._failures_in_row[user] for user in places]),
-            "slots_left": np.array(slots_left),
-        }
-        self._late = [late for late in self._late if late.user not in places]
-        for user in places:
-            self._reset_window(user)
-            self._failures[user] = 0
+        row = {**self._backoff.take(users), "slots_left": np.array(slots_left)}
+        leaving = set(users.tolist())
+        self._late = [late for late in self._late if late.user not in leaving]
+        self._was_waiting -= leaving
+        for user in leaving:
             self._is_queued[user] = False
-            self._was_waiting.discard(user)
             self._slots_left.pop(user, None)
         return row
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        self._backoff.put(users, row)
         is_ready = self._cell.ready_s[users] <= self._cell.env.now
         for place, user in enumerate(users.tolist()):
-            self._window[user] = int(row["window"][place])
-            self._failures[user] = int(row["failures"][place])
-            self._failures_in_row[user] = int(row["failures_in_row"][place])
             slots_left = int(row["slots_left"][place])
             if is_ready[place]:
                 self._slots_left[user] = slots_left
@@ -701,13 +751,64 @@ class Contention:
     def _offset_of_now(self) -> int:
         return round((self._cell.env.now - self._idle_since_s) / _NS)
 
-    def _has_failed_too_often(self, user: int) -> bool:
-        """Return whether the failures of a station in a row, of whatever frames, reset its window."""
-        return self._failures_in_row[user] > self._max_failures_in_row
 
-    def _reset_window(self, user: int) -> None:
-        self._window[user] = self._cw_min
-        self._failures_in_row[user] = 0
+class MultirateContention(Contention):
+    """Stations that sense each other, and send their frames at rates of their own.
+
+    What the rate adaptation knows of a station moves with it, too.
+    """
+
+    def __init__(self, cell: Cell, mac: CsmaCa) -> None:
+        Contention.__init__(self, cell, mac)
+        self._rates = mac.open_rates(cell)
+        self._control_rate = PHYS[mac.standard].control_rate
+        self._sent: dict[int, tuple[FrameTiming, float]] = {}  # timing and rate of the last frame of each station
+        self._is_alone = False  # whether one station sends
+        self._longest = 0  # duration of the longest of the frames that collide
+
+    def _longest_timing(self, users: Users) -> FrameTiming:
+        sizes = np.broadcast_to(self._cell.sizes(users), len(users)).tolist()
+        timings = []
+        for user, bits in zip(users.tolist(), sizes, strict=True):
+            rate_mbps = self._rates.choose(user)
+            timing = self._timing(bits, rate_mbps)
+            self._sent[user] = timing, rate_mbps
+            timings.append(timing)
+        return max(timings, key=_COLLISION)
+
+    def _attempt(self, users: Users, duration: int, start_s: float) -> simpy.Event:
+        sent = [self._sent[user] for user in users.tolist()]
+        self._is_alone = len(sent) == 1
+        if self._is_alone:
+            ((_, rate_mbps),) = sent
+            mode = self._rates.mode_of(rate_mbps)
+            return self._cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s, mode=mode)
+        self._longest = duration
+        durations_s = np.array([timing.collision * _NS for timing, _ in sent])
+        first_rates = [self._control_rate(rate) if timing.rts else rate for timing, rate in sent]
+        modes = np.array([self._rates.mode_of(rate) for rate in first_rates])
+        return self._cell.attempt(users, duration_s=durations_s, limit=self._limit, begin_s=start_s, mode=modes)
+
+    def _end_of_timeout(self, user: int, begin: int) -> int:
+        if self._is_alone:
+            return begin
+        timing, _ = self._sent[user]  # its time-out began at the end of its own frame
+        return max(self._difs, begin - (self._longest - timing.collision))
+
+    def _take_outcome(self, user: int) -> tuple[bool, bool]:
+        timing, _ = self._sent[user]
+        is_success, has_frame = Contention._take_outcome(self, user)
+        if self._is_alone or not timing.rts:  # an RTS that collides says nothing of the rate of the data
+            self._rates.record(user, is_success=is_success)
+        return is_success, has_frame
+
+    def take(self, users: Users) -> Mapping[str, Any]:
+        row = Contention.take(self, users)  # first: it takes the outcomes of frames that end now
+        return {**row, "rates": self._rates.take(users)}
+
+    def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        Contention.put(self, users, row)
+        self._rates.put(users, row["rates"])
 
 
 def _uniforms(rng: np.random.Generator) -> Iterator[float]:

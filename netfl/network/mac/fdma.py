@@ -355,7 +355,7 @@ class Fdma(Mac):
             if not backlog.size:
                 yield cell.wait_for_backlog()
                 continue
-            users = np.array(cell.drop_disconnected(backlog.tolist()), np.int64)
+            users = np.array(cell.drop_silent(backlog.tolist()), np.int64)
             if not users.size:
                 continue  # the others have left the backlog until they are up
             shares = self._divide(cell, users)

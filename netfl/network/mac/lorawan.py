@@ -545,7 +545,8 @@ class _ClassADevices:
         """Let a user repeat an uplink that was received, but not answered."""
         uplink = uplinks.last[user]
         if not self._cell.can_repeat(user):
-            uplink.attempts = self._limit  # it gives up
+            uplink.attempts = self._limit  # it gives up, and may send its next frame
+            self.unslotted.replan(user)
             return
         payload = math.ceil(float(uplink.duplicate.bits) / 8.0)
         mode = self._mac._retry_mode(uplink.first_mode, payload, uplink.attempts)

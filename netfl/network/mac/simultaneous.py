@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Annotated, Any
 
-import numpy as np
 import simpy
 from pydantic import Field
 
@@ -16,13 +15,13 @@ from netfl.units import Seconds
 
 
 class Simultaneous(Mac):
-    """All users that have a frame send it at once, in one slot, which begins when all have theirs.
+    """Users send at once, in one slot, which begins when all that train have their frames.
 
-    With ``wait``, the slot begins so long after the first user has its frame; the others then send in the next slot,
-    together with those whose frames failed.  With ``interference: over_the_air`` there is one slot for each version:
-    what it did not sum ends as ``not_summed``.  Without sums the frames of a slot interfere, and with ``sic`` or
-    ``sinr`` several of them can be received; users whose rates follow the SNR know of each other, as in ``noma``.
-    Idle time changes nothing.
+    It does not wait for users that are disconnected.  With ``wait``, the slot begins so long after the first user has
+    its frame; the others then send in the next slot, together with those whose frames failed.  With ``interference:
+    over_the_air`` there is one slot for each version: what it did not sum ends as ``not_summed``.  Without sums the
+    frames of a slot interfere, and with ``sic`` or ``sinr`` several of them can be received; users whose rates follow
+    the SNR know of each other, as in ``noma``.  Idle time changes nothing.
 
     Example::
 
@@ -34,7 +33,7 @@ class Simultaneous(Mac):
     sends_groups = True
 
     wait: Annotated[Seconds, Field(ge=0)] | None = None
-    """Time from the first frame to the slot; by default the slot begins when no user is training any more."""
+    """Time from the first frame to the slot; by default it begins when no user that is connected trains any more."""
 
     @property
     def repeats_alike(self) -> bool:
@@ -79,10 +78,7 @@ def _send_sum(cell: Cell, summed: int) -> Generator[simpy.Event, Any, int]:
 
 
 def _all_ready(cell: Cell) -> Generator[simpy.Event, Any, None]:
-    """Wait until every user that trains has its frame, or there is none left."""
-    while True:
-        ready_s = cell.ready_s[np.isfinite(cell.ready_s)]
-        if not ready_s.size or ready_s.max() <= cell.env.now:
-            return
+    """Wait until every user that trains, and is connected, has its frame."""
+    while (ready_s := cell.all_ready_s()) > cell.env.now:
         cell.changes()
-        yield cell.wait_for_change(float(ready_s.max()))
+        yield cell.wait_for_change(ready_s)

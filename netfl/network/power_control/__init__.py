@@ -72,6 +72,11 @@ class PowerControl(Spec):
     is_full: ClassVar[bool] = False
     """True if all frames have full power, so that nothing is asked."""
 
+    @property
+    def can_withhold(self) -> bool:
+        """True if a user can withhold its frame.  State it if none ever does, for speed."""
+        return not self.is_full
+
     @abstractmethod
     def power_db(self, links: SenderLinks) -> Floats:
         """Return the power of each frame above that of the radio, ``[n]``; -inf for a user that withholds its frame."""

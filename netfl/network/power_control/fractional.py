@@ -32,6 +32,10 @@ class Fractional(PowerControl):
     """Mean SNR at full power at which, and below which, a user sends at full power; by default the least of all users
     at the start."""
 
+    @property
+    def can_withhold(self) -> bool:
+        return False
+
     def fitted(self, mean_snr_db: Floats) -> Self:
         if self.reference is not None:
             return self

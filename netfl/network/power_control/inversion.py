@@ -28,6 +28,10 @@ class Inversion(PowerControl):
     """SNR with which frames arrive, in the band in which they are sent."""
 
     @property
+    def can_withhold(self) -> bool:
+        return False
+
+    @property
     def highest_snr_db(self) -> float:
         return self.target
 

@@ -31,6 +31,10 @@ class TruncatedInversion(Inversion):
     """Smallest SNR at full power, in the whole bandwidth of its radio, at which a user sends."""
 
     @property
+    def can_withhold(self) -> bool:
+        return True
+
+    @property
     def least_channel_snr_db(self) -> float:
         return self.threshold
 

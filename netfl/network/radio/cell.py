@@ -92,7 +92,7 @@ class Cell:
         self._transmitters = {each.tower: each.transmitter for each in air.hearers}
         self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
-        self.quiet = queue.quiet and self._connection.steady
+        self.quiet = queue.quiet and self._connection.steady and not self._medium.can_withhold
         self._changed = list[Users]()
         self._change = env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
@@ -130,6 +130,12 @@ class Cell:
         """Return the version from which each of *users* trained its update, ``[n]``; only where updates are whole."""
         return self._queue.versions(users)
 
+    def all_ready_s(self) -> float:
+        """Return the time at which all users that are connected now have the frames that they train for; 0 for none."""
+        users = np.flatnonzero(np.isfinite(self.ready_s))
+        is_connected = self._connection.can_send(self.ids[users], self.tower.number, self.env.now)
+        return float(self.ready_s[users[is_connected]].max(initial=0.0))
+
     def end_unsummed(self, version: int) -> None:
         """End the updates from *version* or an older one that are not on the air: the sum is made without them."""
         is_waiting = np.isfinite(self.ready_s) & ~self.transmit_path.is_sending()
@@ -151,6 +157,18 @@ class Cell:
     def follows_snr(self) -> bool:
         """True if users have no modes, and each sets its rate by its SNR."""
         return self._medium.follows_snr
+
+    @property
+    def mode_rates_bps(self) -> Floats:
+        """Bit rate of each mode of the reception for the first user, ``[modes]``; one rate without modes."""
+        first = self.ids[:1]
+        rates_bps = [self._medium.mode_rates_bps(first, mode) for mode in range(self._medium.modes)]
+        return np.array(rates_bps, float).reshape(self._medium.modes, -1)[:, 0]
+
+    @property
+    def has_fixed_sensing(self) -> bool:
+        """True if `between_users_dbm` is now the same as whenever this was true before."""
+        return self._medium.has_fixed_sensing
 
     @property
     def snr_gap_db(self) -> float:
@@ -254,6 +272,10 @@ class Cell:
         delays_s = self._medium.delay_s(self.ids[users], self.tower, self.env.now)
         return np.zeros(len(users)) if delays_s is None else delays_s
 
+    def between_users_dbm(self, user: int) -> Floats:
+        """Return the present power of a user at each user of the cell, ``[size]``; infinity without a radio."""
+        return self._medium.between_users_dbm(int(self.ids[user]), self.ids, self.env.now)
+
     def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower, or another that hears it, are up now, ``[n]``.
 
@@ -341,13 +363,19 @@ class Cell:
             call_at(self.env, by_s, expire)
         return event
 
-    def drop_disconnected(self, users: list[int]) -> list[int]:
-        """Return those of *users* that can send now, and defer the others until they can."""
-        if self._connection.steady:
+    def drop_silent(self, users: list[int]) -> list[int]:
+        """Return those of *users* that send if they are let, and defer the others.
+
+        These are disconnected until the end of an outage, or withhold their frames until their channels change.
+        """
+        if self._connection.steady and not self._medium.can_withhold:
             return users
         numbers = np.asarray(users, np.int64)
-        is_connected = self._defer_disconnected(numbers, self.env.now)
-        return [int(user) for user in numbers[is_connected]]
+        power = self._medium.frame_power(self.ids[numbers], self.tower, self.env.now)
+        is_sending = self._defer_silent(numbers, power, self.env.now)
+        if is_sending is None:
+            return users
+        return [int(user) for user in numbers[is_sending]]
 
     def attempt(
         self,
@@ -483,6 +511,27 @@ class Cell:
         power = self._medium.frame_power(ids, self.tower, now_s)
         (group,) = group_senders(users, ids, range(1), channel, mode, delay_s, duration_s, power=power)
         return self.transmit_path.send(group, now_s, now_s, None, np.zeros(1, np.bool_), frame)
+
+    def request(self, user: int, bits: float, duration_s: float, *, mode: int, limit: int | None) -> simpy.Event:
+        """Let a user ask the tower whether it may send its next frame (RTS); the event is that of `attempt`.
+
+        A request that is received counts as no attempt.  One that is not counts as a failed attempt of the frame, if
+        the user still has it.  Ask `drop_silent` before.
+        """
+        users = np.array([user])
+        ids = self.ids[users]
+        now_s = self.env.now
+        if self._medium.modes == 1:
+            mode = 0
+        delay_s = self._medium.delay_s(ids, self.tower, now_s)
+        (group,) = group_senders(users, ids, range(1), 0, mode, delay_s, duration_s)
+        return self.transmit_path.request(group, bits, limit)
+
+    def answer(self, duration_s: float) -> None:
+        """Let the tower answer a frame of its users for *duration_s*, in which it receives nothing."""
+        receiver = self.transmitter.receiver
+        if receiver is not None:
+            receiver.begin_answer(self.env.now, self.env.now + duration_s)
 
     def answering(self, user: int) -> TowerTransmitter:
         """Return the transmitter of the tower that answers a user: that of the strongest copy of its last frame.
@@ -630,7 +679,8 @@ class Cell:
         is_withheld = power.is_withheld & is_connected
         if is_withheld.any():
             waiting_users = users[is_withheld]
-            self._queue.defer(waiting_users, np.full(len(waiting_users), self._medium.next_change_s(now_s)))
+            if not self.sums:  # what a sum leaves out ends
+                self._queue.defer(waiting_users, np.full(len(waiting_users), self._medium.next_change_s(now_s)))
             self.transmit_path.power_counts["withheld"][waiting_users] += 1
             self._notify(waiting_users)
         return is_connected & ~is_withheld

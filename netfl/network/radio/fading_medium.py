@@ -103,6 +103,7 @@ class FadingMedium(Medium):
         self._is_checked = is_plugin(interference)
         self.sums = interference.sums
         self._power_control = power_control
+        self.can_withhold = power_control.can_withhold
         self._decodes_others = interference.decodes_others
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
@@ -136,7 +137,7 @@ class FadingMedium(Medium):
         wanted_db: Floats | None = None,
     ) -> FramePower | None:
         if wanted_db is not None:
-            return FramePower.up_to(0.0, wanted_db)
+            return FramePower.up_to(self._offset_db(ids), wanted_db)
         if self._power_control.is_full:
             return None
         present_db = self._offset_db(ids)
@@ -345,6 +346,13 @@ class FadingMedium(Medium):
 
     def delay_s(self, ids: Ints, tower: NodeId, time_s: float) -> Floats | None:
         return self._link_budget.delay_s(ids, time_s, tower.name)
+
+    def between_users_dbm(self, sender: int, ids: Ints, time_s: float) -> Floats:
+        return self._link_budget.between_users_dbm(sender, ids, time_s)
+
+    @property
+    def has_fixed_sensing(self) -> bool:
+        return self._link_budget.has_fixed_sensing
 
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames were received: outages, then interference, then fading."""

@@ -24,6 +24,8 @@ from netfl.units import db_to_linear
 
 _MAX_PARTS = 4096
 """Largest number of parts of a transmission."""
+_MIN_BETWEEN_M = 1.0
+"""Least distance of two users that counts."""
 _MOTION_S = 1.0
 """Time after which the gains of users that move count as changed."""
 THERMAL_DBM_HZ = -174.0
@@ -285,6 +287,29 @@ class LinkBudget:
         """Return the noise in the bands of *others* over that in the bands of *users* at one receiver, ``[n, m]``."""
         noise_dbm = np.full(self.users, self._band_noise_dbm)
         return np.asarray(db_to_linear(noise_dbm[others][None, :] - noise_dbm[users][:, None]))
+
+    def between_users_dbm(self, sender: int, users: Ints, time_s: float) -> Floats:
+        """Return the power of *sender* at each of *users*, antennas included, ``[n]``.
+
+        The sender has its present power, with `power_offset_db`.  The gain is that of the channels which state one
+        between two users, at their present distance.  Users that are nearer than 1 m count as 1 m apart.
+        """
+        places_m = self._layout.positions_m(users, time_s)
+        own_place_m = self._layout.positions_m(np.array([sender]), time_s)
+        distance_m = np.maximum(np.hypot(*(places_m - own_place_m).T), _MIN_BETWEEN_M)
+        radios = self.radios
+        signal_dbm = radios.power_dbm[sender] + radios.gain_db[sender] + radios.gain_db[users]
+        if self.power_offset_db is not None:
+            signal_dbm = signal_dbm + self.power_offset_db[sender]
+        for channel in self._channels:
+            if channel.holds_between_users:
+                signal_dbm = signal_dbm + channel.between_users_db(distance_m)
+        return np.asarray(signal_dbm)
+
+    @property
+    def has_fixed_sensing(self) -> bool:
+        """True if all users send with the powers of their radios now, and distances of users never change."""
+        return self.power_offset_db is None and not self._layout.moving
 
     def band_noise(self, users: Ints) -> Floats:
         """Return the noise in the band of each user at one receiver, over that of user 0, ``[n]``."""

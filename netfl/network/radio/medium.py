@@ -82,6 +82,7 @@ class Medium:
         energy: energy meter of sendings and receptions; ``None`` for none.
         sums: whether towers receive the sum of frames that overlap, and no frame by itself.
         symbols_hz: analogue symbols that a sender has in a second.
+        can_withhold: whether users can withhold their frames, as the power control lets them.
     """
 
     modes = 1
@@ -91,6 +92,7 @@ class Medium:
     energy: EnergyMeter | None = None
     sums = False
     symbols_hz = 0.0
+    can_withhold = False
 
     def __init__(self, rate_bps: float, connection: Connection = ALWAYS_CONNECTED) -> None:
         self._rate_bps = rate_bps
@@ -250,6 +252,15 @@ class Medium:
         """Return the propagation delay between each user and *tower*, ``[n]``; ``None`` where it is negligible."""
         return None
 
+    def between_users_dbm(self, sender: int, ids: Ints, time_s: float) -> Floats:
+        """Return the power of a sender at each user, ``[n]``; infinity on a medium without a radio."""
+        return np.full(len(ids), np.inf)
+
+    @property
+    def has_fixed_sensing(self) -> bool:
+        """True if `between_users_dbm` is now the same as whenever this was true before."""
+        return True
+
     def can_receive(self, ids: Ints, tower: NodeId, bits: float, boost_db: float | Floats) -> Bools:
         """Return whether the signal of *tower* can ever suffice, ``[n]``; its SNR is *boost_db* above the user's."""
         return np.ones(len(ids), np.bool_)
@@ -282,6 +293,9 @@ class FrameReceiver(Protocol):
 
     def begin_sending(self, now_s: float, until_s: float) -> None:
         """Let the tower send from now on until *until_s*."""
+
+    def begin_answer(self, now_s: float, until_s: float) -> None:
+        """Let the tower answer a frame from now on until *until_s*."""
 
     def end(self, transmission: Transmission, causes: Sequence[str]) -> Sequence[str]:
         """Take the end of a transmission; return the causes of failures with those of the receiver."""

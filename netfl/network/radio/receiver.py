@@ -25,10 +25,12 @@ class ReceiverLimits:
     Args:
         demodulators: number of frames that it receives at once; ``None`` for any number.
         is_half_duplex: it receives nothing while the tower sends.
+        answers: the tower answers frames of users, such as by a CTS or an ACK, and receives nothing meanwhile.
     """
 
     demodulators: int | None = None
     is_half_duplex: bool = False
+    answers: bool = False
 
 
 @dataclass(slots=True)
@@ -82,8 +84,16 @@ class Receiver:
 
     def begin_sending(self, now_s: float, until_s: float) -> None:
         """Let the tower send from now on until *until_s*."""
-        if not self._limits.is_half_duplex:
-            return
+        if self._limits.is_half_duplex:
+            self._miss_frames(now_s, until_s)
+
+    def begin_answer(self, now_s: float, until_s: float) -> None:
+        """Let the tower answer a frame from now on until *until_s*."""
+        if self._limits.answers:
+            self._miss_frames(now_s, until_s)
+
+    def _miss_frames(self, now_s: float, until_s: float) -> None:
+        """Miss all frames that are on the air at any time from now on until *until_s*."""
         self._sends_until_s = max(self._sends_until_s, until_s)
         for transmission, arriving in self._arriving.items():
             if transmission.end_s > after_rounding(now_s):

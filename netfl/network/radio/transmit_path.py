@@ -247,6 +247,8 @@ class TransmitPath:
         limit: int | None,
         received: Bools,
         duplicate: Frames | None = None,
+        *,
+        is_request: bool = False,
     ) -> simpy.Event:
         """Put the next frames of a group on the air; return an event that fires with *received* when they have ended.
 
@@ -256,13 +258,15 @@ class TransmitPath:
             exact_start_s: time from which their airtimes count: *start_s* without the rounding of the clock.
             limit: number of attempts that a frame has; ``None`` for no limit.
             received: takes the outcome of each frame, at its place.
-            duplicate: frame that is sent again although the tower has received it; ``None`` for those of the queue.
+            duplicate: frame that is sent again although the tower has received it, or a request; ``None`` for those of
+                the queue.
+            is_request: whether it is a request, as `request` sends it.
         """
         # the queue hands over the frames
         medium = self._medium
         connection = self._connection
         frames = duplicate or self._queue.launch(group.users, start_s)
-        if self._records_starts:
+        if self._records_starts and not is_request:
             self._attempt_log.begin(self._tower.name, start_s, group.ids, frames.bits, frames.traffic)
         sent_s = exact_start_s + group.airtime_s
         end_s = exact_start_s + group.delay_s + group.airtime_s
@@ -295,7 +299,7 @@ class TransmitPath:
             paid_s = group.airtime_s * shares
         if medium.energy is not None:
             medium.energy.send(group.ids, paid_s, power_factor)
-        link_uses = self._count_link_uses(group, frames, paid_s, power_factor)
+        link_uses = self._count_link_uses(group.ids, group.airtime_s, frames, paid_s, power_factor)
 
         # they enter the air, where they meet other transmissions
         transmission = Transmission(  # by place, which takes a third of the time of names
@@ -330,9 +334,18 @@ class TransmitPath:
             end = partial(self._end_parts, frame_parts)
         else:
             self._enter(transmission)
-            end = partial(self._end_transmission, transmission)
+            end = partial(self._end_request if is_request else self._end_transmission, transmission)
         wait_s = end_s - self._env.now
         return call_after(self._env, wait_s if wait_s > 0.0 else 0.0, end, received)
+
+    def request(self, group: SenderGroup, bits: float, limit: int | None) -> simpy.Event:
+        """Put a request to send of *bits* on the air, which precedes the next frame of its one sender.
+
+        One that is received counts as no attempt.  One that is not counts as a failed attempt of the frame.
+        """
+        now_s = self._env.now
+        request = Frames(group.users, bits, None, is_duplicate=True)
+        return self.send(group, now_s, now_s, limit, np.zeros(1, np.bool_), request, is_request=True)
 
     def _enter(self, signal: Transmission) -> None:
         """Put a transmission, or a part of one, on the air."""
@@ -374,12 +387,36 @@ class TransmitPath:
         last = frame_parts.parts[-1]
         self._leave(last)
         frame_parts.judge(last, self._outcomes(last))
-        self._settle(frame_parts.whole, frame_parts.results, event)
+        copies = self._first_copies(frame_parts.whole, frame_parts.results)
+        self._settle(frame_parts.whole, copies, event)
 
     def _end_transmission(self, transmission: Transmission, event: simpy.Event) -> None:
         """Pass on frames that have arrived."""
         self._leave(transmission)
-        self._settle(transmission, self._outcomes(transmission), event)
+        copies = self._first_copies(transmission, self._outcomes(transmission))
+        self._settle(transmission, copies, event)
+
+    def _end_request(self, transmission: Transmission, event: simpy.Event) -> None:
+        """Let a request that has failed count as a failed attempt of the frame that it precedes."""
+        self._leave(transmission)
+        causes, snr_db = self._outcomes(transmission)[0]  # the cell's own tower answers
+        users = self.transmissions[transmission]
+        has_frame = self._queue.ready_s[users[0]] <= after_rounding(self._env.now)
+        if any(causes) and has_frame:
+            frames = self._queue.launch(users, transmission.begin_s)
+            if self._records_starts:  # now, as the events of a run are in the order of their times
+                now_s = self._env.now
+                self._attempt_log.begin(self._tower.name, now_s, transmission.ids, frames.bits, frames.traffic)
+            transmission.frames = frames
+            airtime_s = transmission.airtime_s
+            transmission.link_uses = self._count_link_uses(transmission.ids, airtime_s, frames, airtime_s, None)
+            self._settle(transmission, FirstCopies(causes, snr_db, [0]), event)
+            return
+        received: Bools = event.value  # type: ignore[assignment]
+        received[0] = not any(causes)
+        del self.transmissions[transmission]
+        self._is_sending[users] = False
+        self._notify(users)
 
     def _outcomes(self, signal: Transmission) -> list[ReceptionResult]:
         """Return which frames each tower that hears a transmission, or a part of one, has received, at its end."""
@@ -390,12 +427,11 @@ class TransmitPath:
             causes = self._receiver.end(signal, causes)
         return [(causes, snr_db)]
 
-    def _settle(self, transmission: Transmission, results: Sequence[ReceptionResult], event: simpy.Event) -> None:
+    def _settle(self, transmission: Transmission, copies: FirstCopies, event: simpy.Event) -> None:
         """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
         users = self.transmissions.pop(transmission)
         self._is_sending[users] = False
         now_s = self._env.now
-        copies = self._first_copies(transmission, results)
         causes = copies.causes
         snr_db = copies.snr_db
         # the counters take the outcomes
@@ -451,15 +487,15 @@ class TransmitPath:
         return self.receivers.first_copies(transmission, results)
 
     def _count_link_uses(
-        self, group: SenderGroup, frames: Frames, paid_s: float | Floats, power_factor: Floats | None
+        self, ids: Ints, airtime_s: float, frames: Frames, paid_s: float | Floats, power_factor: Floats | None
     ) -> Sequence[LinkUse | None]:
         """Count an attempt of each sender, of which *paid_s* costs energy, if anything asks for it."""
         if self._link_log is None or frames.is_duplicate:
             return ()
         energy_j = None
         if self._medium.energy is not None:
-            energy_j = self._medium.energy.sending_j(group.ids, paid_s, power_factor)
-        return self._link_log.send(group.ids, frames.base, group.airtime_s, energy_j)
+            energy_j = self._medium.energy.sending_j(ids, paid_s, power_factor)
+        return self._link_log.send(ids, frames.base, airtime_s, energy_j)
 
     def _note_links(self, transmission: Transmission, messages: Sequence[Message], copies: FirstCopies) -> None:
         """Note the links of frames that were received, and let the messages that they carry know them."""
@@ -527,6 +563,7 @@ class TransmitPath:
         self.attempts = 0
         self.counts = self._new_counts()
         self.power_counts = self._new_power_counts()
+        self.symbols = 0
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)

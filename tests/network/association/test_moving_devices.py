@@ -7,7 +7,10 @@ from support.roaming_networks import Shuttle
 from support.small_network import make
 
 from netfl.network.build import build_network
+from netfl.network.rate_adaptation import RateLink
+from netfl.network.rate_adaptation.arf import Arf
 from netfl.network.simulator import NetworkSimulator
+from netfl.streams import Streams
 
 USERS = 9
 STEP_S = 0.61
@@ -164,3 +167,40 @@ def test_a_window_goes_along(mac, deadline_s):
     still = number_of_attempts(mac, Shuttle(times=()), deadline_s)
     moving = number_of_attempts(mac, shuttle(until_s=2.0, step_s=0.0137), deadline_s)
     assert moving == pytest.approx(still, rel=0.15)
+
+
+WIFI = {
+    "radio": {"power": "14 dBm", "bandwidth": "20 MHz", "noise_figure": "6 dB"},
+    "update_size": "2000 B",
+    "association": shuttle(until_s=20.0, step_s=0.0137),
+    "compute": {"speed": 100.0, "samples": 1, "jitter": 0.5},
+}
+SLOW = {"kind": "snr_threshold", "threshold": "90 dB", "rate": "6 Mbps"}
+
+
+def test_a_window_of_a_station_with_a_rate_of_its_own_goes_along():
+    """Frames of one rate among several are sent as those of a single rate: by both simulations of contention."""
+    fast = SLOW | {"threshold": "95 dB", "rate": "24 Mbps"}
+    lost = WIFI | {"unreachable": "keep", "round": {"kind": "first", "m": USERS, "deadline": 2.0}}
+    starts_s = []
+    for reception in (SLOW, {"kind": "mcs", "table": [SLOW, fast]}):
+        simulator, attempts, _ = roam(1, "csma_ca", reception=reception, **lost)
+        assert simulator.membership.moved > 200
+        starts_s.append(attempts[["user", "start_s"]])
+    assert len(starts_s[0]) > 100
+    pd.testing.assert_frame_equal(*starts_s)
+
+
+def test_counts_of_a_rate_adaptation_go_along():
+    """The rate of each attempt is that of the rule after the outcomes of all attempts before, at whatever towers."""
+    rule = {"kind": "arf", "up": 3, "down": 2}
+    mac = {"kind": "csma_ca", "rate_adaptation": rule}
+    simulator, attempts, _ = roam(30, mac, reception={"kind": "mcs", "standard": "802.11a"}, **WIFI)
+    assert simulator.membership.moved > 200
+    assert len(attempts) > 20 * USERS
+    assert attempts["mode"].nunique() > 4
+    for _, of_user in attempts.groupby("user"):
+        control = Arf(up=3, down=2).open(RateLink(1, np.arange(8.0), None, lambda station: 0, Streams(1)))
+        for mode, outcome in zip(of_user["mode"], of_user["outcome"], strict=True):
+            assert control.choose(0, 0.0) == mode
+            control.record(0, 0.0, is_success=outcome == "received")
