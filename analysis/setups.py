@@ -320,8 +320,8 @@ PLOTS = {
         {
             "pairs": Variant(),
             "cancellation": Variant(("grant_free",)),
-            "SINR": Variant(("grant_free", "grant_free_sinr")),
-            "collisions": Variant(("grant_free", "grant_free_collide")),
+            "SINR": Variant(("grant_free_sinr",)),
+            "collisions": Variant(("grant_free_collide",)),
         },
         draw_noma,
     ),

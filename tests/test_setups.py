@@ -560,8 +560,8 @@ def test_noma_without_grant_takes_fewer_attempts_with_cancellation(run_of):
     attempts = {
         name: run_of("noma", *blocks).summary["attempts_mean"]
         for name, blocks in {
-            "collide": ("grant_free", "grant_free_collide"),
-            "sinr": ("grant_free", "grant_free_sinr"),
+            "collide": ("grant_free_collide",),
+            "sinr": ("grant_free_sinr",),
             "sic": ("grant_free",),
         }.items()
     }

@@ -205,6 +205,7 @@ def whiten(delivered: NDArray[np.float64]) -> WhitenedSeries:
         return WhitenedSeries(fresh, effective_columns(fresh))
     size, axes = np.linalg.eigh(correlation)
     kept = size > 10 * size[-1] / len(fresh)  # drops the sum over users if it is the same in every round
+    kept[-1] = True  # of ten rounds, the bound is the largest itself
     return WhitenedSeries(fresh @ (axes[:, kept] / np.sqrt(size[kept])), float(kept.sum()))
 
 

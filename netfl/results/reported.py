@@ -72,7 +72,7 @@ def _declaration_faults(key: str, kind: str, metric: Reported) -> Iterator[Fault
         remedy = "use a name of letters, digits and underscores, such as sum_mse"
         yield Fault(key, f"reports {metric.name!r}, which is no name of a metric", kind, remedy)
     elif is_declared(metric.name):
-        remedy = f"use another name, such as own_{metric.name}"
+        remedy = f"use another name, such as my_{metric.name}"
         yield Fault(key, f"reports '{metric.name}', but netfl has a metric of this name", kind, remedy)
     if metric.unit not in _UNITS:
         problem = f"reports '{metric.name}' in the unit '{metric.unit}', which netfl does not display"

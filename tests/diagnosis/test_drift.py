@@ -31,6 +31,16 @@ def test_movements_far_below_those_of_chance_are_no_drift():
     assert find_drift(0.3 * beat + noise, has_memory=False).p < 1e-6
 
 
+@pytest.mark.parametrize("rounds", range(2, 14))
+@pytest.mark.parametrize("deliveries", [[(6, 9)], [(6, 0), (9, 0)], [(2, 0), (3, 1)]])
+def test_few_rounds_and_deliveries_have_a_drift_that_is_a_number(rounds, deliveries):
+    delivered = np.zeros((rounds, 12))
+    for place, user in deliveries:
+        delivered[place % rounds, user] = 1.0
+    drift = find_drift(whiten(delivered).series)
+    assert 0.0 <= drift.p <= 1.0
+
+
 def test_windows_equal_the_chi_square_test_of_homogeneity():
     x = (np.random.default_rng(2).random((800, 1)) < 0.3).astype(float)
     result = assess_windows(x, np.ones(1), 8)

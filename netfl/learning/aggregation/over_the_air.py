@@ -60,10 +60,10 @@ class OverTheAir(Aggregation):
     """
 
     reports: ClassVar[tuple[Reported, ...]] = (
-        Reported("sum_error", "square error of the sum, to those who sent", low_is_good=True),
-        Reported("sum_error_formula", "square error of the sum, to those who sent, by formula", low_is_good=True),
-        Reported("scheduled_error", "square error of the sum, to all scheduled", low_is_good=True),
-        Reported("scheduled_error_formula", "square error of the sum, to all scheduled, by formula", low_is_good=True),
+        Reported("sum_error", "error of the sum, to senders", low_is_good=True),
+        Reported("sum_error_formula", "error to senders by formula", low_is_good=True),
+        Reported("scheduled_error", "error of the sum, to all", low_is_good=True),
+        Reported("scheduled_error_formula", "error to all by formula", low_is_good=True),
     )
     reads_links: ClassVar[frozenset[str]] = frozenset({"snr_db"})
     reads_not_summed: ClassVar[bool] = True
