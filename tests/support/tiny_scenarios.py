@@ -77,6 +77,7 @@ _SUMS = {
 _BESIDE_MODELS = {
     ("network/interference", "over_the_air"): _SUMS,
     ("network/reception", "analogue"): _SUMS,
+    **{("network/mac", kind): {"interference": "sinr"} for kind in ("noma", "simultaneous")},
     ("network/motion", "sumo_fcd"): {
         "topology": {"kind": "star", "placement": {"kind": "sumo_fcd", "file": str(_FILES / "town.fcd.xml")}}
     },
@@ -91,6 +92,8 @@ _BESIDE_MODELS = {
     },
 }
 """Keys of the network that a model needs: users that start where the file has them, costs, and blocks of the band."""
+_OF_SEVERAL = {("network/interference", "over_the_air"), ("network/reception", "analogue")}
+"""Models whose rounds deliver several updates."""
 _OF_NETWORKS = {"score", "fedcs"}
 """Selections that need airtimes."""
 _BESIDE_LEARNERS = {
@@ -124,7 +127,7 @@ def world(family: str, spec: dict, folder: Path) -> dict:
     """Return a tiny scenario that contains the model *spec*."""
     data = copy.deepcopy(TINY)
     name = family.rpartition("/")[2]
-    several = family in {"access", "access/selection", "network/round"}
+    several = family in {"access", "access/selection", "network/round"} or (family, spec["kind"]) in _OF_SEVERAL
     data["learners"]["one"]["aggregation"] = "average" if several else "relay"
     if family == "access":
         data |= {"access": spec, "users": 3}
