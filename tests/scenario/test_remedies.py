@@ -240,7 +240,12 @@ DIRECT = YAML(typ="safe").load(LEARNING)
         ("access.topology.queue", "drop_tail", "write it as access.queue"),
         ("access.interference.margin", 3, "margin is a key of kind: capture"),
         # sections that are written
-        ("access.radio.threshold", "3 dB", "write it as access.reception.threshold, which has another value"),
+        (
+            "access.radio.threshold",
+            "3 dB",
+            "write it as access.power_control.threshold (access.power_control.kind: truncated_inversion); "
+            "access.reception.threshold has another value already",
+        ),
         ("access.energy.cycles", 1e7, "write it as access.compute.cycles"),
         ("access.channel.0.noise_figure", "3 dB", "write it as access.radio.noise_figure"),
         ("access.max_attempts", 3, "write it as access.mac.max_attempts"),
