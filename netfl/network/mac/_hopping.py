@@ -67,9 +67,11 @@ class ChannelOrders:
         return np.asarray(channels)
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         return {"order": self._orders[users], "frames": self._frames[users]}
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         self._orders[users] = row["order"]
         self._frames[users] = row["frames"]
 
@@ -96,9 +98,11 @@ class DevicesThatHop:
         self._others = others
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         return {"orders": self._orders.take(users), "others": self._others.take(users)}
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         self._orders.put(users, row["orders"])
         self._others.put(users, row["others"])
 

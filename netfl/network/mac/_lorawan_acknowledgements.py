@@ -109,6 +109,7 @@ class AcknowledgedUplinks:
         end.callbacks.append(lambda _: self._end(uplink))
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         last = np.empty(len(users), object)
         for place, user in enumerate(users.tolist()):
             uplink = self.last.pop(user, None)
@@ -118,6 +119,7 @@ class AcknowledgedUplinks:
         return {"last": last}
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         for user, uplink in zip(users.tolist(), row["last"].tolist(), strict=True):
             if uplink is None:
                 continue

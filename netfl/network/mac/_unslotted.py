@@ -172,6 +172,7 @@ class UnslottedCell:
         return has_new_frame or result is not None
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         ready_s = self.cell.ready_s[users].tolist()
         until_s = after_rounding(self.cell.env.now)
         next_s = []
@@ -196,6 +197,7 @@ class UnslottedCell:
         return row
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         self.failures[users] = row["failures"]
         self.has_failed[users] = row["has_failed"]
         self.over_s[users] = row["over_s"]

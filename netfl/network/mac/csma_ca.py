@@ -704,6 +704,7 @@ class Contention:
         return is_success, has_frame
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         slots_left = []
         for user in users.tolist():
             if user in self._sending:  # its frame has ended at this instant
@@ -723,6 +724,7 @@ class Contention:
         return row
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         self._backoff.put(users, row)
         is_ready = self._cell.ready_s[users] <= self._cell.env.now
         for place, user in enumerate(users.tolist()):
@@ -803,10 +805,12 @@ class MultirateContention(Contention):
         return is_success, has_frame
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         row = Contention.take(self, users)  # first: it takes the outcomes of frames that end now
         return {**row, "rates": self._rates.take(users)}
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         Contention.put(self, users, row)
         self._rates.put(users, row["rates"])
 

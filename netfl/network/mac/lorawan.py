@@ -557,6 +557,7 @@ class _ClassADevices:
         uplinks.note_attempt(user, mode, end)
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         places = users.tolist()
         row: dict[str, Any] = {
             "unslotted": self.unslotted.take(users),
@@ -573,6 +574,7 @@ class _ClassADevices:
         return row
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         self.unslotted.put(users, row["unslotted"])
         self._duty.put(users, row["open_s"])
         for place, user in enumerate(users.tolist()):

@@ -211,6 +211,7 @@ class _Backoff:
         self._failures[users] = np.where(received, 0, self._failures[users] + 1)
 
     def take(self, users: Users) -> Mapping[str, Any]:
+        """Take what is known of users who leave, as `DeviceState.take`."""
         self._slotted.report_results(users)
         is_of_update = self._cell.ready_s[users] == self._ready_s[users]
         row = {"failures": np.where(is_of_update, self._failures[users], 0)}
@@ -219,6 +220,7 @@ class _Backoff:
         return row
 
     def put(self, users: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         self._failures[users] = row["failures"]
         self._ready_s[users] = self._cell.ready_s[users]
         self._next_slot[users] = -1

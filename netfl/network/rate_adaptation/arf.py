@@ -133,6 +133,7 @@ class _ArfControl(RateControl):
         }
 
     def put(self, stations: Users, row: Mapping[str, Any]) -> None:
+        """Put back what is known of users who come, as `DeviceState.put`."""
         for number, station in enumerate(stations.tolist()):
             self._place[station] = int(row["place"][number])
             self._successes[station] = int(row["successes"][number])

@@ -247,7 +247,7 @@ def test_schedule_is_independent_of_start_time(make_cell, kind):
     """Updates from 10^7 s on have the schedule of those from 300 s on, up to rounding."""
     schedules = []
     options = {}
-    if kind == "noma":  # two equal frames are received at once
+    if kind in {"noma", "simultaneous"}:  # equal frames are received at once
         options = {"interference": Sinr(), "snr_db": lambda users, time_s: np.full(len(users), 10.0)}
     for start_s in (300.0, 1e7 - 1e7 % 300):
         simulation = make_cell(3, compute_s=[0.0, 0.25, 0.25], **options)

@@ -123,7 +123,7 @@ def test_limit_of_attempts_is_stated():
 
 def test_every_mac_states_its_bound():
     bounded = {overrides["kind"] for overrides in BOUNDED}
-    assert {kind for kind in list_kinds(Mac) if kind not in bounded} == {"csma_ca", "lorawan"}
+    assert {kind for kind in list_kinds(Mac) if kind not in bounded} == {"csma_ca", "lorawan", "simultaneous"}
     assert build_mac({"kind": "csma_ca"}).max_frames_hz(1.0, 1.0, 0.0) == 1.0
     assert build_mac({"kind": "csma_ca", "max_attempts": 7}).max_frames_hz(1.0, 1.0, 0.0) == np.inf
 
