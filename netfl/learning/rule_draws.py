@@ -26,12 +26,13 @@ class RuleDraws:
     """
 
     def __init__(self, streams: Streams, node: int, round: int, like: Tensor) -> None:
-        self._field = streams.field("aggregation")
+        self._streams = streams
         self._node = node
         self._round = round
         self._like = like
 
     def normal(self, count: int) -> Tensor:
         """Return standard normal numbers, ``[count]``; of the same count always the same."""
-        numbers = self._field.normal(np.arange(count), self._round, self._node)
+        field = self._streams.field("aggregation")  # here, as most rules draw nothing
+        numbers = field.normal(np.arange(count), self._round, self._node)
         return upload(numbers, self._like.device, self._like.dtype)
