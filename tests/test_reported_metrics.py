@@ -463,7 +463,7 @@ def declaring(*reports):
 
 def test_names_with_another_meaning_are_errors():
     assert "reports 'accuracy', but netfl has a metric of this name" in declaring((Reported("accuracy", "x"),))
-    assert "use another name, such as own_jain" in declaring((Reported("jain", "x"),))
+    assert "use another name, such as my_jain" in declaring((Reported("jain", "x"),))
     text = declaring((Reported("gap", "a gap"),), (Reported("gap", "another"),))
     assert "learners.L1.aggregation: reports 'gap', which learners.L0.aggregation reports, too, with" in text
     text = declaring((Reported(SHARE, "ages of the selected users", "%", low_is_good=False),))

@@ -15,8 +15,10 @@ from netfl.learning.aggregation.fedadam import Fedadam
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.objective import Objective
+from netfl.learning.rule_draws import RuleDraws
 from netfl.registry import example, find_model, list_kinds
-from netfl.types import Payload
+from netfl.streams import Streams
+from netfl.types import SERVER, Payload
 
 USERS, SIZE = 6, 7
 DIRECT = {"kind": "bernoulli", "probability": 0.5}
@@ -60,6 +62,8 @@ def exchange(rule):
             losses=torch.ones(1) if rule.needs_losses else None,
             messages=None if message is None else message[None].clone(),
             links={name: torch.ones(1) for name in rule.reads_links},
+            draws=RuleDraws(Streams(0), SERVER, index, current),
+            not_summed=torch.zeros(0, SIZE) if rule.reads_not_summed else None,
         )
         current, state = rule.step(state, current, updates)
         message = rule.message(state)

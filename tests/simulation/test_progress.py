@@ -29,6 +29,9 @@ class Recorder:
     def record(self, event):
         self.calls.append(event)
 
+    def round_metrics(self, round, values):
+        self.calls.append(("round_metrics", round, values))
+
     def final_metrics(self, values):
         self.calls.append(("final_metrics", values))
 
@@ -52,10 +55,12 @@ def test_tracker_forwards_all_calls():
     recorder = Recorder()
     tracker = OutageTracker(recorder)
     tracker.record(Event("down", 1.0, round=2, user=3, value=4.0, detail="storm"))
+    tracker.round_metrics(2, {"c": 0.5})
     tracker.final_metrics({"a": 1.0})
     tracker.add_rows("energy", {"b": np.ones(2)})
     assert recorder.calls == [
         ("down", 1.0, 2, 3, "", 4.0, "storm", ""),
+        ("round_metrics", 2, {"c": 0.5}),
         ("final_metrics", {"a": 1.0}),
         ("energy", {"b": pytest.approx(np.ones(2))}),
     ]

@@ -61,6 +61,7 @@ CHANGES = {
         "needed": None,
         "energy_j": None,
         "merges": (),
+        "not_summed": ((1, 0),),
     },
     Delivery: {
         "user": 2,

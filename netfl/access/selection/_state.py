@@ -114,7 +114,7 @@ class SelectionState:
             self._views.append(self._caller_view)
         with self._errors_of(selection, "open"):
             self._selector = selection.open(population)
-            if not self._reports and type(self._selector).metrics is not Selector.metrics:
+            if not self._reports and getattr(type(self._selector), "metrics", Selector.metrics) is not Selector.metrics:
                 raise ScenarioError([Fault("", UNDECLARED, self._name, DECLARE)])
         self._last_round = np.zeros(population.size, np.int64)
         self._asked: Mapping[str, Ints] = {}  # by all readers
