@@ -325,11 +325,16 @@ def readings(number: float, unit: str) -> str:
     "write '0.025 W' or '0.025 dBm'"
     """
     plain = f"{number:.12g}"
+    if not math.isfinite(number):
+        return f"write a number of {unit}, such as '6 {unit}'"
     if number <= 0:
         return f"write '{plain} {unit}'"
     if unit == "dBm":
         return f"write '{plain} W' or '{plain} dBm'"
-    return f"write '{plain} dB' or, for a ratio of {plain}, '{10.0 * math.log10(number):.4g} dB'"
+    of_ratio = f"{10.0 * math.log10(number):.4g}"
+    if of_ratio == plain:
+        return f"write '{plain} dB', which is a ratio of {plain} too"
+    return f"write '{plain} dB' or, for a ratio of {plain}, '{of_ratio} dB'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,8 @@ WITHOUT_UNIT = [
     ("DecibelMilliwatts", -3.5, "write '-3.5 dBm'"),
     ("Decibels", 0, "write '0 dB'"),
     ("Decibels", 6, "write '6 dB' or, for a ratio of 6, '7.782 dB'"),
+    ("Decibels", 10, "write '10 dB', which is a ratio of 10 too"),
+    ("Decibels", float("nan"), "write a number of dB, such as '6 dB'"),
 ]
 
 

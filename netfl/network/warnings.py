@@ -327,12 +327,14 @@ def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> I
     index = coherences_s.index(coherence_s)
     fading_kind = kind_of(type(spec.channel[index]))
     reception_kind = kind_of(type(reception))
+    remedy = "send smaller frames (access.transport), use a reception that follows the fading (shannon, modulation)"
+    if reception.is_analogue:  # a sum in the air has one frame and no other reception
+        remedy = "use a smaller model or a larger band (access.radio.bandwidth)"
     yield (
         f"fast fading: a frame is on the air for up to {airtime_s:.3g} s, {airtime_s / coherence_s:.3g} times the "
         f"coherence time of {coherence_s:.3g} s (access.channel.{index}, {fading_kind}), but '{reception_kind}' uses "
-        "the fade at its start, so a long frame fades as often as a short one; send smaller frames (access.transport), "
-        "use a reception that follows the fading (shannon, modulation), or state a longer coherence time if users move "
-        "slowly"
+        f"the fade at its start, so a long frame fades as often as a short one; {remedy}, or state a longer coherence "
+        "time if users move slowly"
     )
 
 

@@ -170,3 +170,10 @@ def test_several_towers_make_no_sum():
     access, context, _ = make(USERS, 1, 1, **SUMS | {"topology": tree})
     with pytest.raises(ScenarioError, match="sums are those of one tower"):
         build_network(access, context)
+
+
+def test_the_warning_of_fast_fading_names_what_sums_can_have():
+    access, setting, _ = make(USERS, 1, 1, **SUMS | {"channel": [{"kind": "rayleigh", "coherence": "1 us"}]})
+    (warning,) = (text for text in access.warnings(setting) if "fast fading" in text)
+    assert "use a smaller model or a larger band (access.radio.bandwidth)" in warning
+    assert "access.transport" not in warning
