@@ -40,7 +40,9 @@ class Noma(Mac):
     A group sends on one channel, so that the tower must receive several frames that overlap: with the interference
     `sic`, each user has the rate at which the tower decodes it after the others are cancelled, and with `sinr` that
     over the interference of all others.  A reception of one rate may be too fast for the group: its frames then collide
-    at each repeat, as those of equal power do at a threshold of 0 dB.  Y. Saito et al., "Non-orthogonal multiple access
+    at each repeat, as those of equal power do at a threshold of 0 dB.  With `sinr` and a reception that follows the
+    SINR, the weaker users of a group have the rates that the stronger ones leave them, and their frames may outlast
+    any deadline.  Y. Saito et al., "Non-orthogonal multiple access
     (NOMA) for cellular future radio access", IEEE VTC Spring, 2013.
 
     For n saturated users under independent Rayleigh fading of mean 1, the weakest of the first group of g users has a
