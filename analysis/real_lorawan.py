@@ -8,10 +8,11 @@ with RSSI and SNR at each gateway (empty: not received), derived from CampusIoT/
 
 **Models**, each chosen or fitted on the first half of the frames:
 
-- *static*: as in netfl, each link has a mean SNR and a normal scatter on each channel, both fixed, and the logistic
-  curve of `reception: lora` decides.  Frames are independent given their channel, and so are gateways.
-- *drift*: the log-odds of the static model, and a random walk of each gateway, followed by an extended Kalman filter.
-  The variance of its steps is the one with the best one-step log score on the first half.
+- *snr*: as in netfl, each link has a mean SNR and a normal scatter on each channel, both fixed, and the logistic curve
+  of `reception: lora` decides.  Frames are independent given their channel, and so are gateways.
+- *static*: the share of frames received by each gateway on each channel, without an SNR, and else the same.
+- *drift*: the log-odds of *static*, and a random walk of each gateway, followed by an extended Kalman filter.  The
+  variance of its steps is the one with the best one-step log score on the first half.
 - *persistence*: the share of the last 500 frames that the gateway received, whatever their channels.
 
 Device 33 hops by a fixed order of eight channels, so that the channel of a lost frame is that of the last one that was
@@ -51,7 +52,7 @@ LEAST_RECEIVED = 20
 """Received frames of a (link, channel) from which on its SNR is fitted."""
 SHIFTS_DB = np.arange(-8.0, 4.01, 0.5)
 WIDTHS_DB = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
-STEPS = (0.0, 1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+STEPS = (0.0, 1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """Variances of a step of the walk of log-odds that are tried."""
 SAMPLES = 1000
 LOGIT_LIMITS = (1e-4, 1.0 - 1e-4)
@@ -167,20 +168,31 @@ def fit_edge(frames: Frames, mode: int, *, lost_known: bool) -> dict[str, Any]:
     }
 
 
-def chances(frames: Frames, curve: tuple[float, float], mode: int) -> Floats:
-    """Return the probability of reception by (gateway, channel) of the static model, ``[gateways, channels]``."""
+def shares(frames: Frames) -> Floats:
+    """Return the share of received frames, ``[gateways, channels]``, with one more frame, received by half."""
     channels = int(frames.channel.max()) + 1
     found = np.zeros((frames.received.shape[1], channels))
     for gateway in range(frames.received.shape[1]):
         for channel in range(channels):
             here = frames.channel == channel
             found[gateway, channel] = (frames.received[here, gateway].sum() + 0.5) / (here.sum() + 1.0)
+    return found
+
+
+def chances_by_snr(frames: Frames, curve: tuple[float, float], mode: int) -> Floats:
+    """Return the probability of reception by fits of the SNR, or `shares` without enough frames, in the same shape."""
+    found = shares(frames)
     grid = np.linspace(-60.0, 40.0, 401)
     for (gateway, channel), (snr_db, lost) in links_of(frames, lost_known=True).items():
         mean, deviation, _ = fit_link(snr_db, lost, curve, mode)
         density = np.exp(-0.5 * ((grid - mean) / deviation) ** 2)
         found[gateway, channel] = (density @ success(grid, *curve, mode)) / density.sum()
-    return np.clip(found, *LOGIT_LIMITS)
+    return found
+
+
+def log_odds(chance: Floats) -> Floats:
+    """Return the log-odds of probabilities, none of which is 0 or 1."""
+    return np.asarray(special.logit(np.clip(chance, *LOGIT_LIMITS)))
 
 
 # Predictions
@@ -199,7 +211,7 @@ def follow(got: Bools, odds: Floats, step: float) -> tuple[Floats, Floats, Float
         variance = variance / (1.0 + variance * at * (1.0 - at))
         mean += variance * (got[place] - at)
     means[-1], variances[-1] = mean, variance
-    return predicted, means, variances
+    return np.clip(predicted, *LOGIT_LIMITS), means, variances
 
 
 def log_score(got: Bools, chance: Floats) -> float:
@@ -258,9 +270,15 @@ def fit(folder: Path) -> None:
     for device, (name, has_order) in DEVICES.items():
         first, _ = halves(read(folder / name, has_order=has_order))
         edge = fit_edge(first, 0, lost_known=True)
-        odds = special.logit(chances(first, (edge["shift_db"], edge["width_db"]), 0))
-        steps = [best_step(got, odds[gateway, first.channel]) for gateway, got in enumerate(first.received.T)]
-        stored[device] = {"edge": edge, "log_odds": odds.round(4).tolist(), "steps": steps}
+        by_snr = log_odds(chances_by_snr(first, (edge["shift_db"], edge["width_db"]), 0))
+        static = log_odds(shares(first))
+        steps = [best_step(got, static[gateway, first.channel]) for gateway, got in enumerate(first.received.T)]
+        stored[device] = {
+            "edge": edge,
+            "snr": by_snr.round(4).tolist(),
+            "static": static.round(4).tolist(),
+            "steps": steps,
+        }
     first, _ = halves(read(folder / "tour_perret.csv.gz", has_order=False))
     stored["tour_perret"] = {"edge": fit_edge(first, 5, lost_known=False)}
     FITS.write_text(json.dumps(stored, indent=1) + "\n")
@@ -272,16 +290,18 @@ class Link:
     Args:
         before: received or not, in the first half.
         got: the same in the second half.
-        odds: log-odds of the static model for each frame of both halves.
+        odds: log-odds of *static* for each frame of both halves.
+        odds_by_snr: those of *snr* for each frame of the second half.
         step: variance of a step of the walk.
     """
 
-    def __init__(self, before: Bools, got: Bools, odds: Floats, step: float) -> None:
+    def __init__(self, before: Bools, got: Bools, odds: Floats, odds_by_snr: Floats, step: float) -> None:
         self.before, self.got, self.step = before, got, step
         self.odds = odds[len(before) :]
         predicted, means, variances = follow(np.concatenate([before, got]), odds, step)
         self._means, self._variances = means[len(before) :], variances[len(before) :]
         self.chances = {
+            "snr": special.expit(odds_by_snr),
             "static": special.expit(self.odds),
             "drift": predicted[len(before) :],
             "persistence": persistent(got, before),
@@ -290,7 +310,7 @@ class Link:
     def draw(self, model: str, start: int, frames: int, rng: np.random.Generator) -> Bools:
         """Return samples of the *frames* from *start* on, by what is known before them, ``[SAMPLES, frames]``."""
         places = slice(start, start + frames)
-        if model == "static":
+        if model in ("snr", "static"):
             chance: Floats = self.chances[model][None, places]
         elif model == "drift":
             walk = walks(self._means[start], self._variances[start], self.step, frames, rng)
@@ -336,10 +356,11 @@ def judge(folder: Path) -> None:
         rng = np.random.default_rng(2026)
         first, second = halves(read(folder / name, has_order=has_order))
         channels = np.concatenate([first.channel, second.channel])
-        drawn: dict[str, list[Bools]] = {"static": [], "drift": []}
+        drawn: dict[str, list[Bools]] = {"snr": [], "static": [], "drift": []}
         for gateway, step in enumerate(fits[device]["steps"]):
-            odds = np.array(fits[device]["log_odds"][gateway])[channels]
-            link = Link(first.received[:, gateway], second.received[:, gateway], odds, step)
+            odds = np.array(fits[device]["static"][gateway])[channels]
+            odds_by_snr = np.array(fits[device]["snr"][gateway])[second.channel]
+            link = Link(first.received[:, gateway], second.received[:, gateway], odds, odds_by_snr, step)
             names = {"device": device, "gateway": gateway}
             scores += [names | {"model": model} | link.scores(model, rng) for model in link.chances]
             for model, samples in drawn.items():
