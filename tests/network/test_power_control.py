@@ -279,7 +279,7 @@ def test_a_station_of_wifi_is_alone_if_the_others_withhold_their_frames():
         "channel": [LOSS, {"kind": "rayleigh", "coherence": "20 ms"}],
         "unreachable": "keep",
     }
-    _, attempts = run(30, **wifi, power_control=TRUNCATED)
+    _, attempts = run(4, **wifi, power_control=TRUNCATED)
     received_s = attempts["airtime_s"][attempts["outcome"] == "received"]
     assert received_s.min() == pytest.approx(received_s.max())
 
