@@ -2,6 +2,7 @@
 
     python analysis/real_lorawan.py fit DIR     choices and fits from the first half of each file, stored
     python analysis/real_lorawan.py judge DIR   the second halves of Saint Eynard by the stored fits, stored
+    python analysis/real_lorawan.py page DIR    the plot of docs/measured_world.md, and its tables, from what is stored
 
 DIR holds `saint_eynard_33.csv.gz`, `saint_eynard_32.csv.gz` and `tour_perret.csv.gz`: a row for each frame counter,
 with RSSI and SNR at each gateway (empty: not received), derived from CampusIoT/datasets at 14a8a91e (ODbL-1.0).
@@ -29,16 +30,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from netfl.network.reception.lora import MIN_SNR_DB, Lora
+from netfl.plots import style
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -381,9 +385,94 @@ def judge(folder: Path) -> None:
     pd.DataFrame(rates).round(5).to_csv(RATES, index=False)
 
 
+# The page
+
+
+def judged(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of links that received more than 1 % of the frames of one of the halves, and of unions."""
+    rates = pd.read_csv(RATES).query("quantity == 'rate'")
+    heard = rates[rates[["first", "measured"]].max(axis=1) > 0.01]
+    known = {*zip(heard.device, heard.gateway.astype(str), strict=True)}
+    names = zip(rows.device, rows.gateway.astype(str), strict=True)
+    return rows[[gateway == "any" or (device, gateway) in known for device, gateway in names]]
+
+
+def edge_lines() -> list[str]:
+    """Return the table of the edge of reception."""
+    lines = [
+        "| device | factor | received | below the data sheet | shift, dB | width, dB |",
+        "|---|---|---|---|---|---|",
+    ]
+    names = {"33": "Saint Eynard 33", "32": "Saint Eynard 32", "tour_perret": "Tour Perret"}
+    for device, factor in (("33", 7), ("32", 7), ("tour_perret", 12)):
+        edge = json.loads(FITS.read_text())[device]["edge"]
+        shift, width = f"{edge['shift_db']:+g}", f"{edge['width_db']:g}"
+        if edge["is_flat"]:
+            shift, width = f"at most {edge['shift_interval_db'][1]:+g}", "open"
+        below = f"{100 * edge['below_datasheet']:.1f} %"
+        lines.append(f"| {names[device]} | SF{factor} | {edge['received']:,} | {below} | {shift} | {width} |")
+    return lines
+
+
+def score_lines() -> list[str]:
+    """Return the table of scores by device and model."""
+    rows = judged(pd.read_csv(SCORES))
+    rates = judged(pd.read_csv(RATES))
+    lines = [
+        "| device | model | log score | windows held | rates held | rates off by | union |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for device in (33, 32):
+        of_device = rates[(rates.device == device)]
+        single, together = of_device[of_device.quantity != "union"], of_device[of_device.quantity == "union"].iloc[0]
+        for model in ("snr", "static", "drift", "persistence"):
+            part = rows[(rows.device == device) & (rows.model == model)]
+            inside = "–"
+            if model != "persistence":
+                holds = (single.measured >= single[f"{model}_low"]) & (single.measured <= single[f"{model}_high"])
+                inside = f"{holds.sum()} of {len(holds)}"
+            off = (single.measured - single[model]).abs().mean()
+            lines.append(
+                f"| {device} | {model} | {part.log_score.mean():.3f} "
+                f"| {part.windows_held.sum()} of {part.windows.sum()} | {inside} | {off:.3f} | {together[model]:.4f} |"
+            )
+        lines.append(f"| {device} | *measured* | | | | | {together.measured:.4f} |")
+    return lines
+
+
+def draw(folder: Path) -> None:
+    """Draw the share of received frames in windows, and what the static model expects, for device 33."""
+    frames = read(folder / DEVICES["33"][0], has_order=True)
+    static = special.expit(np.array(json.loads(FITS.read_text())["33"]["static"]))
+    figure = Figure(figsize=(8.6, 4.2), layout="constrained")
+    starts = np.arange(0, len(frames.received) - WINDOW + 1, WINDOW)
+    for gateway, ax in enumerate(figure.subplots(2, 4, sharex=True, sharey=True).flat):
+        got, chance = frames.received[:, gateway], static[gateway, frames.channel]
+        windows = starts[:, None] + np.arange(WINDOW)
+        measured, expected = got[windows].mean(1), chance[windows].mean(1)
+        half = 1.96 * np.sqrt((chance * (1.0 - chance))[windows].sum(1)) / WINDOW
+        ax.fill_between(starts, 100 * (expected - half), 100 * (expected + half), color=style.ORANGE, alpha=0.35, lw=0)
+        ax.plot(starts, 100 * expected, color=style.ORANGE, lw=1.0, label="static model, 95 %")
+        ax.plot(starts, 100 * measured, "o", ms=2.5, color=style.BLUE, label="measured")
+        ax.axvline(len(got) / 2, color=style.GREY, lw=0.8, ls="--")
+        ax.set_title(f"gateway {gateway}", fontsize=9)
+        ax.set(ylim=(0, 103))
+    figure.supxlabel("frame (fitted left of the dashed line, judged right of it)", fontsize=9)
+    figure.supylabel("frames received of 500, %", fontsize=9)
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2, fontsize=8)
+    figure.savefig(Path(__file__).parents[1] / "docs/measured_world/saint_eynard.png", dpi=150)
+
+
+def page(folder: Path) -> None:
+    """Draw the plot, and write the tables to the standard output."""
+    draw(folder)
+    sys.stdout.write("\n".join([*edge_lines(), "", *score_lines(), ""]))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("fit", "judge"))
+    parser.add_argument("action", choices=("fit", "judge", "page"))
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
-    {"fit": fit, "judge": judge}[arguments.action](arguments.folder)
+    {"fit": fit, "judge": judge, "page": page}[arguments.action](arguments.folder)
