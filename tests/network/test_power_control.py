@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.small_network import FADES, make, play
 
+import netfl
 from netfl.errors import ScenarioError
 from netfl.network.build import build_layout, build_network, open_budget
 from netfl.network.mac import Mac
@@ -350,3 +351,27 @@ def test_full_power_changes_nothing():
     log, attempts = run(10, channel=FADES)
     assert "frames_clipped" not in log.final_values
     assert (attempts["power_db"] == 0.0).all()
+
+
+def test_a_saturated_station_of_wifi_sends_in_the_share_of_fades_above_the_threshold(tmp_path):
+    """Of Rayleigh fades the share exp(-g/s) is above g at the mean s; a frame of 0.3 ms is short against one."""
+    network = {
+        "kind": "network",
+        "topology": {"kind": "star", "distance": "100 m"},
+        "radio": {"power": "20 dBm", "bandwidth": "20 MHz"},
+        "channel": [LOSS],
+        "reception": {"kind": "snr_threshold", "threshold": "3 dB", "rate": "54 Mbps"},
+        "mac": {"kind": "csma_ca", "rate": "54 Mbps"},
+        "traffic": {"kind": "saturated", "size": {"distribution": "fixed", "mean": "1500 B"}, "destination": "tower"},
+        "unreachable": "keep",
+    }
+    scenario = {"name": "one", "users": 1, "duration": "4 s", "access": network, "record": {"attempts": True}}
+    clear = netfl.trace(netfl.load(scenario), tmp_path / "clear")
+    mean_db = float(clear.attempts.snr_db.iloc[0])
+    faded = network | {"channel": [LOSS, {"kind": "rayleigh", "coherence": "10 ms"}]}
+    faded["power_control"] = {"kind": "truncated_inversion", "target": "3 dB", "threshold": f"{mean_db - 3.0} dB"}
+    run = netfl.trace(netfl.load(scenario | {"access": faded}), tmp_path / "faded")
+    share = run.summary["throughput_bps"] / clear.summary["throughput_bps"]
+    expected = np.exp(-(10.0**-0.3))
+    assert share == pytest.approx(expected, abs=4.0 * np.sqrt(expected * (1.0 - expected) / 400))
+    assert run.summary["frames_withheld"] > 50
