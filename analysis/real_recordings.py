@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from netfl.files.recordings import Recording
+from netfl.files.recordings import Recording, fill_times
 
 SPREADING_FACTOR_OF_DR0 = 12
 """Data rate 0 of the band EU868; each further one has a spreading factor less (LoRaWAN regional parameters)."""
@@ -30,18 +30,16 @@ def read_recording(source: Path) -> Recording:
     table = pd.read_csv(source)
     gateways = [name for name in table if name.startswith("rssi_dbm_gw")]
     is_received = table[gateways].notna().to_numpy()  # [frames, gateways]
-    number = np.arange(len(table))
-    is_timed = table["time_s"].notna().to_numpy()
-    times_s = np.interp(number, number[is_timed], table["time_s"][is_timed])
-    times_s = np.round(times_s, 1)  # the resolution of the source
+    opened_s, closed_s = fill_times(np.round(table["time_s"].to_numpy(), 1))
+    opened_s, closed_s = np.round(opened_s, 1), np.round(closed_s, 1)  # the resolution of the source
     frame, user = np.nonzero(is_received)  # in the order of frames, then of gateways
     snr_db = table[[name.replace("rssi_dbm", "snr_db") for name in gateways]].to_numpy()[frame, user]
     return Recording(
-        opened_s=times_s,
-        closed_s=np.append(times_s[1:], times_s[-1] + np.median(np.diff(times_s))),
+        opened_s=opened_s,
+        closed_s=closed_s,
         round=frame + 1,
         user=user,
-        arrived_s=times_s[frame],
+        arrived_s=opened_s[frame],
         names=[name.removeprefix("rssi_dbm_") for name in gateways],
         snr_db=np.round(snr_db, 1),  # LoRa chips report multiples of 0.25 dB, and the source some in 32 bits
         mode=data_rates(table["data_rate"])[frame],

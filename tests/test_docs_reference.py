@@ -174,6 +174,7 @@ def test_every_command_is_listed(pages):
         "ram",
         "export",
         "orbits",
+        "import lorawan",
         "verify",
         "flower run",
     ]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from netfl.columns import complete_columns
 from netfl.errors import Fault, MachineError, ScenarioError, cannot_write
 from netfl.files import absolute_path
+from netfl.remedies import argument
 from netfl.types import Delivery, Floats, Ints, LinkReport, Round
 
 NAMES = "names.csv"
@@ -101,7 +102,9 @@ class Recording:
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 problem = "the folder is not empty"
-                raise ScenarioError([Fault("--out", problem, str(folder), "name another folder, or empty this one")])
+                raise ScenarioError(
+                    [Fault(argument("folder", "--out"), problem, str(folder), "name another folder, or empty this one")]
+                )
             for name, table in self.tables().items():
                 _write(folder / f"{name}.parquet", table)
             names = pd.DataFrame({"user": range(len(self.names)), "name": [*self.names]})
@@ -109,9 +112,31 @@ class Recording:
             # without delay_mean_s, a replay reports no delays: nothing tells when a version reached a user
             (folder / "summary.json").write_text(json.dumps({"rounds": self.rounds}) + "\n", encoding="utf-8")
         except FileExistsError as error:
-            raise ScenarioError([Fault("--out", "not a folder", str(folder), "name another one")]) from error
+            raise ScenarioError(
+                [Fault(argument("folder", "--out"), "not a folder", str(folder), "name another one")]
+            ) from error
         except OSError as error:
             raise cannot_write(error, folder) from error
+
+
+def fill_times(logged_s: Floats) -> tuple[Floats, Floats]:
+    """Return the start and the end of each round, ``[rounds]``, of which some have a time in a log.
+
+    A round lasts to the next one.  Rounds without a time are evenly spaced between their neighbours, and the last round
+    is as long as the median.
+
+    Args:
+        logged_s: times in seconds, ``[rounds]``, ascending; NaN where the log has none.  The first and the last round
+            have one.
+
+    >>> fill_times(np.array([0.0, np.nan, 20.0, 31.0]))
+    (array([ 0., 10., 20., 31.]), array([10., 20., 31., 41.]))
+    """
+    number = np.arange(len(logged_s))
+    is_logged = ~np.isnan(logged_s)
+    opened_s = np.interp(number, number[is_logged], logged_s[is_logged])
+    last_s = float(np.median(np.diff(opened_s))) if len(opened_s) > 1 else 0.0
+    return opened_s, np.append(opened_s[1:], opened_s[-1] + last_s)
 
 
 def recorded_names(folder: Path) -> list[str]:

@@ -54,6 +54,10 @@ def run_folder() -> Path:
     return folder
 
 
+def uplinks():
+    return [(FILES / "uplinks.jsonl").read_bytes()]
+
+
 def of_run(name):
     """Return a function that returns the content of a file in a run directory."""
     return lambda: [(run_folder() / ("stopped" if name == CHECKPOINT else "done") / name).read_bytes()]
