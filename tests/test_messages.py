@@ -117,6 +117,7 @@ COMMANDS = {
     "export": (["export", "--csv"], {"run"}),
     "verify": (["verify"], {"run"}),
     "orbits": (["orbits"], set()),
+    "import flower": (["import", "flower", "--out", "recorded"], set()),
     "import lorawan": (["import", "lorawan", "--out", "recorded"], set()),
 }
 """Words of each command, and the places that it takes."""

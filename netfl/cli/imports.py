@@ -70,6 +70,38 @@ def import_lorawan(
         echo("A round without a delivery of a device may be a loss, or a time in which it sent nothing.")
 
 
+@import_app.command("flower")
+@handle_errors
+def import_flower(
+    log: Annotated[Path, path_argument("LOG", "The log of a Flower server, 1.8 to 1.42.")],
+    out: Annotated[Path, path_option("FOLDER", "The folder of the tables, which is made.")],
+) -> None:
+    """Write the rounds of a Flower run as a table: times, clients that were sampled, results, failures and metrics."""
+    from netfl.errors import cannot_write
+    from netfl.files.flower_log import duration_note, read_flower_log
+    from netfl.files.recordings import make_folder
+
+    read = read_flower_log(log)
+    make_folder(out)
+    try:
+        read.rounds.to_csv(out / "rounds.csv", index=False, lineterminator="\n")
+        read.failures.to_csv(out / "failures.csv", index=False, lineterminator="\n")
+    except OSError as error:
+        raise cannot_write(error, out) from error
+    planned = f" of {read.planned_rounds}" if read.planned_rounds else ""
+    state = "" if read.is_finished else ", without its end"
+    echo(f"{log.name}: {len(read.rounds)}{planned} rounds{state}; {read.other_lines} lines that are not of Flower")
+    totals = {name: read.rounds[name].sum() for name in ("sampled", "received", "failed")}
+    echo(f"{totals['sampled']} clients sampled: {totals['received']} results, {totals['failed']} failures")
+    echo(duration_note(read))
+    if read.model_bytes > 0.0:
+        echo(f"The model has {read.model_bytes / 1e6:.3f} MB.")
+    if read.unread_metrics:
+        echo(f"{read.unread_metrics} metrics are no numbers, and are left out.")
+    echo(f"{out / 'rounds.csv'}, {out / 'failures.csv'} ({len(read.failures)} with a node)")
+    echo("The log does not name the clients of results, nor their times and sizes: it cannot be replayed.")
+
+
 def _seconds(option: str, text: str) -> float:
     """Return a duration of more than 0 seconds, given to an *option*."""
     from netfl.units import to_si

@@ -98,25 +98,35 @@ class Recording:
             ScenarioError: the folder is not empty.
             MachineError: a file cannot be written.
         """
+        make_folder(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                problem = "the folder is not empty"
-                raise ScenarioError(
-                    [Fault(argument("folder", "--out"), problem, str(folder), "name another folder, or empty this one")]
-                )
             for name, table in self.tables().items():
                 _write(folder / f"{name}.parquet", table)
             names = pd.DataFrame({"user": range(len(self.names)), "name": [*self.names]})
             names.to_csv(folder / NAMES, index=False, lineterminator="\n")
             # without delay_mean_s, a replay reports no delays: nothing tells when a version reached a user
             (folder / "summary.json").write_text(json.dumps({"rounds": self.rounds}) + "\n", encoding="utf-8")
-        except FileExistsError as error:
-            raise ScenarioError(
-                [Fault(argument("folder", "--out"), "not a folder", str(folder), "name another one")]
-            ) from error
         except OSError as error:
             raise cannot_write(error, folder) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for what is read from a log.
+
+    Raises:
+        ScenarioError: it is there and not empty, or is a file.
+        MachineError: it cannot be made.
+    """
+    key = argument("folder", "--out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            remedy = "name another folder, or empty this one"
+            raise ScenarioError([Fault(key, "the folder is not empty", str(folder), remedy)])
+    except FileExistsError as error:
+        raise ScenarioError([Fault(key, "not a folder", str(folder), "name another one")]) from error
+    except OSError as error:
+        raise cannot_write(error, folder) from error
 
 
 def fill_times(logged_s: Floats) -> tuple[Floats, Floats]:

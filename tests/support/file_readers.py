@@ -19,6 +19,7 @@ from netfl.access.availability import Availability
 from netfl.access.replay import Replay
 from netfl.diagnosis import reading
 from netfl.errors import NetflError, ScenarioError
+from netfl.files.flower_log import read_flower_log
 from netfl.files.lorawan import read_lorawan
 from netfl.learning.data import vehicle
 from netfl.learning.data._download import FileContent
@@ -255,6 +256,7 @@ READERS: dict[str, Reader] = {
     "deliveries_parquet": Reader("deliveries.parquet", reading.read_participation, seeds.deliveries_parquet, tries=30),
     "replay_rounds": Reader("replay/rounds.parquet", _replay, seeds.of_run("rounds.parquet"), tries=10),
     "replay_deliveries": Reader("replay/deliveries.parquet", _replay, seeds.of_run("deliveries.parquet"), tries=10),
+    "flower_log": Reader("flower.log", read_flower_log, seeds.flower_logs),
     "lorawan": Reader("uplinks.jsonl", _lorawan, seeds.uplinks, tries=50),
     "manifest": Reader("documents/manifest.json", _run_documents, seeds.manifests, tries=50),
     "summary": Reader("documents/summary.json", _run_documents, seeds.of_run("summary.json"), tries=50),
