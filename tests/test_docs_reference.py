@@ -175,6 +175,7 @@ def test_every_command_is_listed(pages):
         "export",
         "orbits",
         "import lorawan",
+        "import phone",
         "import flower",
         "verify",
         "flower run",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -68,6 +68,71 @@ def import_lorawan(
         echo("A missing counter is a lost frame, or one that the device counted and did not send.")
     else:
         echo("A round without a delivery of a device may be a loss, or a time in which it sent nothing.")
+
+
+@import_app.command("phone")
+@handle_errors
+def import_phone(
+    logs: Annotated[list[Path], path_argument("LOG...", "Logs of phones or modems: tables with a heading.")],
+    out: Annotated[Path, path_option("TABLE", "The file for the channel trace, .csv or .parquet, which is made.")],
+    quantity: Annotated[
+        str, typer.Option("--quantity", metavar="WORD", help="What to read: rsrp, snr or rate.")
+    ] = "rsrp",
+    direction: Annotated[str, typer.Option("--direction", metavar="WORD", help="Of a rate: down or up.")] = "down",
+    column: Annotated[
+        str | None, typer.Option("--column", metavar="HEADING", help="The heading of the values.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option("--unit", metavar="UNIT", help="The unit of a rate, as Mbit/s.")] = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time-column", metavar="HEADING", help="The heading of the times.")
+    ] = None,
+    time_unit: Annotated[
+        str | None, typer.Option("--time-unit", metavar="UNIT", help="The unit of times that are numbers: s or ms.")
+    ] = None,
+    user_column: Annotated[
+        str | None, typer.Option("--user-column", metavar="HEADING", help="The heading of names, in a log of several.")
+    ] = None,
+    align: Annotated[
+        str,
+        typer.Option("--align", metavar="WORD", help="Time 0 of users: start, each its own, or clock, one for all."),
+    ] = "start",
+) -> None:
+    """Write RSRP, SNR or rates of phones over time as a file for the channel `trace`; each phone is a user."""
+    from netfl.files.phone_logs import read_phone_log, to_trace, write_trace
+
+    words = {"--quantity": (quantity, ("rsrp", "snr", "rate")), "--direction": (direction, ("down", "up"))}
+    words |= {"--align": (align, ("start", "clock")), "--time-unit": (time_unit or "s", ("s", "ms"))}
+    for option, (word, known) in words.items():
+        if word not in known:
+            raise ScenarioError([Fault(option, "no such word", word, f"write one of: {', '.join(known)}")])
+    if quantity != "rate" and direction != "down":
+        raise ScenarioError([Fault("--direction", "has no effect: only rates have one", direction, "leave it out")])
+    read = [
+        read_phone_log(
+            log,
+            cast(Any, quantity),
+            direction=cast(Any, direction),
+            column=column,
+            unit=unit,
+            time_column=time_column,
+            time_unit=cast(Any, time_unit),
+            user_column=user_column,
+        )
+        for log in logs
+    ]
+    trace = to_trace(read, align=cast(Any, align))
+    write_trace(trace, out)
+    first = 0
+    for path, log in zip(logs, read, strict=True):
+        names = log.values["name"].drop_duplicates().tolist()
+        users = f"user {first}" if len(names) == 1 else f"users {first} to {first + len(names) - 1}"
+        echo(
+            f"{path.name}: {users}, {len(log.values)} values of {log.heading}, {log.missing} rows without one, "
+            f"{log.repeated} rows of a repeated time; the longest gap is {log.longest_gap_s:g} s"
+        )
+        first += len(names)
+    ends_s = trace.groupby("user")["time_s"].max()
+    echo(f"{out}: {log.column} of {first} users, to {ends_s.min():g} s at least; read it with the channel trace")
 
 
 @import_app.command("flower")

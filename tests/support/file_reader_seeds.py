@@ -58,6 +58,10 @@ def uplinks():
     return [(FILES / "uplinks.jsonl").read_bytes()]
 
 
+def phone_logs():
+    return [(FILES / "gnettrack.csv").read_bytes()]
+
+
 def flower_logs():
     return [(FILES / "flower.log").read_bytes(), (DATA.parents[1] / "files/flower_1_41_server.log").read_bytes()]
 
