@@ -47,7 +47,7 @@ def _check_name(path: Path) -> Path:
     Raises:
         PydanticCustomError: no built-in recording has this name.
     """
-    if path.is_absolute() or path.parts[:1] != (PREFIX,):
+    if path.is_absolute() or path.parts[:1] != (PREFIX,) or len(path.parts) == 1:
         return path.absolute()
     if not is_built_in(path):
         names = recording_names()

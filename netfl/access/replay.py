@@ -245,10 +245,10 @@ def find_recording(path: Path) -> Path | None:
 
     A recording has the names of its users in `netfl.files.recordings.NAMES`; a run directory has not.
     """
-    if is_present(path):
-        return path if (path / NAMES).is_file() else None
-    if is_built_in(path):
+    if is_built_in(path):  # also where the current folder has one of this name: a name means the same everywhere
         return recording_folder(path)
+    if is_present(path / NAMES):
+        return path
     return None
 
 

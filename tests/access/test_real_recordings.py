@@ -85,9 +85,10 @@ def test_a_folder_of_this_name_is_written_with_a_dot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert Replay(run="./real/tour_perret").folder == tmp_path / "real/tour_perret"
     assert Replay(run=tmp_path / "real/x").folder == tmp_path / "real/x"
+    assert Replay(run="real").folder == tmp_path / "real"
 
 
-@pytest.mark.parametrize("run", ["real/tour_peret", "real/mine", "real", "real/../saint_eynard"])
+@pytest.mark.parametrize("run", ["real/tour_peret", "real/mine", "real/../saint_eynard"])
 def test_unknown_name_lists_those_that_exist(run):
     with pytest.raises(ScenarioError) as error:
         Replay(run=run)
@@ -185,6 +186,7 @@ def test_ram_refuses_options_of_tables(words, message):
     assert message in result.output
 
 
+@pytest.mark.slow
 def test_script_states_its_use():
     done = subprocess.run(
         [sys.executable, ROOT / "analysis/real_recordings.py", "--help"], capture_output=True, text=True, check=True
