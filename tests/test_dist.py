@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 INSTALLED = os.environ.get("NETFL_INSTALLED")
 NAME = f"netfl_sim-{netfl.__version__}"
 DIGITS = "netfl/learning/data/optdigits"
+RECORDINGS = "netfl/access/recordings"
 pytestmark = pytest.mark.skipif(INSTALLED is None, reason="there is no wheel: make dist")
 
 
@@ -44,15 +45,20 @@ def test_wheel_has_only_package_and_scenarios(wheel):
         "netfl/report/templates/page.css",
         "netfl/report/animation/player.js",
         f"{DIGITS}.npz",
+        f"{RECORDINGS}/real/saint_eynard/deliveries.parquet",
+        f"{RECORDINGS}/real/tour_perret/rounds.parquet",
     } <= package_files
 
 
 def test_wheel_has_metadata(wheel):
-    licences = {f"{NAME}.dist-info/licenses/{name}" for name in ("LICENSE", f"{DIGITS}.LICENSE.txt")}
+    licences = {
+        f"{NAME}.dist-info/licenses/{name}"
+        for name in ("LICENSE", f"{DIGITS}.LICENSE.txt", f"{RECORDINGS}/LICENSE.txt")
+    }
     assert licences <= set(wheel.namelist())
     metadata = message_from_string(wheel.read(f"{NAME}.dist-info/METADATA").decode())
     assert (metadata["Name"], metadata["Version"], metadata["License-Expression"]) == (
-        "netfl-sim", netfl.__version__, "MIT AND CC-BY-4.0",
+        "netfl-sim", netfl.__version__, "MIT AND CC-BY-4.0 AND ODbL-1.0",
     )  # fmt: skip
     assert "Typing :: Typed" in metadata.get_all("Classifier")
     assert metadata.get_payload().startswith("# netfl")
@@ -90,6 +96,7 @@ def test_demo_runs_from_wheel_outside_checkout(tmp_path):
         return result.stdout
 
     assert netfl_("--version") == f"netfl {netfl.__version__}\n"
+    netfl_("trace", "access/real", "--set", "rounds=20", "--out", "real")
     assert netfl_("scenarios", "rural_outage") == "scenarios/rural_outage.yaml\n"
     netfl_("run", "scenarios/rural_outage.yaml", "--set", "rounds=20", "--out", "here", "--report")
     assert {"report.html", "summary.json", "metrics.parquet"} <= {file.name for file in (tmp_path / "here").iterdir()}

@@ -174,6 +174,9 @@ def test_every_command_is_listed(pages):
         "ram",
         "export",
         "orbits",
+        "import lorawan",
+        "import phone",
+        "import flower",
         "verify",
         "flower run",
     ]

@@ -117,6 +117,9 @@ COMMANDS = {
     "export": (["export", "--csv"], {"run"}),
     "verify": (["verify"], {"run"}),
     "orbits": (["orbits"], set()),
+    "import flower": (["import", "flower", "--out", "recorded"], set()),
+    "import phone": (["import", "phone", "--out", "drive.csv"], set()),
+    "import lorawan": (["import", "lorawan", "--out", "recorded"], set()),
 }
 """Words of each command, and the places that it takes."""
 

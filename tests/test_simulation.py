@@ -23,6 +23,7 @@ SHIPPED = {
     "access/adversarial": {},
     "access/drifting": {},
     "access/replay": {},
+    "access/real": {},
     "rural_outage": {"partition.by": "distance"},
     "emergent_cyclic": {},
     "emergent_markov": {},

@@ -8,13 +8,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import AfterValidator
 
 from netfl.access import Access, AccessInfo
+from netfl.access._built_in import RecordingPath, is_built_in, recording_folder
 from netfl.access._recorded_merges import RecordedMerges
 from netfl.access._recorded_tables import (
     DELIVERY_KEY,
@@ -35,7 +34,9 @@ from netfl.access._recorded_tables import (
 )
 from netfl.columns import REPLICA, ROUND, USER, columns_of
 from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files import is_present
 from netfl.files.parquet import open_parquet
+from netfl.files.recordings import NAMES, recorded_names
 from netfl.files.tables import UserTable
 from netfl.network.periods import after_rounding
 from netfl.types import (
@@ -67,6 +68,10 @@ class Replay(Access):
 
     A table ``not_summed`` holds the updates that sums in the air left out: replica, round, user and base.
 
+    Two recordings of real LoRaWAN devices come with netfl: ``real/saint_eynard`` (8 users, 13,854 rounds) and
+    ``real/tour_perret`` (12 users, 20,321 rounds).  The receivers of one device are read as users, and its frame
+    counters as rounds.
+
     A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
     update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the
     round that is not older than ``oldest`` of the round before.  A delivery has lost some of its parts, but not all.
@@ -77,11 +82,19 @@ class Replay(Access):
         run: runs/bernoulli-001
     """
 
-    run: Annotated[Path, AfterValidator(Path.absolute)]
-    """The run directory, or any folder with the two tables; a relative path starts at the current directory."""
+    run: RecordingPath
+    """The run directory, or any folder with the two tables; a relative path starts at the current directory.
+
+    ``real/saint_eynard`` and ``real/tour_perret`` are recordings that come with netfl; ``./real/…`` is a folder.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the recording on this machine."""
+        return recording_folder(self.run)
 
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        recording = _Recording(self.run)
+        recording = _Recording(self.folder)
         faults = [*recording.faults([context.replica], context.users, context.rounds, context.stop_s)]
         if faults:
             raise ScenarioError(faults)
@@ -120,14 +133,14 @@ class Replay(Access):
     def merging_nodes(self, users: int) -> int:
         """Return the largest recorded number of a node; 0 if the tables cannot be read, which is an error elsewhere."""
         try:
-            return RecordedMerges(self.run).nodes
+            return RecordedMerges(self.folder).nodes
         except ScenarioError:
             return 0
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the largest recorded number; 1 if the recording cannot be read, which is an error elsewhere."""
         try:
-            table, _ = read_columns(self.run, "rounds", (REPLICA, *columns_of(Round)))
+            table, _ = read_columns(self.folder, "rounds", (REPLICA, *columns_of(Round)))
             return int(table["delivered"][table["round"] <= rounds].max())
         except (ScenarioError, ValueError):
             return 1
@@ -141,18 +154,18 @@ class Replay(Access):
             can_stop=True,
             has_delays=self._has_delays,
             can_erase=self._has_erasures,
-            knows_lost=(self.run / f"{LOST_TRAININGS}.parquet").is_file(),
-            sums=(self.run / f"{NOT_SUMMED}.parquet").is_file(),
+            knows_lost=(self.folder / f"{LOST_TRAININGS}.parquet").is_file(),
+            sums=(self.folder / f"{NOT_SUMMED}.parquet").is_file(),
             link_values=self._link_values,
         )
 
     @property
     def _link_values(self) -> frozenset[str]:
         """Fields of ``Delivery.link`` that all recorded deliveries have; none if the table cannot be read."""
-        if not (self.run / f"{LINKS}.parquet").is_file():
+        if not (self.folder / f"{LINKS}.parquet").is_file():
             return frozenset()
         try:
-            table, _ = read_columns(self.run, LINKS, LINK_COLUMNS)
+            table, _ = read_columns(self.folder, LINKS, LINK_COLUMNS)
         except ScenarioError:  # an error of `faults`
             return frozenset()
         return frozenset(column.field for column in columns_of(LinkReport) if not table[column.name].isna().any())
@@ -161,18 +174,18 @@ class Replay(Access):
     def _has_delays(self) -> bool:
         """True unless the recorded run has a summary without delays, as that of a direct access."""
         try:
-            summary = json.loads((self.run / "summary.json").read_text(encoding="utf-8"))
+            summary = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):  # a table of another program, or an unfinished run
             return True
         return "delay_mean_s" in summary
 
     @property
     def _has_erasures(self) -> bool:
-        return (self.run / f"{ERASURES}.parquet").is_file()
+        return (self.folder / f"{ERASURES}.parquet").is_file()
 
     @property
     def _has_ranking(self) -> bool:
-        path = self.run / "users.parquet"
+        path = self.folder / "users.parquet"
         if not path.is_file():
             return False
         with open_parquet(path) as file:
@@ -182,7 +195,7 @@ class Replay(Access):
         """Return the ranking of the recorded run, so that the same users hold the same data."""
         if not self._has_ranking:
             return None
-        table, read = read_columns(self.run, "users", (REPLICA, USER, RANK))
+        table, read = read_columns(self.folder, "users", (REPLICA, USER, RANK))
         with prefix_faults("run"):
             read.check()
         ranked = table[table["replica"] == context.replica].sort_values("rank")
@@ -190,7 +203,7 @@ class Replay(Access):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         try:
-            recording = _Recording(self.run)
+            recording = _Recording(self.folder)
         except ScenarioError as error:
             yield from error.faults
             return
@@ -198,14 +211,26 @@ class Replay(Access):
         if 0 < recorded < facts.replicas:
             problem = f"{recorded} replicas are recorded, the scenario needs {facts.replicas}"
             yield Fault("run", problem, remedy="set fewer replicas")
+        names = recorded_names(self.folder)
+        if len(names) > facts.users:
+            problem = f"{len(names)} users are recorded, the scenario has {facts.users}"
+            yield Fault("run", problem, remedy=f"set users: {len(names)}")
+            return
         replicas = range(max(1, min(recorded, facts.replicas)))
         yield from recording.faults(replicas, facts.users, facts.rounds, facts.stop_s)
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
-        """Yield a warning about a recording that ends more than its longest round before ``context.stop_s``."""
+        """Yield warnings about users that are not recorded, and about a recording that ends early.
+
+        Early is more than its longest round before ``context.stop_s``.
+        """
+        names = recorded_names(self.folder)
+        if names and len(names) < context.users:
+            last = context.users - 1
+            yield f"few recorded users: {self.run} has {len(names)}; users {len(names)} to {last} never deliver"
         if context.stop_s is None:
             return
-        rounds, _ = _Recording(self.run).replica(context.replica)
+        rounds, _ = _Recording(self.folder).replica(context.replica)
         end_s = float(rounds["closed_s"].iloc[-1])
         longest_s = float((rounds["closed_s"] - rounds["opened_s"]).max())
         if len(rounds) < context.rounds and end_s + longest_s < context.stop_s:
@@ -213,6 +238,31 @@ class Replay(Access):
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("a recording: nothing is drawn"),)
+
+
+def find_recording(path: Path) -> Path | None:
+    """Return the folder of the recording at *path*, or of the built-in one of this name; ``None`` for all else.
+
+    A recording has the names of its users in `netfl.files.recordings.NAMES`; a run directory has not.
+    """
+    if is_built_in(path):  # also where the current folder has one of this name: a name means the same everywhere
+        return recording_folder(path)
+    if is_present(path / NAMES):
+        return path
+    return None
+
+
+def read_recording(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rounds and the deliveries of a recording with the names of its users.
+
+    Raises:
+        ScenarioError: a table cannot be read, or its values are impossible.
+    """
+    recording = _Recording(folder)
+    faults = [*recording.faults([0], len(recorded_names(folder)), 0, None)]
+    if faults:
+        raise ScenarioError(faults)
+    return recording.replica(0)
 
 
 def _completed(

@@ -63,11 +63,17 @@ def write_report(
 def ram(
     source: Annotated[
         Path,
-        path_argument("DIR_OR_TABLE", "A run directory, or a CSV or Parquet file with the columns round and user."),
+        path_argument(
+            "DIR_OR_TABLE",
+            "A run directory, a recording such as real/tour_perret, or a CSV or Parquet file with the columns round "
+            "and user.",
+        ),
     ],
     replica: Annotated[int | None, number_option(minimum=0, help="The replica to analyse. Default: the first.")] = None,
     users: Annotated[int | None, number_option(minimum=1, help="Number of users, for a table.")] = None,
-    rounds: Annotated[int | None, number_option(minimum=1, help="Number of rounds, for a table.")] = None,
+    rounds: Annotated[
+        int | None, number_option(minimum=1, help="Number of rounds, for a table; first rounds of a recording.")
+    ] = None,
     alpha: Annotated[
         list[float] | None, number_option(kind=float, minimum=0, help="A level α of CVaR to examine. May be repeated.")
     ] = None,

@@ -31,6 +31,8 @@ _EXAMPLES = {
     "SCENARIO": "rural_outage", "SCENARIO...": "rural_outage", "DIR": "runs/rural_outage-001",
     "DIR...": "runs/rural_outage-001", "DIR_OR_TABLE": "runs/rural_outage-001", "family": "channel",
     "data set": "mnist", "INTEGER": "5", "MODULE[:SERVER,CLIENT]": "my_app",
+    "FILE": "orbits.yaml", "LOG": "network.log", "LOG...": "network.log", "FOLDER": "runs/recorded",
+    "TABLE": "table.csv",
 }  # fmt: skip
 """Example of each required argument and option, by its metavar."""
 

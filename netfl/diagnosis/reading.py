@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netfl.access.replay import find_recording
 from netfl.diagnosis.participation import MAX_BYTES, TIME_COLUMNS, Participation, from_table
+from netfl.diagnosis.recordings import participation_of_recording
 from netfl.errors import Fault, ScenarioError
 from netfl.files import is_present, unreadable_file
 from netfl.files.cells import parse_identifiers
@@ -38,15 +40,19 @@ def read_participation(
     """Read participation, and the run it belongs to, if any.
 
     Args:
-        path: a run directory, or a CSV or Parquet file with the columns ``round`` and ``user``.
+        path: a run directory, a recording or the name of a built-in one, or a CSV or Parquet file with the columns
+            ``round`` and ``user``.
         replica: the replica to read; by default the first.
         users: the number of users; for tables only.
-        rounds: the number of rounds; for tables only.
+        rounds: the number of rounds; for tables, and the first ones of a recording.
 
     Raises:
         ScenarioError: the input cannot be read, or cannot be diagnosed.
         MachineError: a table of the run is missing or damaged.
     """
+    recording = find_recording(path)
+    if recording is not None:
+        return participation_of_recording(recording, replica=replica, users=users, rounds=rounds), None
     place = find_place(path)
     is_other_table = place == "file of a run" and path.stem != "deliveries"
     if place in {"missing", "example", "sweep", "scenario", "folder"} or is_other_table:

@@ -113,7 +113,7 @@ def recording_note(scenario: Scenario) -> str:
     access = scenario.access
     if not isinstance(access, Replay) or scenario.model is None or scenario.data is None:
         return ""
-    path = access.run / "scenario.yaml"
+    path = access.folder / "scenario.yaml"
     if not path.is_file():
         return ""
     try:

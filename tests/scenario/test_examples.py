@@ -114,7 +114,7 @@ def test_completion_of_names():
     assert complete_scenario("rural") == ["rural_outage"]
 
 
-@pytest.mark.parametrize("name", ["access/availability", "access/replay"])
+@pytest.mark.parametrize("name", ["access/availability", "access/replay", "access/real"])
 def test_an_example_with_files_runs_by_its_name_alone(name):
     code, output = call("trace", name, "--set", "rounds=3", "--out", "run", "--quiet")
     assert (code, output) == (0, "")

@@ -54,6 +54,18 @@ def run_folder() -> Path:
     return folder
 
 
+def uplinks():
+    return [(FILES / "uplinks.jsonl").read_bytes()]
+
+
+def phone_logs():
+    return [(FILES / "gnettrack.csv").read_bytes()]
+
+
+def flower_logs():
+    return [(FILES / "flower.log").read_bytes(), (DATA.parents[1] / "files/flower_1_41_server.log").read_bytes()]
+
+
 def of_run(name):
     """Return a function that returns the content of a file in a run directory."""
     return lambda: [(run_folder() / ("stopped" if name == CHECKPOINT else "done") / name).read_bytes()]

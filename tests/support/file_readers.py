@@ -19,6 +19,9 @@ from netfl.access.availability import Availability
 from netfl.access.replay import Replay
 from netfl.diagnosis import reading
 from netfl.errors import NetflError, ScenarioError
+from netfl.files.flower_log import read_flower_log
+from netfl.files.lorawan import read_lorawan
+from netfl.files.phone_logs import read_phone_log, to_trace
 from netfl.learning.data import vehicle
 from netfl.learning.data._download import FileContent
 from netfl.learning.data.arrays import Arrays
@@ -164,6 +167,19 @@ def _replay(path: Path) -> None:
     deque(access.rounds(setting()), 0)
 
 
+def _phone_log(path: Path) -> None:
+    to_trace([read_phone_log(path, "rsrp"), read_phone_log(path, "rsrp")], align="clock")
+    to_trace([read_phone_log(path, "rate", direction="up")])
+
+
+def _lorawan(path: Path) -> None:
+    log = read_lorawan(path)
+    log.recording_of_devices(600.0).tables()
+    for device in log.devices:
+        log.table(device)
+        log.recording_of_gateways(device).tables()
+
+
 def _run_documents(path: Path) -> None:
     """Read the manifest, summary and scenario of a run, directly and after salvage."""
     run = open_run(path.parent)
@@ -246,6 +262,9 @@ READERS: dict[str, Reader] = {
     "deliveries_parquet": Reader("deliveries.parquet", reading.read_participation, seeds.deliveries_parquet, tries=30),
     "replay_rounds": Reader("replay/rounds.parquet", _replay, seeds.of_run("rounds.parquet"), tries=10),
     "replay_deliveries": Reader("replay/deliveries.parquet", _replay, seeds.of_run("deliveries.parquet"), tries=10),
+    "flower_log": Reader("flower.log", read_flower_log, seeds.flower_logs),
+    "phone_log": Reader("gnettrack.csv", _phone_log, seeds.phone_logs, tries=50),
+    "lorawan": Reader("uplinks.jsonl", _lorawan, seeds.uplinks, tries=50),
     "manifest": Reader("documents/manifest.json", _run_documents, seeds.manifests, tries=50),
     "summary": Reader("documents/summary.json", _run_documents, seeds.of_run("summary.json"), tries=50),
     "resolved": Reader("documents/scenario.yaml", _run_documents, seeds.of_run("scenario.yaml"), tries=5),
