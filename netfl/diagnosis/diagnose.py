@@ -45,7 +45,7 @@ from netfl.diagnosis.rates import (
     rates,
 )
 from netfl.diagnosis.result import Diagnosis, ExpectedProcess
-from netfl.diagnosis.similar_rounds import SimilarRounds, find_similar_rounds
+from netfl.diagnosis.similar_rounds import SimilarRounds, find_similar_rounds, is_multiple
 from netfl.diagnosis.slow_cycle import SlowCycle, add_slow_cycle, explain_drift
 from netfl.errors import Fault, ScenarioError
 from netfl.remedies import argument
@@ -213,6 +213,9 @@ def _similar_rounds(
     if slow_cycle is not None:
         periods.append(slow_cycle.period)
     fast = [period for period in periods if period <= rounds / MIN_FAST_CYCLES]
+    if len(fast) == 2 and is_multiple(*fast):  # the short one is a harmonic: all rates repeat with the long one
+        fast.remove(min(fast))
+        periods = [period for period in periods if period >= fast[0]]
     slower = [period for period in periods if period > min(fast, default=0.0)]
     changing = min(slower, default=float(rounds) if "drift" in beyond else None)
     if not fast:

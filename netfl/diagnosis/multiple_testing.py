@@ -35,6 +35,9 @@ COMBINED: dict[tuple[bool, bool, bool], Kind] = {
 }
 """The verdicts where more than one of cycle, drift and dependence is found, each without the effect of the others."""
 
+_CAUSES = {"cycle": "cyclic", "drift": "non-stationary", "correlation": "emergent-correlated"}
+"""The verdict of each cause of a combined one, if it is alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class HypothesisTest:
@@ -91,3 +94,12 @@ def kind_of(rejected: Mapping[str, bool | None]) -> Kind:
     if combined is not None:
         return combined
     return next((kind for name, kind in DECIDES.items() if rejected.get(name)), "stationary")
+
+
+def parts_of(kind: str) -> frozenset[str]:
+    """Return the single verdicts of which a combined one is made, or the verdict itself.
+
+    >>> sorted(parts_of("cycle + drift")), sorted(parts_of("Markovian"))
+    (['cyclic', 'non-stationary'], ['Markovian'])
+    """
+    return frozenset(_CAUSES.get(part, part) for part in kind.split(" + "))

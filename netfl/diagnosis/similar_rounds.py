@@ -100,6 +100,16 @@ def find_similar_rounds(
     return SimilarRounds(rows, places[:, rows], block, phases, phase)
 
 
+def is_multiple(first: float, second: float) -> bool:
+    """Return whether the longer period is a multiple of the shorter one, so exactly that neighbours are in phase.
+
+    >>> is_multiple(2.4, 24.0), is_multiple(19.0, 288.0)
+    (True, False)
+    """
+    short, long = sorted((first, second))
+    return 2 * abs(long - short * round(long / short)) <= _MAX_ERROR * short
+
+
 def _choose_step(period: float, longest: float, is_even: bool) -> float | None:
     """Return the number of periods, in rounds, after which rounds are most nearly at the same phase.
 

@@ -238,6 +238,17 @@ def test_verdict_text_and_json_name_all_causes(parts, verdict):
     )
 
 
+@pytest.mark.slow
+def test_dependence_is_tested_if_the_short_period_is_a_harmonic_of_the_long_one():
+    """The rates of 24 phases are drawn; that of even and odd rounds is named as a cycle of its own."""
+    rng = np.random.default_rng(0)
+    odds = 0.8 * rng.normal(size=(24, 4))[np.arange(2000) % 24]
+    delivered = (rng.random((2000, 4)) < 1 / (1 + np.exp(-odds))) & (rng.random((2000, 1)) >= 0.1)
+    result = diagnose(delivered)
+    assert result.cycle.periods == pytest.approx((2.0, 24.0))
+    assert result.verdict == "cycle + correlation"
+
+
 @pytest.mark.parametrize(("stay", "is_found"), [(0.5, True), (0.0, False)])
 @pytest.mark.slow
 def test_memory_is_told_from_the_drift(stay, is_found):
