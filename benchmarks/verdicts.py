@@ -1,6 +1,6 @@
 """Diagnose processes of known kind, and print how often the verdict is correct.
 
-    python benchmarks/verdicts.py [--each 200] [--seed 2026] [--workers 1] [--slow]
+    python benchmarks/verdicts.py [--each 200] [--seed 2026] [--workers 1] [--slow | --causes]
 
 The processes have 3 to 250 users and 4,000 or 10,000 rounds:
 
@@ -23,6 +23,15 @@ With --slow, the processes have slow cycles, or changes that are easily taken fo
 - Too short: 1.6 to 2.6 periods.
 - Cycle and trend: a cycle of 50 rounds whose rates drift as above.
 - Pieces: two to eight pieces of constant rates.
+
+With --causes, the processes are links of the access `time_varying` with any of a drift, a cycle and a correlation, and
+each cause is counted on its own.  They have 4, 8 or 30 users and 2,000 or 6,000 rounds, and probabilities from 0.2 to
+0.95.  The parameters of a cause are drawn:
+
+- Drift: a walk with a time scale of half of the run and a spread of 0.8, or lines that change the margins by 0.5 to 1.5
+  up or down, over the run.
+- Cycle: 5, 8 or 24 rounds, with a spread of 0.5.
+- Correlation: a common loss of 4 to 12 % of the rounds.
 """
 
 from __future__ import annotations
@@ -39,6 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from scipy import stats
 
 from netfl.access._direct import DirectAccess
 from netfl.access._rates import LabelCorrelation, Zipf, correlated_rates, normalized_rates
@@ -46,6 +56,7 @@ from netfl.access.bernoulli import Bernoulli
 from netfl.access.cyclic import Cyclic
 from netfl.access.markov import Markov
 from netfl.access.stationary import Stationary
+from netfl.access.time_varying import TimeVarying
 from netfl.diagnosis import ExpectedProcess, diagnose
 from netfl.diagnosis.multiple_testing import DECIDES
 from netfl.streams import Streams
@@ -187,6 +198,39 @@ def pulses(
     return (phase < duty) & (rng.random((rounds, users)) < chance)
 
 
+CAUSES = {
+    "none": (),
+    "drift": ("drift",),
+    "cycle": ("cycle",),
+    "correlation": ("correlation",),
+    "cycle and drift": ("cycle", "drift"),
+    "drift and correlation": ("drift", "correlation"),
+    "cycle, drift and correlation": ("cycle", "drift", "correlation"),
+}
+"""Processes of `links`, and the causes that each has."""
+CAUSE_TESTS = {"drift": "drift", "cycle": "cycle", "correlation": "dependence"}
+"""The deciding test of each cause."""
+
+
+def links(kind: str, index: int, users: int, rounds: int, streams: Streams) -> NDArray[np.bool_]:
+    """Return deliveries over links with the causes of a *kind* of `CAUSES`, ``[rounds, users]``."""
+    rng = streams.rng("links")
+    probability = tuple(rng.uniform(0.2, 0.95, users).tolist())
+    change = rng.uniform(0.5, 1.5, users) * rng.choice([-1.0, 1.0], users)
+    period = int(rng.choice([5, 8, 24]))
+    loss = float(rng.uniform(0.04, 0.12))
+    parts: dict[str, object] = {}
+    if "drift" in CAUSES[kind] and index % 2:
+        parts["drift"] = {"time_scale": rounds / 2, "spread": 0.8}
+    elif "drift" in CAUSES[kind]:
+        parts["drift"] = {"slope": (1000 / rounds * change).tolist()}
+    if "cycle" in CAUSES[kind]:
+        parts["cycle"] = {"period": period, "spread": 0.5}
+    if "correlation" in CAUSES[kind]:
+        parts["common_loss"] = loss
+    return play(TimeVarying(probability=probability, **parts), users, rounds, streams)
+
+
 SLOW = {
     "slow cycle": slow_cycle,
     "orbit and day": constellation,
@@ -207,6 +251,13 @@ def process(kind: str, index: int, seed: int) -> Process:
     """Return the process of an index, which enumerates numbers of users, then lengths, then forms of the kind."""
     users, rounds = USERS[index % 5], ROUNDS[index // 5 % 2]
     return (KINDS | SLOW)[kind](index // 10, users, rounds, Streams(seed).at(kind, index))
+
+
+def cause_outcome(kind: str, index: int, seed: int) -> tuple[str, str, dict[str, bool | None]]:
+    """Diagnose the process of `links` of an index; return its kind, the verdict, and whether each cause is found."""
+    users, rounds = (4, 8, 30)[index % 3], (2000, 6000)[index // 3 % 2]
+    found = diagnose(links(kind, index // 6, users, rounds, Streams(seed).at(kind, index)), seed=index)
+    return kind, found.verdict, {cause: found.rejected[test] for cause, test in CAUSE_TESTS.items()}
 
 
 @dataclass(frozen=True)
@@ -235,14 +286,15 @@ def outcome(kind: str, index: int, seed: int) -> Outcome:
 
 def show(outcomes: Sequence[Outcome], console: Console) -> None:
     """Print the verdicts, false alarms, and how often the intervals contain all true rates."""
-    table = Table("process", *KINDS, "intervals correct", title="verdicts")
+    columns = list(dict.fromkeys([*KINDS, *(result.verdict for result in outcomes)]))
+    table = Table("process", *columns, "intervals correct", title="verdicts")
     for kind in KINDS | SLOW:
         results = [result for result in outcomes if result.kind == kind]
         if results:
             verdicts = Counter(result.verdict for result in results)
             known = [result.covered for result in results if result.covered is not None]
             correct = f"{sum(known)} of {len(known)}" if known else "not known"
-            table.add_row(f"{kind} ({len(results)})", *(str(verdicts[name]) for name in KINDS), correct)
+            table.add_row(f"{kind} ({len(results)})", *(str(verdicts[name]) for name in columns), correct)
     console.print(table)
     if not any(result.kind == "stationary" for result in outcomes):
         return
@@ -254,6 +306,35 @@ def show(outcomes: Sequence[Outcome], console: Console) -> None:
     console.print(alarms)
 
 
+def counted(number: int, total: int) -> str:
+    """Return a share with its 95 % interval of Clopper and Pearson."""
+    if not total:
+        return "-"
+    interval = stats.binomtest(number, total).proportion_ci()
+    return f"{number} of {total} ({interval.low:.3f} to {interval.high:.3f})"
+
+
+def show_causes(outcomes: Sequence[tuple[str, str, dict[str, bool | None]]], console: Console) -> None:
+    """Print the verdicts of links, and how often each cause is found where it is, and where it is not."""
+    verdicts = list(dict.fromkeys(verdict for _, verdict, _ in outcomes))
+    table = Table("links", *verdicts, title="verdicts")
+    for kind in CAUSES:
+        number = Counter(verdict for known, verdict, _ in outcomes if known == kind)
+        table.add_row(f"{kind} ({sum(number.values())})", *(str(number[verdict]) for verdict in verdicts))
+    console.print(table)
+    shares = Table("cause", "found where it is", "found where it is not", "not tested", title="causes")
+    for cause in CAUSE_TESTS:
+        there = [found[cause] for kind, _, found in outcomes if cause in CAUSES[kind]]
+        absent = [found[cause] for kind, _, found in outcomes if cause not in CAUSES[kind]]
+        shares.add_row(
+            cause,
+            counted(sum(map(bool, there)), len(there)),
+            counted(sum(map(bool, absent)), len(absent)),
+            str([*there, *absent].count(None)),
+        )
+    console.print(shares)
+
+
 def main() -> None:
     """Diagnose the processes and print the results."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
@@ -261,13 +342,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--slow", action="store_true", help="processes with slow cycles")
+    parser.add_argument("--causes", action="store_true", help="links with several causes")
     options = parser.parse_args()
-    tasks = [(kind, index, options.seed) for kind in (SLOW if options.slow else KINDS) for index in range(options.each)]
+    kinds = CAUSES if options.causes else SLOW if options.slow else KINDS
+    tasks = [(kind, index, options.seed) for kind in kinds for index in range(options.each)]
     start_s = time.perf_counter()
+    console = Console(width=160)
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        outcomes = list(pool.map(outcome, *zip(*tasks, strict=True), chunksize=5))
-    console = Console(width=120)
-    show(outcomes, console)
+        if options.causes:
+            show_causes(list(pool.map(cause_outcome, *zip(*tasks, strict=True), chunksize=5)), console)
+        else:
+            show(list(pool.map(outcome, *zip(*tasks, strict=True), chunksize=5)), console)
     console.print(f"{len(tasks)} processes in {time.perf_counter() - start_s:.0f} s, seed {options.seed}")
 
 

@@ -38,7 +38,7 @@ NETWORK = {
 EXPONENTIAL = {"distribution": "exponential", "mean": "3 min"}
 DIRECT = [
     "adversarial", "availability", "bernoulli", "bursty", "correlated", "cyclic", "drifting", "markov", "replay",
-    "stationary",
+    "stationary", "time_varying",
 ]  # fmt: skip
 """Direct accesses, by the names of their files."""
 NETWORKS = {

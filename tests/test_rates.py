@@ -19,6 +19,7 @@ KINDS = {
     "cyclic": {"cycle": 50},
     "bursty": {"presence": {"distribution": "geometric", "mean": 3}},
     "correlated": {"groups": 2, "correlation": 0.3},
+    "time_varying": {"cycle": {"period": 5, "spread": 0.5}, "common_loss": 0.1},
 }
 
 

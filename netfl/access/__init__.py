@@ -112,7 +112,8 @@ class AccessInfo:
         link_values: fields of ``Delivery.link`` that deliveries have if ``AccessContext.reports_links`` asks for them;
             none if updates are not sent over the air.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
-            ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
+            ``cyclic``, ``non-stationary`` or ``emergent-correlated``, or several causes such as ``cycle + drift``;
+            ``None`` unless it is certain.
         metrics: names of the metrics of its own that it records at its end, in which ``*`` stands for any characters;
             those of the catalogue `netfl.results.metrics` are known.
     """

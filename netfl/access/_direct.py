@@ -90,10 +90,11 @@ class DirectAccess(WithSelection):
         process = None  # a selection has a process of its own
         if self.selects_all:
             process = self.candidate_process
-        if process == "emergent-correlated" and self.deliveries is not None:  # a limit hides most of the dependence
-            process = None
-            if self.deliveries == 1:
+        if self.deliveries is not None:  # a limit hides most of the dependence
+            if process == "emergent-correlated" and self.deliveries == 1:
                 process = "stationary"
+            elif process is not None and "correlat" in process:
+                process = None
         return replace(
             super().info,
             process=process,

@@ -121,7 +121,7 @@ class Adversarial(Access):
         return self._reduced(self.inner.rates(users, streams))
 
     def participation_rates(self, users: int, streams: Streams, label_mix: Floats | None = None) -> Floats | None:
-        if self.every > 1 and self.inner.info.process == "cyclic":  # two cycles, whose phases matter
+        if self.every > 1 and "cycl" in (self.inner.info.process or ""):  # two cycles, whose phases matter
             return None
         return self._reduced(self.inner.participation_rates(users, streams, label_mix))
 

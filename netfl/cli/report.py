@@ -107,7 +107,7 @@ def ram(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one flat JSON object.")] = False,
     no_plugins: NoPlugins = False,
 ) -> None:
-    """Classify the selection process of a run: stationary, Markovian, cyclic, drifting or dependent."""
+    """Classify the selection process of a run: stationary, Markovian, cyclic, drifting, dependent, or several."""
     from netfl.cli.views import diagnosis, explanation
     from netfl.diagnosis import diagnose
     from netfl.diagnosis.cvar_lift import cvar_lift, cvar_lifts, parse_level

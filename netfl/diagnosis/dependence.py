@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-_MIN_CORRELATION = 0.03
+MIN_CORRELATION = 0.03
 """Smallest root-mean-square correlation that counts as dependence; for few users in rounds of fixed size, for which
 the formula above is coarse, four over their number squared is added."""
 
@@ -30,6 +30,7 @@ class Dependence:
         correlation: root of the mean squared correlation of users, corrected for chance.
         groups: groups of users with joint deliveries, the largest first.
         why_not: the reason for which the test does not apply.
+        beyond: what was removed before the test: ``drift``, ``cycle``, or both; empty for a steady process.
     """
 
     p: float | None
@@ -37,6 +38,7 @@ class Dependence:
     correlation: float
     groups: tuple[tuple[int, ...], ...]
     why_not: str = ""
+    beyond: tuple[str, ...] = ()
 
 
 def find_dependence(delivered: NDArray[np.bool_], eigenvalue: NDArray[np.float64]) -> Dependence:
@@ -65,7 +67,7 @@ def find_dependence(delivered: NDArray[np.bool_], eigenvalue: NDArray[np.float64
     excess = float(squares.sum() - mean)
     correlation = np.sqrt(max(0.0, excess / mean) / len(delivered))
     p_pairs = float(stats.gamma.sf(squares.sum(), mean**2 / variance, scale=variance / mean))
-    threshold = _MIN_CORRELATION + 4 * max(0.0, 1 - spread) / len(tested) ** 2
+    threshold = MIN_CORRELATION + 4 * max(0.0, 1 - spread) / len(tested) ** 2
     # round sizes that vary more than those of independent users
     variances = rates * (1 - rates)
     fourth = float((variances * (1 - 6 * variances)).sum())  # the sum of the users' fourth cumulants
@@ -74,7 +76,7 @@ def find_dependence(delivered: NDArray[np.bool_], eigenvalue: NDArray[np.float64
     deviation = np.sqrt(max(fourth + 2 * independent**2, 1e-12) * widening / len(delivered))
     p_sizes = float(stats.norm.sf((sizes.var() - 1.03 * independent) / deviation))
     p = min(1.0, 2 * min(p_pairs if correlation >= threshold else 1.0, p_sizes))
-    return Dependence(p, spread, float(correlation), _groups(z, expected, tested))
+    return Dependence(p, spread, float(correlation), linked_groups(z, expected, tested))
 
 
 def _standardize(
@@ -83,22 +85,24 @@ def _standardize(
     """Return the deviations of pair counts from the expected ones, in standard deviations, and the expected counts."""
     rates = x.mean(axis=0, dtype=float)
     d = rates * (1 - rates)
-    share = _exclusion(d * max(0.0, 1.0 - spread))
+    share = exclusion(d * max(0.0, 1.0 - spread))
     expected = len(x) * (np.outer(rates, rates) - np.outer(share, share))
     observed = (x.T @ x).astype(float)
     z = (observed - expected) / np.sqrt(len(x) * np.outer(d, d) * inflation)
     return z, np.maximum(expected, 0.0)
 
 
-def _exclusion(variance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Solve ``c_i Σ_{j≠i} c_j = variance_i``; the covariance of a pair is ``-c_i c_j``."""
-    share = variance / np.sqrt(max(float(variance.sum()), 1e-12))
+def exclusion(variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Solve ``c_i Σ_{j≠i} c_j = variance_i``, ``[..., users]``; the covariance of a pair is ``-c_i c_j``."""
+    total = variance.sum(axis=-1, keepdims=True)
+    share = variance / np.sqrt(np.maximum(total, 1e-12))
     for _ in range(200):
-        share = np.sqrt(share * variance / np.maximum(share.sum() - share, 1e-12))  # a damped step, does not oscillate
+        others = share.sum(axis=-1, keepdims=True) - share
+        share = np.sqrt(share * variance / np.maximum(others, 1e-12))  # a damped step, does not oscillate
     return np.asarray(share)
 
 
-def _groups(
+def linked_groups(
     z: NDArray[np.float64], expected: NDArray[np.float64], tested: NDArray[np.int64]
 ) -> tuple[tuple[int, ...], ...]:
     """Return users linked by pairs with too many joint deliveries, at 0.1 % with Bonferroni's correction over pairs."""

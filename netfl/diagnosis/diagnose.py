@@ -10,7 +10,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.diagnosis.dependence import Dependence, find_dependence
-from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift
+from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift, remove_drift
+from netfl.diagnosis.harmonics import fit_cycles
+from netfl.diagnosis.local_dependence import find_local_dependence
 from netfl.diagnosis.memory import (
     MarkovOrder,
     Memory,
@@ -25,7 +27,14 @@ from netfl.diagnosis.memory import (
 )
 from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
-from netfl.diagnosis.periodicity import Periodicity, find_cycle, find_lines, remove_cycle, whiten
+from netfl.diagnosis.periodicity import (
+    MIN_FAST_CYCLES,
+    Periodicity,
+    find_cycle,
+    find_lines,
+    remove_cycle,
+    whiten,
+)
 from netfl.diagnosis.rates import (
     Rates,
     age_statistics,
@@ -36,7 +45,8 @@ from netfl.diagnosis.rates import (
     rates,
 )
 from netfl.diagnosis.result import Diagnosis, ExpectedProcess
-from netfl.diagnosis.slow_cycle import add_slow_cycle, explain_drift
+from netfl.diagnosis.similar_rounds import SimilarRounds, find_similar_rounds, is_multiple
+from netfl.diagnosis.slow_cycle import SlowCycle, add_slow_cycle, explain_drift
 from netfl.errors import Fault, ScenarioError
 from netfl.remedies import argument
 from netfl.streams import Streams
@@ -59,6 +69,9 @@ def diagnose(
 ) -> Diagnosis:
     """Classify the selection process: stationary, Markovian, cyclic, non-stationary or emergent-correlated.
 
+    Where rates drift, a cycle is looked for without the drift, and where they drift or repeat, a correlation of users
+    without both; the verdict then has all that is found, such as ``cycle + drift``.
+
     Args:
         source: participation: as `Participation`; as a table of deliveries with the columns ``round`` and ``user``
             (`from_table` takes the number of users and rounds, too); as true and false ``[rounds, users]``; or as user
@@ -74,12 +87,7 @@ def diagnose(
     if not 0 < level < 1:
         problem = "not a probability in (0, 1)"
         raise ScenarioError([Fault(argument("level"), problem, level, "write a number such as 0.05")])
-    if isinstance(source, Participation):
-        participation = source
-    elif isinstance(source, pd.DataFrame):
-        participation = from_table(source)
-    else:
-        participation = participation_from_sequence(source) if np.ndim(source) == 1 else from_matrix(source)
+    participation = _read_source(source)
     everyone, streams = participation.delivered, Streams(seed).at("diagnosis")
     for alpha in alphas:
         if not 0 < alpha <= 1:
@@ -110,8 +118,13 @@ def diagnose(
             drift = slow_cycle.drift
             rejected = _decide(drift, cycle, memory, dependence, level)
         else:
-            cycle = _fast_cycle(cycle, participation.rounds)
-            rejected["cycle"] = rejected["cycle"] and bool(cycle.periods)
+            cycle = _cycle_beside_drift(values, participation, level / len(DECIDES))
+            rejected = _decide(drift, cycle, memory, dependence, level) | {"drift": True}
+    local_memory = None
+    if beyond := tuple(name for name in ("cycle", "drift") if rejected[name]):  # which make users depend on each other
+        similar = _similar_rounds(values, participation, cycle, slow_cycle, beyond)
+        dependence, local_memory = _test_beyond(delivered, dependence, similar, beyond, streams)
+        rejected["dependence"] = _decide(drift, cycle, memory, dependence, level)["dependence"]
     inflation = np.ones(participation.users)  # long-run variance in units of independent rounds, at least 1
     if not rejected["cycle"]:
         eigenvalue = np.clip(np.nan_to_num(chains.eigenvalue), 0.0, 1 - 1e-6)
@@ -119,9 +132,6 @@ def diagnose(
     estimated = rates(everyone, inflation, level)
     chain = _estimate_order(everyone, chains, estimated, has_memory=bool(rejected["memory"]))
     expected_alphas = {} if expected is None or expected.alphas is None else expected.alphas
-    agrees = None
-    if expected is not None and expected.rates is not None:
-        agrees = bool(((expected.rates >= estimated.low) & (expected.rates <= estimated.high)).all())
     groups = tuple(tuple(tested[list(group)].tolist()) for group in dependence.groups)
     return Diagnosis(
         level=level,
@@ -132,6 +142,7 @@ def diagnose(
         chains=chains,
         stays=run_lengths(everyone, streams.rng("stays"), tested),
         order=MarkovOrder(memory, second_order(delivered), *chain),
+        local_memory=local_memory,
         cycle=cycle,
         drift=drift,
         slow_cycle=slow_cycle,
@@ -141,9 +152,27 @@ def diagnose(
         waits=age_statistics(everyone, participation.span_s),
         reach=cvar_reach(estimated.share, [*alphas, *expected_alphas.values()]),
         expected=expected,
-        agrees=agrees,
+        agrees=_agrees(expected, estimated),
         notes=(*participation.notes, *_notes(participation, len(tested), chains, rejected)),
     )
+
+
+def _read_source(source: Participation | pd.DataFrame | ArrayLike) -> Participation:
+    """Return the participation of any source."""
+    if isinstance(source, Participation):
+        return source
+    if isinstance(source, pd.DataFrame):
+        return from_table(source)
+    if np.ndim(source) == 1:
+        return participation_from_sequence(source)
+    return from_matrix(source)
+
+
+def _agrees(expected: ExpectedProcess | None, estimated: Rates) -> bool | None:
+    """Return whether all expected rates lie in their intervals; ``None`` without such rates."""
+    if expected is None or expected.rates is None:
+        return None
+    return bool(((expected.rates >= estimated.low) & (expected.rates <= estimated.high)).all())
 
 
 def _decide(
@@ -156,10 +185,60 @@ def _decide(
     return rejected
 
 
-def _fast_cycle(cycle: Periodicity, rounds: int) -> Periodicity:
-    """Return a cycle without the periods longer than a tenth of the recording: beside drift, these may be drift."""
-    number = sum(period <= rounds / 10 for period in cycle.periods)
+def _cycle_beside_drift(values: NDArray[np.float64], participation: Participation, level: float) -> Periodicity:
+    """Return the cycle of participation whose rates drift, without the drift and without the cycles that may be it."""
+    steady = remove_drift(values)
+    lines = find_lines(whiten(steady), level, MIN_FAST_CYCLES)
+    cycle = find_cycle(values, participation, lines, level, steady=steady, min_cycles=MIN_FAST_CYCLES)
+    number = sum(period <= participation.rounds / MIN_FAST_CYCLES for period in cycle.periods)
+    if not number:
+        return replace(cycle, period=None, period_s=None, periods=(), periods_s=(), duty=None)
     return replace(cycle, periods=cycle.periods[:number], periods_s=cycle.periods_s[:number])
+
+
+def _similar_rounds(
+    values: NDArray[np.float64],
+    participation: Participation,
+    cycle: Periodicity,
+    slow_cycle: SlowCycle | None,
+    beyond: Sequence[str],
+) -> SimilarRounds | None:
+    """Return rounds with nearly the same rates *beyond* the shorter period of a *cycle*, a slower one, and a drift."""
+    rounds = participation.rounds
+    time = np.arange(rounds, dtype=float)
+    closed_s, round_s = participation.closed_s, participation.round_s
+    if "cycle" in beyond and cycle.clock == "seconds" and closed_s is not None and round_s:
+        time = (closed_s - closed_s[0]) / round_s
+    periods = [*cycle.periods] if "cycle" in beyond else []
+    if slow_cycle is not None:
+        periods.append(slow_cycle.period)
+    fast = [period for period in periods if period <= rounds / MIN_FAST_CYCLES]
+    if len(fast) == 2 and is_multiple(*fast):  # the short one is a harmonic: all rates repeat with the long one
+        fast.remove(min(fast))
+        periods = [period for period in periods if period >= fast[0]]
+    slower = [period for period in periods if period > min(fast, default=0.0)]
+    changing = min(slower, default=float(rounds) if "drift" in beyond else None)
+    if not fast:
+        return find_similar_rounds(np.arange(rounds, dtype=float), None, changing)
+    period = min(fast)
+    if abs(period - round(period)) > 1e-6:  # that of the lines is a multiple of an eighth
+        frequency = fit_cycles(values, time / rounds, rounds / period - 1, rounds / period + 1, rounds / 2)
+        period = rounds / (frequency or rounds / period)
+    return find_similar_rounds(time, period, changing)
+
+
+def _test_beyond(
+    delivered: NDArray[np.bool_],
+    dependence: Dependence,
+    similar: SimilarRounds | None,
+    beyond: tuple[str, ...],
+    streams: Streams,
+) -> tuple[Dependence, Memory | None]:
+    """Return dependence and memory *beyond* a cycle and a drift, by similar rounds; not tested without these."""
+    if similar is None:
+        return replace(dependence, p=None, groups=(), why_not="no similar rounds nearby", beyond=beyond), None
+    memory = find_memory(delivered, streams.rng("local memory"), similar.block)
+    return find_local_dependence(delivered, similar, beyond), memory
 
 
 def _estimate_order(

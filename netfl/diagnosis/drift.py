@@ -20,6 +20,10 @@ _SLOW = (1, 2, 4, 8)
 _FIRST = 12
 """The slowest movement that is attributed to chance and memory alone."""
 
+_REMOVED = 16
+"""Number of the slowest movements that a drift may have: those of up to eight cycles in the recording.  Cycles are then
+looked for above them, from `periodicity.MIN_FAST_CYCLES` on."""
+
 _MIN_LEVEL = 0.1
 """Lower limit of the level, in units of white innovations.  Users in fixed cycles have no chance, and the beats of two
 cycles, such as an orbit and a day that it does not divide, would count as drift however weak they are."""
@@ -77,6 +81,16 @@ def find_drift(series: NDArray[np.float64], *, has_memory: bool = True) -> Drift
     p = stats.f.sf(ratios / SLACK, columns * counts, columns * _FIRST)
     best = int(p.argmin())
     return Drift(float(ratios[best]), float(min(1.0, len(counts) * p[best])), float(curves[0, 0]))
+
+
+def remove_drift(delivered: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return participation, ``[rounds, users]``, without its slowest movements, its means included."""
+    rest = np.empty_like(delivered)
+    for part in column_blocks(delivered):
+        spectrum = fft.dct(delivered[:, part], axis=0, norm="ortho")
+        spectrum[: _REMOVED + 1] = 0.0
+        rest[:, part] = fft.idct(spectrum, axis=0, norm="ortho")
+    return rest
 
 
 def assess_windows(delivered: NDArray[np.float64], inflation: NDArray[np.float64], windows: int = 8) -> WindowedRates:

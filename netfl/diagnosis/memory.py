@@ -86,11 +86,18 @@ def single_user_sequence(delivered: NDArray[np.bool_]) -> NDArray[np.int64] | No
     return delivered.argmax(axis=1) if (delivered.sum(axis=1) == 1).all() else None
 
 
-def find_memory(delivered: NDArray[np.bool_], rng: np.random.Generator) -> Memory:
-    """Return the likelihood ratio of memory, with its p-value by shuffling rounds."""
+def find_memory(
+    delivered: NDArray[np.bool_], rng: np.random.Generator, block: NDArray[np.int64] | None = None
+) -> Memory:
+    """Return the likelihood ratio of memory, with its p-value by shuffling rounds.
+
+    With the number of the *block* of each round, ``[rounds]``, only rounds of a block change places: memory beyond
+    rates that differ between blocks.
+    """
     sequence, users = single_user_sequence(delivered), delivered.shape[1]
+    shuffle = _Shuffle(len(delivered), rng, block)
     if sequence is not None and 5 * users**2 <= len(delivered):
-        return _shuffle_test(lambda order: transitions_ratio(sequence[order], users), len(delivered), rng, "users")
+        return _shuffle_test(lambda order: transitions_ratio(sequence[order], users), shuffle, "users")
     dense = np.ascontiguousarray(delivered)
 
     def statistic(order: NDArray[np.int64]) -> float:
@@ -101,7 +108,7 @@ def find_memory(delivered: NDArray[np.bool_], rng: np.random.Generator) -> Memor
         repeats = np.bincount(chosen[1:][chosen[1:] == chosen[:-1]], minlength=users)
         return _presence_ratio(delivered, order, repeats)
 
-    return _shuffle_test(statistic, len(delivered), rng, "presence")
+    return _shuffle_test(statistic, shuffle, "presence")
 
 
 def count_transitions(delivered: NDArray[np.bool_]) -> TransitionCounts:
@@ -174,14 +181,37 @@ def mixing_time(matrix: NDArray[np.float64], max_rounds: int = 1 << 20) -> int |
     return time + 1
 
 
-def _shuffle_test(
-    statistic: Callable[[NDArray[np.int64]], float], rounds: int, rng: np.random.Generator, chain: str
-) -> Memory:
+class _Shuffle:
+    """Random orders of rounds, by which only rounds of a block change places.
+
+    Args:
+        rounds: the number of rounds.
+        rng: the source of randomness.
+        block: the number of the block of each round, ``[rounds]``; ``None`` for one block.
+    """
+
+    def __init__(self, rounds: int, rng: np.random.Generator, block: NDArray[np.int64] | None) -> None:
+        self.rounds = rounds
+        self._rng = rng
+        self._block = block
+        if block is not None:
+            self._by_block = np.argsort(block, kind="stable")
+
+    def draw(self) -> NDArray[np.int64]:
+        """Return an order of the rounds."""
+        if self._block is None:
+            return self._rng.permutation(self.rounds)
+        order = np.empty(self.rounds, np.int64)
+        order[self._by_block] = np.lexsort((self._rng.random(self.rounds), self._block))
+        return order
+
+
+def _shuffle_test(statistic: Callable[[NDArray[np.int64]], float], shuffle: _Shuffle, chain: str) -> Memory:
     """Test *statistic* of the order of rounds by shuffling until the p-value is clear."""
-    observed = statistic(np.arange(rounds))
+    observed = statistic(np.arange(shuffle.rounds))
     exceedances = 0
     for drawn in range(1, MAX_SHUFFLES + 1):
-        exceedances += statistic(rng.permutation(rounds)) >= observed - 1e-9
+        exceedances += statistic(shuffle.draw()) >= observed - 1e-9
         if exceedances == _MAX_EXCEEDANCES:
             return Memory(observed, exceedances / drawn, drawn, chain)
     return Memory(observed, (exceedances + 1) / (MAX_SHUFFLES + 1), MAX_SHUFFLES, chain)

@@ -6,8 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["stationary", "Markovian", "cyclic", "non-stationary", "emergent-correlated"]
-"""The kinds of selection process."""
+Kind = Literal[
+    "stationary",
+    "Markovian",
+    "cyclic",
+    "non-stationary",
+    "emergent-correlated",
+    "cycle + drift",
+    "cycle + correlation",
+    "drift + correlation",
+    "cycle + drift + correlation",
+]
+"""The kinds of selection process; those with a plus have several causes."""
 
 DECIDES: dict[str, Kind] = {
     "drift": "non-stationary",
@@ -16,6 +26,17 @@ DECIDES: dict[str, Kind] = {
     "dependence": "emergent-correlated",
 }
 """The deciding tests with their verdicts, by falling priority: drift and cycles also cause memory."""
+
+COMBINED: dict[tuple[bool, bool, bool], Kind] = {
+    (True, True, False): "cycle + drift",
+    (True, False, True): "cycle + correlation",
+    (False, True, True): "drift + correlation",
+    (True, True, True): "cycle + drift + correlation",
+}
+"""The verdicts where more than one of cycle, drift and dependence is found, each without the effect of the others."""
+
+_CAUSES = {"cycle": "cyclic", "drift": "non-stationary", "correlation": "emergent-correlated"}
+"""The verdict of each cause of a combined one, if it is alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +84,22 @@ def holm_rejections(p: Sequence[float | None], level: float) -> list[bool | None
 
 
 def kind_of(rejected: Mapping[str, bool | None]) -> Kind:
-    """Return the verdict of the first deciding test that rejected its null hypothesis."""
+    """Return the verdict of the first deciding test that rejected its null hypothesis, or of several together.
+
+    >>> kind_of({"drift": True, "memory": True}), kind_of({"drift": True, "cycle": True})
+    ('non-stationary', 'cycle + drift')
+    """
+    findings = tuple(bool(rejected.get(name)) for name in ("cycle", "drift", "dependence"))
+    combined = COMBINED.get((findings[0], findings[1], findings[2]))
+    if combined is not None:
+        return combined
     return next((kind for name, kind in DECIDES.items() if rejected.get(name)), "stationary")
+
+
+def parts_of(kind: str) -> frozenset[str]:
+    """Return the single verdicts of which a combined one is made, or the verdict itself.
+
+    >>> sorted(parts_of("cycle + drift")), sorted(parts_of("Markovian"))
+    (['cyclic', 'non-stationary'], ['Markovian'])
+    """
+    return frozenset(_CAUSES.get(part, part) for part in kind.split(" + "))

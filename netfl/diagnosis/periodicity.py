@@ -27,6 +27,8 @@ SLACK = 1.25
 """Factor by which a smooth spectrum may exceed its surroundings: a guard against its curvature."""
 MIN_CYCLES = 3
 """Fewest cycles in a recording; slower cycles cannot be distinguished from drift."""
+MIN_FAST_CYCLES = 10
+"""Fewest cycles in a recording whose rates drift; slower cycles may be the drift."""
 MIN_FLOOR = 1e-3
 """Lower limit of the floor as a share of the mean power: a deterministic cycle leaves only rounding errors."""
 CYCLES_ERROR = 0.2
@@ -122,7 +124,13 @@ class Periodicity:
 
 
 def find_cycle(
-    delivered: NDArray[np.float64], participation: Participation, lines: SpectralPeaks, level: float
+    delivered: NDArray[np.float64],
+    participation: Participation,
+    lines: SpectralPeaks,
+    level: float,
+    *,
+    steady: NDArray[np.float64] | None = None,
+    min_cycles: int = MIN_CYCLES,
 ) -> Periodicity:
     """Return the cycle in rounds, or the one in seconds if it is more significant.
 
@@ -131,29 +139,32 @@ def find_cycle(
         participation: participation of all users.
         lines: the spectral lines in rounds.
         level: as in `find_lines`.
+        steady: what remains of *delivered* without a drift, in which the *lines* are; by default *delivered*.
+        min_cycles: as in `find_lines`.
     """
-    each_round = TimeBins(delivered, np.arange(len(delivered)), 1.0)
-    even_bins = _bin_by_time(delivered, participation)
+    series = delivered if steady is None else steady
+    each_round = TimeBins(series, np.arange(len(delivered)), 1.0)
+    even_bins = _bin_by_time(series, participation)
     if even_bins is None:
         return _describe_cycle(lines, each_round, "rounds", delivered, participation.round_s, tests=1)
-    time_lines = find_lines(whiten(even_bins.counts), level / 2)
+    time_lines = find_lines(whiten(even_bins.counts), level / 2, min_cycles)
     if lines.p <= time_lines.p:
         return _describe_cycle(lines, each_round, "rounds", delivered, participation.round_s, tests=2)
     return _describe_cycle(time_lines, even_bins, "seconds", delivered, participation.round_s, tests=2)
 
 
-def find_lines(white: WhitenedSeries, level: float) -> SpectralPeaks:
-    """Test every frequency with at least `MIN_CYCLES` cycles for a line.
+def find_lines(white: WhitenedSeries, level: float, min_cycles: int = MIN_CYCLES) -> SpectralPeaks:
+    """Test every frequency with at least *min_cycles* cycles in the recording for a line.
 
     The *level* of significance is that of all frequencies together, with Bonferroni's correction.
     """
     length = len(white.series)
     spectrum = periodogram(white.series)
-    tested = np.arange(MIN_CYCLES, len(spectrum))
-    if len(tested) < 2 * MIN_CYCLES:
+    tested = np.arange(min_cycles, len(spectrum))
+    if len(tested) < 2 * min_cycles:
         return SpectralPeaks(0.0, 1.0, None, tested[:0])
     half = int(np.clip(240 / white.freedom, 24, max(8, length // 24)))
-    floor = fit_floors(spectrum, MIN_CYCLES + 2, 2 * white.freedom)[0]
+    floor = fit_floors(spectrum, min_cycles + 2, 2 * white.freedom)[0]
     around, neighbours = _local_median(spectrum / floor, tested, half)
     around *= floor[tested] * white.freedom / stats.gamma.median(white.freedom)
     ratio = spectrum[tested] / np.maximum(around, MIN_FLOOR)
@@ -165,7 +176,7 @@ def find_lines(white: WhitenedSeries, level: float) -> SpectralPeaks:
     period = None
     if len(bins):
         excess = np.zeros(len(spectrum))
-        excess[bins] = spectrum[bins] - around[bins - MIN_CYCLES]
+        excess[bins] = spectrum[bins] - around[bins - min_cycles]
         period = _fundamental_period(excess, length)
     return SpectralPeaks(float(ratio[strongest]), min(1.0, float(p[strongest])), period, bins)
 
@@ -361,7 +372,7 @@ def _local_median(
     """Return the median power around each of *tested*, without itself and two neighbours, and the number of powers."""
     offsets = np.concatenate([np.arange(-half, -2), np.arange(3, half + 1)])
     places = tested[:, None] + offsets
-    inside = (places >= min(MIN_CYCLES, len(spectrum) - 1)) & (places < len(spectrum))
+    inside = (places >= min(tested[0], len(spectrum) - 1)) & (places < len(spectrum))
     values = np.where(inside, spectrum[np.clip(places, 0, len(spectrum) - 1)], np.nan)
     return np.nanmedian(values, axis=1), inside.sum(axis=1)
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from netfl.diagnosis.dependence import Dependence
 from netfl.diagnosis.drift import Drift, WindowedRates
-from netfl.diagnosis.memory import MarkovOrder, RunLengths, TransitionCounts
-from netfl.diagnosis.multiple_testing import HypothesisTest, Kind, kind_of
+from netfl.diagnosis.memory import MarkovOrder, Memory, RunLengths, TransitionCounts
+from netfl.diagnosis.multiple_testing import COMBINED, HypothesisTest, Kind, kind_of
 from netfl.diagnosis.participation import Participation
 from netfl.diagnosis.periodicity import Periodicity
 from netfl.diagnosis.rates import DELIVERY_COUNTS, AgeStatistics, Concentration, CvarReach, Rates
@@ -63,12 +63,13 @@ class Diagnosis:
         chains: two-state chain of each user.
         stays: run lengths of each user.
         order: order and strength of memory.
+        local_memory: the test for memory beyond a drift or a cycle of the rates; ``None`` without these.
         cycle: cycle of participation.
         drift: test for drift, without the slow cycle if the recording is long enough for it.
         slow_cycle: the slow cycle that explains changes of the rates; ``None`` if there are none, or not by a cycle.
         windows: rates in equal windows.
         changes: rounds after which rates change, if they drift.
-        dependence: joint deliveries of users.
+        dependence: joint deliveries of users, beyond a drift or a cycle if there is one.
         waits: silences and ages.
         reach: the users that a CVaR tail can hold.
         expected: prior knowledge; ``None`` for none.
@@ -84,6 +85,7 @@ class Diagnosis:
     chains: TransitionCounts
     stays: RunLengths
     order: MarkovOrder
+    local_memory: Memory | None
     cycle: Periodicity
     drift: Drift
     slow_cycle: SlowCycle | None
@@ -98,7 +100,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Kind:
-        """The verdict: stationary, Markovian, cyclic, non-stationary or emergent-correlated."""
+        """The verdict: stationary, Markovian, cyclic, non-stationary, emergent-correlated, or several of them."""
         return kind_of(self.rejected)
 
     @cached_property
@@ -110,6 +112,16 @@ class Diagnosis:
     def sentence(self) -> str:
         """The verdict in words."""
         return _verdict_sentence(self)
+
+    @property
+    def beyond(self) -> str:
+        """The causes in words without which memory and dependence are tested; empty if there are none."""
+        return " and the ".join(self.dependence.beyond)
+
+    @property
+    def has_local_memory(self) -> bool:
+        """The deliveries of a round depend on those of the round before beyond a drift or a cycle of the rates."""
+        return self.local_memory is not None and self.local_memory.p <= LEVEL
 
     @property
     def p(self) -> dict[str, float | None]:
@@ -130,8 +142,8 @@ class Diagnosis:
         for test in self.tests:
             for name in ("question", "statistic", "p", "yes", "answer", "decides"):
                 flat[f"tests.{test.name}.{name}"] = _plain(getattr(test, name))
-        parts = ("rates", "concentration", "chains", "stays", "order", "cycle", "drift", "slow_cycle", "windows")
-        for name in (*parts, "dependence", "waits", "reach", "expected"):
+        parts = ("rates", "concentration", "chains", "stays", "order", "local_memory", "cycle", "drift", "slow_cycle")
+        for name in (*parts, "windows", "dependence", "waits", "reach", "expected"):
             flat.update(_flatten(name, getattr(self, name)))
         for count in DELIVERY_COUNTS:
             flat[f"waits.until_{count}"] = _plain(self.waits.until(count))
@@ -157,18 +169,22 @@ def _describe_tests(result: Diagnosis) -> Iterator[HypothesisTest]:
     if not is_found["memory"]:
         answer = "no, memoryless"
     elif confounder:
-        answer = f"yes, as {confounder}"
+        answer = f"yes, beyond the {result.beyond}" if result.has_local_memory else f"yes, as {confounder}"
     else:
         answer = "yes" if has_long_memory(result.order) else f"yes, {describe_mixing(result.order)}"
     statistic = f"G² = {memory.statistic:.1f}"
     yield HypothesisTest("memory", "Memory of one round?", statistic, memory.p, is_found["memory"], answer)
-    question, reason = "Deliveries correlated?", dependence.why_not if dependence.p is None else confounder
-    if reason:
-        yield HypothesisTest("dependence", question, "", None, None, f"not tested: {reason}")
+    question = "Deliveries correlated?"
+    if dependence.p is None:
+        yield HypothesisTest("dependence", question, "", None, None, f"not tested: {dependence.why_not}")
     else:
         groups = len(dependence.groups)
-        answer = f"yes, {groups} group{'s' * (groups != 1)}" if groups else "yes"
-        answer, statistic = answer if is_found["dependence"] else "no", f"correlation {dependence.correlation:.2g}"
+        answer = "yes" if is_found["dependence"] else "no"
+        if is_found["dependence"] and groups:
+            answer += f", {groups} group{'s' * (groups != 1)}"
+        if result.beyond:
+            answer += f", beyond the {result.beyond}"
+        statistic = f"correlation {dependence.correlation:.2g}"
         yield HypothesisTest("dependence", question, statistic, dependence.p, is_found["dependence"], answer)
     question, p = "Memory of more rounds?", result.order.second
     if p is None:
@@ -198,6 +214,10 @@ def _verdict_sentence(result: Diagnosis) -> str:
         plural = "s" * (len(result.changes) > 1)
         changes = f", most clearly after round{plural} {join_words([*map(str, result.changes)])}"
     dependence = describe_correlation(result.dependence)
+    # the first cause in the words of its own verdict, further ones as sentences of their own
+    first = result.verdict
+    if first in COMBINED.values():
+        first = "non-stationary" if result.rejected["drift"] else "cyclic"
     sentence = {
         "stationary": f"The selection is consistent with a stationary one {size}: "
         "the deliveries of a round do not depend on its time, or on earlier deliveries.",
@@ -206,16 +226,21 @@ def _verdict_sentence(result: Diagnosis) -> str:
         "cyclic": f"The selection is cyclic {size}: it repeats every {describe_periods(cycle)}{duty}.",
         "non-stationary": f"The selection is not stationary {size}: participation changes over the recording{changes}.",
         "emergent-correlated": f"Rounds are independent {size}, but users are not: {dependence}.",
-    }[result.verdict]
-    if result.verdict == "cyclic" and len(cycle.periods) == 2:
+    }[first]
+    if first == "cyclic" and len(cycle.periods) == 2:
         sentence = f"The selection is cyclic with periods of {describe_periods(cycle)}, {size}."
-    if result.verdict == "non-stationary" and result.rejected["cycle"]:
+    if first == "non-stationary" and result.rejected["cycle"]:
         sentence += f" It also repeats every {describe_periods(cycle)}."
-    if result.verdict == "non-stationary" and (slow := result.slow_cycle) is not None:
+    if first == "non-stationary" and (slow := result.slow_cycle) is not None:
         sentence += (
             f" A cycle of {describe_period(slow.period, slow.period_s)} would explain this, but the recording is too "
             f"short to tell: it covers {slow.cycles:.1f} periods. Record at least three."
         )
+    if result.beyond and result.rejected["dependence"]:
+        sentence += f" Beyond the {result.beyond}, users depend on each other: {dependence}."
+    if result.has_local_memory:
+        also = "also " if result.rejected["dependence"] else ""
+        sentence += f" Beyond the {result.beyond}, deliveries {also}depend on those of the round before."
     if result.verdict == "Markovian" and result.rejected["dependence"]:
         sentence += f" Users also depend on each other: {dependence}."
     return sentence

@@ -15,6 +15,7 @@ from netfl.access.cyclic import Cyclic
 from netfl.access.drifting import Drifting
 from netfl.access.markov import Markov
 from netfl.access.stationary import Stationary
+from netfl.access.time_varying import TimeVarying
 
 HALF = {"kind": "bernoulli", "probability": 0.5}
 KNOTS = [{"round": 1, "rho": [0.7, 0.2, 0.1]}, {"round": 5, "rho": [0.1, 0.2, 0.7]}]
@@ -41,6 +42,9 @@ def make_access(name, **overrides):
             probability=LISTED, presence={"distribution": "geometric", "mean": 3}, unit="rounds", **overrides
         ),
         "drifting": lambda: Drifting(knots=KNOTS, repeat=10, **overrides),
+        "time_varying": lambda: TimeVarying(
+            probability=LISTED, cycle={"period": 8, "spread": 0.5}, common_loss=0.1, **overrides
+        ),
     }[name]()
 
 
@@ -52,6 +56,7 @@ PROCESSES = {
     "correlated": "emergent-correlated",
     "bursty": "Markovian",
     "drifting": "cyclic",
+    "time_varying": "cycle + correlation",
 }
 
 
@@ -64,11 +69,15 @@ def test_participation_rates_match_simulated_deliveries(make_context, delivery_m
     assert access.info.process == PROCESSES[name]
 
 
+OUTAGE = {"length": 3, "share": 0.1}
 LABEL_CORRELATED = {"label_correlated": {"concentration": 0.1, "minimum": 0.1, "mean": 0.3}}
 LABEL_CORRELATED_ACCESSES = {
     "bernoulli": Bernoulli(probability=LABEL_CORRELATED),
     "markov": Markov(probability=LABEL_CORRELATED, switch_on=0.3),
     "cyclic": Cyclic(probability=LABEL_CORRELATED, cycle=7),
+    "time_varying": TimeVarying(
+        probability=LABEL_CORRELATED, cycle={"period": 4, "spread": 0.7}, common_loss=0.1, outage=OUTAGE
+    ),
     "adversarial": Adversarial(
         inner={"kind": "bernoulli", "probability": LABEL_CORRELATED}, users=[0], probability=0.5
     ),
@@ -138,6 +147,15 @@ def test_rates_of_an_adversary_exclude_censored_updates(make_context, delivery_m
         (HALF, {"first_round": 5}),
         (HALF, {"budget": 50}),
         ({"kind": "cyclic", "probability": 0.5, "cycle": 4}, {"every": 2}),
+        (
+            {
+                "kind": "time_varying",
+                "probability": 0.5,
+                "cycle": {"period": 4, "spread": 0.5},
+                "common_loss": 0.1,
+            },
+            {"every": 2},
+        ),
     ],
 )
 def test_adversary_declares_no_inexact_rates(make_context, base, overrides):

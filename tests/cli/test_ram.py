@@ -263,6 +263,29 @@ def test_users_delivered_together_are_named(tmp_path):
     assert "delivered together: 2, 3, 4 | 0, 1" in output
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("parts", "verdict", "agreement"),
+    [
+        ("common_loss: 0.15", "drift + correlation", "drift + correlation, as in the result."),
+        ("cycle: {period: 6, spread: 0.7}", "cycle + drift", "cycle + drift, as in the result."),
+    ],
+)
+def test_all_causes_head_the_output(tmp_path, parts, verdict, agreement):
+    (tmp_path / "s.yaml").write_text(
+        "name: s\nusers: 4\nrounds: 2000\naccess:\n  kind: time_varying\n  probability: 0.6\n"
+        f"  drift: {{slope: [0.8, -0.8, 0.8, -0.8]}}\n  {parts}\n"
+    )
+    run = netfl.trace(netfl.load(tmp_path / "s.yaml"), tmp_path / "run")
+    code, output = call(run.folder)
+    assert code == 0
+    assert output.startswith(f"{verdict}\n")
+    words = " ".join(output.split())
+    assert f"Stated (access time_varying): {agreement}" in words
+    assert ("yes, 1 group, beyond the drift" in words) == ("correlation" in verdict)
+    assert ("It also repeats every 6 rounds (" in words) == ("cycle" in verdict)
+
+
 @pytest.mark.quick_first
 @pytest.mark.parametrize(
     ("access", "process"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.diagnosis.dependence import _exclusion, find_dependence
+from netfl.diagnosis.dependence import exclusion, find_dependence
 
 
 def dependence_of(delivered):
@@ -49,9 +49,9 @@ def test_dependence_is_undefined_with_one_user_per_round():
     assert result.why_not == "one user per round"
 
 
-def test_exclusion_solves_its_equation():
+def testexclusion_solves_its_equation():
     room = np.array([0.1, 0.2, 0.15, 0.24])
-    share = _exclusion(room)
+    share = exclusion(room)
     assert share * (share.sum() - share) == pytest.approx(room, rel=1e-6)
 
 
@@ -59,6 +59,6 @@ def test_covariances_of_two_of_three_users_are_exact():
     # selecting two of three equals omitting one: P(i and j) = P(k is omitted)
     omitted = np.array([0.5, 0.3, 0.2])
     chances = 1 - omitted
-    share = _exclusion(chances * (1 - chances))
+    share = exclusion(chances * (1 - chances))
     both = np.outer(chances, chances) - np.outer(share, share)
     assert [both[1, 2], both[0, 2], both[0, 1]] == pytest.approx(omitted)

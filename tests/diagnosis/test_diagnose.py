@@ -49,11 +49,24 @@ def test_false_alarm_rate_is_below_the_level(verdicts):
 
 
 def test_verdict_is_the_finding_of_highest_priority():
-    assert kind_of({"drift": True, "cycle": True, "memory": True, "dependence": True}) == "non-stationary"
+    assert kind_of({"drift": True, "cycle": False, "memory": True, "dependence": False}) == "non-stationary"
     assert kind_of({"drift": False, "cycle": True, "memory": True, "dependence": None}) == "cyclic"
     assert kind_of({"drift": False, "cycle": False, "memory": True, "dependence": True}) == "Markovian"
     assert kind_of({"drift": False, "cycle": False, "memory": False, "dependence": True}) == "emergent-correlated"
     assert kind_of({"drift": False, "cycle": False, "memory": False, "dependence": None}) == "stationary"
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ({"drift", "cycle"}, "cycle + drift"),
+        ({"drift", "dependence"}, "drift + correlation"),
+        ({"cycle", "dependence"}, "cycle + correlation"),
+        ({"drift", "cycle", "dependence"}, "cycle + drift + correlation"),
+    ],
+)
+def test_verdict_has_all_causes_that_are_found(found, verdict):
+    assert kind_of({name: name in found for name in ("drift", "cycle", "dependence")} | {"memory": True}) == verdict
 
 
 def test_holm_rejections_match_hand_calculation():
@@ -181,3 +194,72 @@ def test_always_delivered_users_are_stationary(misses):
     delivered[:, 3] = False
     delivered[[50, 201, 350][:misses], 3] = True
     assert diagnose(delivered).verdict == "stationary"
+
+
+def causes(seed, drift=0.0, cycle=0.0, loss=0.0, rounds=2000, users=8):
+    """Return users whose log-odds go up or down by *drift* and differ between 8 phases, with a common *loss*."""
+    rng = np.random.default_rng(seed)
+    slope = np.where(np.arange(users) % 2, 1.0, -1.0) * drift
+    odds = rng.uniform(-1, 1, users) + (np.arange(rounds)[:, None] / rounds - 0.5) * slope
+    odds += cycle * rng.normal(size=(8, users))[np.arange(rounds) % 8]
+    delivered = rng.random((rounds, users)) < 1 / (1 + np.exp(-odds))
+    return delivered & (rng.random((rounds, 1)) >= loss)
+
+
+@pytest.mark.parametrize(
+    ("parts", "verdict"),
+    [
+        ({"drift": 2.0, "cycle": 0.7}, "cycle + drift"),
+        ({"drift": 2.0, "loss": 0.1}, "drift + correlation"),
+        ({"cycle": 0.7, "loss": 0.1}, "cycle + correlation"),
+        ({"drift": 2.0, "cycle": 0.7, "loss": 0.1}, "cycle + drift + correlation"),
+        ({"drift": 2.0}, "non-stationary"),
+        ({"cycle": 0.7}, "cyclic"),
+        ({"loss": 0.1}, "emergent-correlated"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.slow
+def test_verdict_text_and_json_name_all_causes(parts, verdict):
+    result = diagnose(causes(3, **parts))
+    assert result.verdict == verdict
+    assert ("participation changes over the recording" in result.sentence) == ("drift" in parts)
+    assert ("repeats every 8 rounds" in result.sentence) == ("cycle" in parts)
+    together = "are delivered together more often than their rates explain" in result.sentence
+    assert together == ("loss" in parts)
+    flat = result.to_json()
+    assert flat["verdict"] == verdict
+    assert flat["tests.dependence.yes"] == ("loss" in parts)
+    beyond = [name for name in ("cycle", "drift") if name in parts]
+    assert flat["dependence.beyond"] == beyond
+    answer = {test.name: test.answer for test in result.tests}["dependence"]
+    assert answer.endswith(
+        f"beyond the {' and the '.join(beyond)}" if beyond else ("group" if "loss" in parts else "no")
+    )
+
+
+@pytest.mark.slow
+def test_dependence_is_tested_if_the_short_period_is_a_harmonic_of_the_long_one():
+    """The rates of 24 phases are drawn; that of even and odd rounds is named as a cycle of its own."""
+    rng = np.random.default_rng(0)
+    odds = 0.8 * rng.normal(size=(24, 4))[np.arange(2000) % 24]
+    delivered = (rng.random((2000, 4)) < 1 / (1 + np.exp(-odds))) & (rng.random((2000, 1)) >= 0.1)
+    result = diagnose(delivered)
+    assert result.cycle.periods == pytest.approx((2.0, 24.0))
+    assert result.verdict == "cycle + correlation"
+
+
+@pytest.mark.parametrize(("stay", "is_found"), [(0.5, True), (0.0, False)])
+@pytest.mark.slow
+def test_memory_is_told_from_the_drift(stay, is_found):
+    rng = np.random.default_rng(4)
+    chance = np.linspace(0.2, 0.8, 2000)
+    delivered = np.zeros((2000, 6), bool)
+    for at in range(1, 2000):
+        delivered[at] = np.where(rng.random(6) < stay, delivered[at - 1], rng.random(6) < chance[at])
+    result = diagnose(delivered)
+    assert result.verdict == "non-stationary"
+    answer = {test.name: test.answer for test in result.tests}["memory"]
+    assert answer == ("yes, beyond the drift" if is_found else "yes, as rates drift")
+    assert ("Beyond the drift, deliveries depend on those of the round before." in result.sentence) == is_found
+    assert (result.to_json()["local_memory.p"] <= 0.01) == is_found

@@ -77,7 +77,7 @@ def test_constellations_are_cyclic_whatever_they_deliver(days, chance):
 
 
 def test_two_days_are_too_short_to_tell(two_days):
-    assert two_days.verdict == "non-stationary"
+    assert two_days.verdict == "cycle + drift"
     assert not two_days.slow_cycle.is_certain
     assert two_days.slow_cycle.period == pytest.approx(DAY, rel=0.05)
     assert "It also repeats every 19 rounds. A cycle of 28" in two_days.sentence
@@ -110,8 +110,10 @@ def test_drift_that_is_no_cycle_remains(shape, cycle):
         if cycle:
             delivered &= ((np.arange(2000)[:, None] + 37 * np.arange(8)) % cycle) < 0.6 * cycle
         verdicts.append(diagnose(delivered, seed=seed).verdict)
+    # the cycle of 400 rounds is too slow to be told from a drift in 2,000 rounds
+    expected = "cycle + drift" if cycle == 19 else "non-stationary"
     assert "cyclic" not in verdicts
-    assert verdicts.count("non-stationary") >= 0.9 * len(verdicts)
+    assert verdicts.count(expected) >= 0.9 * len(verdicts)
 
 
 @pytest.mark.slow

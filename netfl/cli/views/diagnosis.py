@@ -15,7 +15,7 @@ from rich.text import Text
 
 from netfl.cli.views import new_table
 from netfl.diagnosis import CvarLift, Diagnosis, ExpectedProcess
-from netfl.diagnosis.multiple_testing import DECIDES
+from netfl.diagnosis.multiple_testing import DECIDES, parts_of
 from netfl.diagnosis.rates import DELIVERY_COUNTS
 from netfl.diagnosis.text import format_p_value
 from netfl.errors import NetflError
@@ -114,10 +114,12 @@ def _print_expected(result: Diagnosis, console: Console) -> None:
     expected = result.expected
     if expected is None or expected.process is None:
         return
-    other_processes = {DECIDES[test.name] for test in result.tests if test.decides and test.yes}
+    found = parts_of(result.verdict) | {DECIDES[test.name] for test in result.tests if test.decides and test.yes}
     agreement = "different from the result"
-    if expected.process in {result.verdict, *other_processes}:
-        agreement = "as in the result" if expected.process == result.verdict else "also in the result"
+    if expected.process == result.verdict:
+        agreement = "as in the result"
+    elif parts_of(expected.process) <= found:
+        agreement = "also in the result"
     rates = {None: "", True: "; its rates are in all intervals", False: "; its rates are not in all intervals"}
     console.print(f"Stated ({expected.source}): {expected.process}, {agreement}{rates[result.agrees]}.")
 
