@@ -59,6 +59,13 @@ BASE = {
 """The scenario that the levels change: six equal users, of whom two deliver in a round, with time to idle."""
 WIFI_BY_POWER = {"kind": "csma_ca", "senses": "by_power", "sense_threshold": "-30 dBm"}
 """Wi-Fi stations of which none senses another."""
+LR_WPAN = {"kind": "csma_ca", "standard": "802.15.4"}
+LR_WPAN_RADIO = {
+    "radio": {"power": "0 dBm", "bandwidth": "2 MHz", "noise_figure": "6 dB"},
+    "channel": [{"kind": "constant", "gain": "-60 dB"}],
+    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "250 kbps"},
+}
+"""A radio for stations of IEEE 802.15.4 that need one."""
 WIFI_RADIO = {
     "radio": {"power": "16 dBm", "bandwidth": "20 MHz", "noise_figure": "6 dB"},
     "channel": [{"kind": "constant", "gain": "-60 dB"}],
@@ -193,6 +200,9 @@ def axes() -> dict[str, dict[str, Any]]:
         "csma_ca with arf": WIFI_BY_POWER | {"rate_adaptation": "arf", "sense_threshold": "-60 dBm"},
         "csma_ca of hidden stations": WIFI_BY_POWER | {"rate_adaptation": "ideal", "rts": 0, "max_attempts": 7},
         "csma_ca of stations that sense all": {"kind": "csma_ca", "rate_adaptation": "ideal"},
+        "csma_ca of 802.15.4": LR_WPAN,
+        "csma_ca of 802.15.4 without acknowledgements": LR_WPAN | {"acknowledge": False, "max_backoffs": 2},
+        "csma_ca of hidden 802.15.4": LR_WPAN | {"senses": "by_power", "sense_threshold": "-30 dBm"},
     }
     macs |= {"lorawan of two demodulators": gateway, "lorawan that answers": gateway | answers}
     outages = members("network/outage")
@@ -232,6 +242,8 @@ def axes() -> dict[str, dict[str, Any]]:
         "sums": {"none": None, "all": {"power_control": {"kind": "inversion", "target": 0}, "mac": "simultaneous"},
                  "truncated": {"power_control": {"kind": "truncated_inversion", "target": 0, "threshold": 0},
                                "mac": {"kind": "simultaneous", "wait": "200 ms"}}},
+        "jammer": {"none": None, "exponential": {"duty_cycle": 0.1, "burst": "10 ms"},
+                   "fixed": {"duty_cycle": 0.3, "burst": "5 ms", "distribution": "fixed"}},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "receivers": {"own": {}, "all": {"receivers": "all"}, "common loss": {"receivers": "all", "common_loss": 0.2}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
@@ -328,10 +340,21 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915
     if has["on_new_version"]:
         access["on_new_version"] = value["on_new_version"]
     _fit_radio(access, value, has)
+    if value["jammer"] is not None:
+        _set_jammer(access, value)
     if value["round"] is None:
         for key in _ROUND_KEYS:
             access.pop(key, None)
     return data
+
+
+def _set_jammer(access, value):
+    """Set a jammer, with a power 7 dB above the noise where powers are compared."""
+    loses_all = (value["interference"] or "collide") in ("collide", {"kind": "collide"})
+    senses_by_power = value["mac"].get("senses") == "by_power"
+    access["jammer"] = value["jammer"]
+    if "radio" in access and (not loses_all or senses_by_power):
+        access["jammer"] = access["jammer"] | {"power": "-110 dBm"}
 
 
 def _set_sums(value, levels):
@@ -446,6 +469,8 @@ def _fit_radio(access, value, has):
             raise RefusedError("there is no radio without a reception")
         for section in ("radio", "channel", "reception"):
             del access[section]
+        if value["mac"].get("standard") == "802.15.4" and "senses" in value["mac"]:
+            access |= copy.deepcopy(LR_WPAN_RADIO)
         if "rate_adaptation" in value["mac"]:
             access |= copy.deepcopy(WIFI_RADIO)
             if "downlink" in access:
