@@ -51,8 +51,8 @@ FIXED_TIMES = {
     "file": "times of a file", "mylab.blockage:Blockage": "a coherence time of 1 s",
 }  # fmt: skip
 """Models whose times do not scale, and why."""
-SCALED_AXES = ("mac", "round", "channel", "interference", "jammer", "queue", "outage", "traffic", "size", "downlink", "transport",
-               "on_new_version", "staleness", "compute", "energy", "trains_when")  # fmt: skip
+SCALED_AXES = ("mac", "round", "channel", "interference", "jammer", "queue", "outage", "traffic", "size", "downlink",
+               "transport", "on_new_version", "staleness", "compute", "energy", "trains_when")  # fmt: skip
 FADING_KINDS = {
     "none",
     "constant",

@@ -90,8 +90,7 @@ def test_queries_agree_in_any_order():
         assert step_by_step.between(start_s, start_s + 0.5) == bursts
         assert all(begin_s < start_s + 0.5 and end_s > start_s for begin_s, end_s in bursts)
         assert step_by_step.is_busy(start_s, start_s + 0.5) == bool(bursts)
-        begin_s, end_s = step_by_step.ending_after(start_s)
-        assert end_s > start_s
+        assert step_by_step.ending_after(start_s)[1] > start_s
         assert step_by_step.ended_before(start_s) <= start_s
 
 
@@ -215,7 +214,12 @@ def test_lone_wifi_station_counts_on_after_a_burst():
         ({"power": "-90 dBm"}, {}, "jammer.power", "no power is compared"),
         ({}, {"interference": "sinr"}, "jammer.power", "missing"),
         ({"power": "-90 dBm"}, WITHOUT_RADIO, "jammer.power", "without a radio"),
-        ({"power": "0 dBm", "position": [0, 0]}, {"interference": "sinr", "channel": None}, "jammer.position", "no channel has a path"),
+        (
+            {"power": "0 dBm", "position": [0, 0]},
+            {"interference": "sinr", "channel": None},
+            "jammer.position",
+            "no channel has a path",
+        ),
         ({"position": [0, 0]}, {}, "jammer.position", "power"),
         ({"duty_cycle": 1.0}, {}, "jammer.duty_cycle", "less than 1"),
         ({"burst": 0}, {}, "jammer.burst", "greater than 0"),

@@ -422,7 +422,7 @@ def _channel_noise(mac, noise_db):
 def _update_bits(value):
     """Return the size of a frame that takes `AIRTIME_S` in the fastest mode of the reception."""
     if value["mac"]["kind"] == "csma_ca":
-        return 8000.0
+        return 900.0 if value["mac"].get("standard") == "802.15.4" else 8000.0
     spec = value["reception"] or BASE["access"]["reception"]
     model = find_model(base_of("network/reception"), spec["kind"])
     reception = model.model_validate({key: entry for key, entry in spec.items() if key != "kind"})
@@ -459,22 +459,11 @@ def _set_places(access, value, levels, bits):
 
 def _fit_radio(access, value, has):
     """Let the radio fit the medium and the MAC, as the bandwidths and rates of standards are fixed."""
-    mac, channel = value["mac"]["kind"], (value["channel"] or {}).get("kind")
+    channel = (value["channel"] or {}).get("kind")
     if channel == "underwater":
         access["radio"]["bandwidth"] = "4 kHz"
-    if mac == "csma_ca":
-        if has["budget"]:
-            raise RefusedError("there is no link budget without a reception")
-        if has["radio"]:
-            raise RefusedError("there is no radio without a reception")
-        for section in ("radio", "channel", "reception"):
-            del access[section]
-        if value["mac"].get("standard") == "802.15.4" and "senses" in value["mac"]:
-            access |= copy.deepcopy(LR_WPAN_RADIO)
-        if "rate_adaptation" in value["mac"]:
-            access |= copy.deepcopy(WIFI_RADIO)
-            if "downlink" in access:
-                access["downlink"] = access["downlink"] | {"power": "16 dBm"}
+    if value["mac"]["kind"] == "csma_ca":
+        _fit_standard(access, value["mac"], has)
         return
     radio = dict(value["radio"])
     if "power" in radio:
@@ -489,6 +478,22 @@ def _fit_radio(access, value, has):
     access["radio"] |= radio
     if "tower" in radio and "downlink" not in access:
         del access["radio"]["noise_figure"]  # of users, who receive on a downlink alone
+
+
+def _fit_standard(access, mac, has):
+    """Leave the radio out, or give the one of the standard to stations that need one."""
+    if has["budget"]:
+        raise RefusedError("there is no link budget without a reception")
+    if has["radio"]:
+        raise RefusedError("there is no radio without a reception")
+    for section in ("radio", "channel", "reception"):
+        del access[section]
+    if mac.get("standard") == "802.15.4" and "senses" in mac:
+        access |= copy.deepcopy(LR_WPAN_RADIO)
+    elif "rate_adaptation" in mac:
+        access |= copy.deepcopy(WIFI_RADIO)
+        if "downlink" in access:
+            access["downlink"] = access["downlink"] | {"power": "16 dBm"}
 
 
 def checked(levels: dict[str, str], *, is_whole: bool = True) -> Row:

@@ -36,8 +36,19 @@ class Station:
         self.is_idle = True
 
 
-def simulate(stations, duration_s, seed, *, frame_bytes=100, arrivals=None, ack=True, min_be=3, max_be=5, max_nb=4,
-             retries=3):  # fmt: skip
+def simulate(  # noqa: PLR0912, PLR0915 - one branch for each event
+    stations,
+    duration_s,
+    seed,
+    *,
+    frame_bytes=100,
+    arrivals=None,
+    ack=True,
+    min_be=3,
+    max_be=5,
+    max_nb=4,
+    retries=3,
+):
     """Return the counts of one run; *frame_bytes* are those of the MAC, *arrivals* symbols for each station."""
     rng = np.random.default_rng(seed)
     airtime = 2 * (frame_bytes + 6)
@@ -119,17 +130,16 @@ def simulate(stations, duration_s, seed, *, frame_bytes=100, arrivals=None, ack=
                 continue
             if is_received:
                 member.is_known = True
-                plan(now + TURN, 2, "answer", number, member.tries)
+                plan(now + TURN, 2, "answer", number)
             plan(now + ACK_WAIT, 0, "expire", number, member.tries)
         elif act == "answer":
             if any(sender == -1 and end > now for _, end, sender in air):
                 continue
             signal = (now, now + ACK, -1)
             air.append(signal)
-            plan(now + ACK, 0, "answered", number, (signal, extra))
+            plan(now + ACK, 0, "answered", number, signal)
         elif act == "answered":
-            signal, tries = extra
-            if not overlaps(air, signal):
+            if not overlaps(air, extra):
                 member.free = now + LIFS
                 fetch(number, now)
         elif act == "expire":
