@@ -128,13 +128,13 @@ class CsmaCa(Mac):
     update is sent in several.  192 µs after a frame that it has received the tower sends an acknowledgement of 352 µs
     (``acknowledge``).  Other stations may begin to send in between.  The acknowledgement is lost if a frame or a burst
     that the station senses overlaps with it, and the tower receives no frame while it sends one.  A station without an
-    acknowledgement after 864 µs begins an access for the same frame anew, up to ``max_retries`` times (§6.7.4.4).  A
+    acknowledgement after 864 µs starts another access for the same frame, up to ``max_retries`` times (§6.7.4.4).  A
     frame whose acknowledgement was lost is repeated as a duplicate, which the tower discards.  Without ``acknowledge``
     each frame is sent once.  A station leaves a space of 192 µs after frames of up to 18 bytes, and of 640 µs after
     larger ones, or after their acknowledgements (§6.2.4).
 
-    **Jammer.**  All stations sense a burst of the ``jammer``.  Counters of 802.11 freeze, and go on DIFS after it;
-    its ACK, RTS and CTS are received nevertheless.  With ``senses: by_power`` 802.11 refuses a jammer, and a station of
+    **Jammer.**  All stations sense a burst of the ``jammer``.  Counters of 802.11 freeze, and continue DIFS after
+    it; ACK, RTS and CTS are received nevertheless.  With ``senses: by_power`` 802.11 refuses a jammer, and a station of
     802.15.4 senses one of at least ``sense_threshold``.
 
     **Propagation.**  All stations notice the begin and the end of a frame at the same time, when its end has arrived at
