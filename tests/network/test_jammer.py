@@ -123,6 +123,37 @@ def test_power_decides_over_frames(interference, over_noise_db, is_strong, tmp_p
         assert_share(share, expected, metrics["attempts"])
 
 
+@pytest.mark.parametrize(("over_noise_db", "is_strong"), [(5.0, False), (10.0, True)])
+def test_jammer_is_noise_for_lora(over_noise_db, is_strong, tmp_path):
+    """At an SNR of 0 dB and J / N of 5 dB the SINR is -6.2 dB, above the -7.5 dB of SF7; of 10 dB it is -10.4 dB."""
+    keys = {
+        "radio": {"power": "0 dBm", "bandwidth": "125 kHz", "noise_figure": "0 dB"},
+        "channel": [{"kind": "constant", "gain": "-123.03 dB"}],
+        "reception": {"kind": "lora"},
+        "interference": "sinr",
+        "mac": {"kind": "lorawan", "spreading_factor": 7, "sub_bands": [{"channels": 1, "duty_cycle": 1}]},
+        "traffic": {"kind": "constant", "every": 2, "size": {"distribution": "fixed", "mean": "10 B"}},
+    }
+    jammer = {"duty_cycle": 0.5, "burst": "20 ms", "power": f"{-123.03 + over_noise_db} dBm"}
+    metrics = metrics_of(scenario(jammer, "200 s", **keys), tmp_path)
+    assert metrics["attempts"] > 50
+    assert (metrics["attempts.jammed"] > 0) == is_strong
+
+
+@pytest.mark.parametrize(("power", "is_sensed"), [("-80 dBm", False), ("-70 dBm", True)])
+def test_stations_of_802_15_4_sense_a_jammer_by_its_power(power, is_sensed, tmp_path):
+    keys = {
+        "mac": {"kind": "csma_ca", "standard": "802.15.4", "senses": "by_power", "max_backoffs": 0},
+        "channel": [{"kind": "log_distance", "exponent": 3, "frequency": "2.4 GHz"}],
+        "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "250 kbps"},
+        "topology": {"kind": "star", "distance": "5 m"},
+        "traffic": LONE["access"]["traffic"] | {"size": {"distribution": "fixed", "mean": "50 B"}},
+    }
+    jammer = {"duty_cycle": 0.5, "burst": "20 ms", "power": power}
+    metrics = metrics_of(scenario(jammer, "100 s", **keys), tmp_path)
+    assert (metrics["access_failures"] > 0) == is_sensed
+
+
 @pytest.mark.parametrize(("metres", "is_strong"), [(150.0, False), (100.0, True)])
 def test_power_at_a_tower_follows_the_position(metres, is_strong, tmp_path):
     """Log-distance of exponent 4 from a user at 100 m: J is as strong as S there, and 7 dB weaker at 150 m."""
