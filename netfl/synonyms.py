@@ -74,7 +74,9 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     # networks
     "wireless": ("network",), "lte": ("mcs",), "5g": ("mcs",), "nr": ("mcs",), "4g": ("mcs",),
     "cellular": ("mcs",), "wifi": ("csma_ca",), "wi_fi": ("csma_ca",), "wlan": ("csma_ca",),
-    "802.11": ("csma_ca",), "dcf": ("csma_ca",), "csma": ("csma_ca",), "aloha": ("slotted_aloha", "pure_aloha"),
+    "802.11": ("csma_ca",), "802.15.4": ("csma_ca",), "zigbee": ("csma_ca",), "thread": ("csma_ca",),
+    "lr_wpan": ("csma_ca",), "interferer": ("jammer",), "external_interference": ("jammer",),
+    "dcf": ("csma_ca",), "csma": ("csma_ca",), "aloha": ("slotted_aloha", "pure_aloha"),
     "unslotted_aloha": ("pure_aloha",), "lora_wan": ("lorawan",), "tdm": ("tdma",),
     "fdm": ("fdma",), "ofdma": ("fdma",), "frequency_division": ("fdma",), "non_orthogonal": ("noma",),
     "successive_interference_cancellation": ("sic",), "interference_cancellation": ("sic",),

@@ -41,7 +41,8 @@ FADING = {"channel": "rayleigh"}
 """Fading that differs from frame to frame, so that no user has a lasting advantage."""
 FIXED_TIMES = {
     **dict.fromkeys(("csma_ca", "csma_ca of several rates", "csma_ca with arf", "csma_ca of hidden stations",
-                     "csma_ca of stations that sense all"), "slots of a standard"),
+                     "csma_ca of stations that sense all", "csma_ca of 802.15.4", "csma_ca of hidden 802.15.4",
+                     "csma_ca of 802.15.4 without acknowledgements"), "slots of a standard"),
     **dict.fromkeys(("lora", "lora logistic"), "bands of a standard"),
     **dict.fromkeys(("lorawan", "lorawan of two demodulators", "lorawan that answers", "lorawan that hops"),
                     "frames and duty cycles of a standard"),
@@ -50,8 +51,8 @@ FIXED_TIMES = {
     "file": "times of a file", "mylab.blockage:Blockage": "a coherence time of 1 s",
 }  # fmt: skip
 """Models whose times do not scale, and why."""
-SCALED_AXES = ("mac", "round", "channel", "interference", "queue", "outage", "traffic", "size", "downlink", "transport",
-               "on_new_version", "staleness", "compute", "energy", "trains_when")  # fmt: skip
+SCALED_AXES = ("mac", "round", "channel", "interference", "jammer", "queue", "outage", "traffic", "size", "downlink",
+               "transport", "on_new_version", "staleness", "compute", "energy", "trains_when")  # fmt: skip
 FADING_KINDS = {
     "none",
     "constant",

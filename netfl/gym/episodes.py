@@ -22,7 +22,7 @@ from netfl.simulation.simulation import Simulation
 from netfl.streams import Streams
 from netfl.types import OUTCOMES, Event, Ints
 
-CAUSES = (*attempt_log.CAUSES, attempt_log.BUSY)
+CAUSES = (*attempt_log.CAUSES, attempt_log.BUSY, attempt_log.JAMMED)
 """Causes of failed attempts."""
 _CODES = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _CACHED = 8
@@ -95,7 +95,8 @@ class EpisodeHistory(History):
     Attributes:
         outcomes_count: number of updates that ended, by outcome as its place in `netfl.types.OUTCOMES`.
         outcome: last outcome of each user, as its place there, ``[users]``; -1 for none.
-        failed: failed attempts of each user, by cause: ``collided``, ``faded``, ``lost`` or ``busy``, ``[users]`` each.
+        failed: failed attempts of each user, by cause: ``collided``, ``faded``, ``lost``, ``busy`` or ``jammed``,
+            ``[users]`` each.
     """
 
     def __init__(

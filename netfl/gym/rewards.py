@@ -33,8 +33,8 @@ class Transition:
         before: the network as the round opened.
         after: the network as the round closed.
         outcomes: number of updates that ended in this round, by outcome; see `netfl.types.OUTCOMES`.
-        failed: failed attempts of each user in this round by cause, ``collided``, ``faded``, ``lost`` or ``busy``,
-            ``[users]``.
+        failed: failed attempts of each user in this round by cause, ``collided``, ``faded``, ``lost``, ``busy`` or
+            ``jammed``, ``[users]``.
         metrics_before: the newest metrics of the learner before the round, such as ``accuracy``; none without one.
         metrics: the newest metrics of the learner after the round.
     """

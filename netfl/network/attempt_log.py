@@ -22,6 +22,11 @@ CAUSES = ("collided", "faded", "lost")
 BUSY = "busy"
 """Cause of failed attempts at a tower with a limited receiver: no free demodulator, or the tower was sending."""
 
+JAMMED = "jammed"
+"""Cause of failed attempts that meet a burst of a jammer, and would have been received without it."""
+NO_ACCESS = "no_access"
+"""Cause for which a frame is given up that its user has never found the medium free to send."""
+
 T = TypeVar("T", bound=Hashable)
 _CHUNK = 1 << 14
 """Number of rows that are gathered before they are recorded."""
@@ -45,8 +50,8 @@ class Attempt:
         mode_name: name of the mode, such as ``SF7``; empty where the reception does not name it.
         bits: size of the frame, headers included.
         snr_db: SNR at the start, in dB; NaN where the outcome does not depend on it.
-        outcome: ``received``, ``collided``, ``faded``, ``lost``, ``busy`` at a tower with a limited receiver, or
-            ``unfinished`` at the end of the run.
+        outcome: ``received``, ``collided``, ``faded``, ``lost``, ``busy`` at a tower with a limited receiver,
+            ``jammed`` with a jammer, or ``unfinished`` at the end of the run.
         base: version that the update in the frame started from; -1 for a packet of traffic.
         traffic: class of traffic of the packet; empty for an update.
         power_db: power of the frame above that of the user's radio, in dB; 0 is full power.

@@ -155,6 +155,8 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
     medium = _medium(spec, context, layout, budget, node_state)
     if medium is not None:
         medium.energy = energy
+        if spec.jammer is not None:
+            medium.jamming = spec.jammer.open(context.streams.at("jammer"), budget)
         frame_bits = largest_frame_bits(spec, context)
         faults += _reach_faults(spec, medium, layout, band, frame_bits, service)
         faults += _data_faults(spec, context, layout)

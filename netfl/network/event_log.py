@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import ModelError
-from netfl.network.attempt_log import BUSY, AttemptLog
+from netfl.network.attempt_log import BUSY, JAMMED, NO_ACCESS, AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.network.link_log import LinkLog
 from netfl.network.training_log import TrainingLog
@@ -38,7 +38,9 @@ class Ending(NamedTuple):
     @classmethod
     def of_failure(cls, cause: str, limit: int | None, node: str) -> Ending:
         """Return the end of frames whose last of *limit* attempts failed by *cause*."""
-        if limit == 1 and cause == BUSY:
+        if cause == NO_ACCESS:  # no attempt at all
+            return cls("given_up", node, cause)
+        if limit == 1 and cause in {BUSY, JAMMED}:
             return cls("lost", node, cause)
         if limit == 1:  # the only attempt: its cause is the outcome
             return cls(cause, node)

@@ -14,6 +14,7 @@ from netfl.network.channel import Channel
 from netfl.network.compute import as_tuple
 from netfl.network.interference import Interference
 from netfl.network.interference.collide import Collide
+from netfl.network.jammer import Jammer
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
@@ -65,6 +66,8 @@ class NetworkParts(Spec):
     common_loss: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Probability c that a frame is lost for all towers alike, beside the losses of each: of receivers that miss it
     with probabilities p_k otherwise, all miss it with c + (1 - c) Π p_k.  Not for versions on the downlink."""
+    jammer: Jammer | None = None
+    """A transmitter from outside of the network that sends bursts in its band; ``null``: none."""
     unreachable: Literal["error", "keep"] = "error"
     """Treatment of users whose best signal is too weak: ``error`` refuses them, ``keep`` allows them."""
     mac: Annotated[Mac, FamilyMember()] | None = None

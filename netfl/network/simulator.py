@@ -19,7 +19,7 @@ import simpy
 
 from netfl.errors import ModelError, NetflError, PluginCallError, prefix_faults
 from netfl.network.allocator import RoundAllocator, drop_without_share, set_frequency
-from netfl.network.attempt_log import BUSY, CAUSES
+from netfl.network.attempt_log import BUSY, CAUSES, JAMMED
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.sinks import end_traffic, lose_while_down
@@ -42,6 +42,7 @@ from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
+from netfl.network.radio.jamming import Jamming
 from netfl.network.radio.transmit_path import POWER_COUNTS
 from netfl.network.roaming import Roaming
 from netfl.network.server import Admission, Server
@@ -634,9 +635,11 @@ class NetworkSimulator:
         metrics = self._network_metrics(now_s)
         if self._cells:
             attempts = self._attempts_by_user()
-            power_counts = self._power_counts_by_user()
-            by_user = {**attempts, **power_counts}
-            metrics |= {name: float(counts.sum()) for name, counts in power_counts.items()}
+            counts_by_user = self._power_counts_by_user()
+            if self._config.mac is not None and self._config.mac.can_fail_access:
+                counts_by_user["access_failures"] = self._access_failures_by_user()
+            by_user = {**attempts, **counts_by_user}
+            metrics |= {name: float(counts.sum()) for name, counts in counts_by_user.items()}
             left_out = self.left_out
             if left_out is not None:
                 by_user["left_out"] = left_out
@@ -674,13 +677,24 @@ class NetworkSimulator:
             metrics["uplink_symbols"] = float(sum(cell.transmit_path.symbols for cell in self._cells))
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
+        if self._jamming is not None:
+            timeline = self._jamming.timeline
+            jammed_s = timeline.busy_s(now_s) - timeline.busy_s(traffic.total.since_s)
+            metrics["utilisation.jammer"] = share_of_time(jammed_s, span_s)
         return metrics
+
+    @property
+    def _jamming(self) -> Jamming | None:
+        """The jammer; ``None`` for none, or without users that send."""
+        return None if self._config.medium is None else self._config.medium.jamming
 
     def _attempts_by_user(self) -> dict[str, Ints]:
         """Return the attempts of each user, in all and by outcome, ``[users]`` each."""
         outcomes = ["received", *CAUSES]
         if self._config.mac is not None and self._config.mac.receiver_limits is not None:
             outcomes.append(BUSY)
+        if self._jamming is not None:
+            outcomes.append(JAMMED)
         by_outcome = {outcome: np.zeros(self._config.layout.users, np.int64) for outcome in outcomes}
         for cell in self._cells:
             for outcome, counts in cell.transmit_path.counts.items():
@@ -689,6 +703,13 @@ class NetworkSimulator:
         for counts in by_outcome.values():
             attempts += counts
         return {"attempts": attempts, **{f"attempts_{outcome}": counts for outcome, counts in by_outcome.items()}}
+
+    def _access_failures_by_user(self) -> Ints:
+        """Return the frames of each user that were given up as the medium was never free, ``[users]``."""
+        failures = np.zeros(self._config.layout.users, np.int64)
+        for cell in self._cells:
+            failures[cell.ids] += cell.transmit_path.access_failures
+        return failures
 
     def _power_counts_by_user(self) -> dict[str, Ints]:
         """Return the frames of each user that were clipped, and withheld, ``[users]`` each; none at one power."""

@@ -55,6 +55,9 @@ def _excluded_parts(spec: NetworkSpec) -> Iterator[Fault]:
             )
     if spec.association.can_move:
         yield Fault("association", "a sum is of the users of one tower", _kind(spec.association), "leave it out")
+    if spec.jammer is not None:
+        problem = "a sum has no model of the bursts that would be added to it"
+        yield Fault("jammer", problem, None, "leave it out, or set another interference")
     if spec.allocation is not None:
         yield Fault("allocation", "all users of a sum have the whole band", _kind(spec.allocation), "leave it out")
     if spec.exempt is not None:

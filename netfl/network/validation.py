@@ -59,6 +59,7 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
         yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
     yield from _frequency_faults(spec)
     yield from _shared_air_faults(spec)
+    yield from _jammer_faults(spec, users_send=users_send)
     yield from sum_faults(spec)
     if spec.receivers == ():
         yield Fault("receivers", "a list that names no tower", [], "name towers, such as [tower:0], or set own or all")
@@ -100,6 +101,34 @@ def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
         remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
         yield Fault("shared_air", problem, True, remedy)
+
+
+def _jammer_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
+    """A jammer that meets nothing, or whose power has no effect or is missing, and what does not know of it."""
+    jammer = spec.jammer
+    if jammer is None:
+        return
+    if not users_send:
+        yield Fault(
+            "jammer", "has no effect, because no user sends anything", None, "leave it out, or set source: users"
+        )
+        return
+    if spec.theory is not None:
+        yield Fault("theory", "no formula counts a jammer", kind_of(type(spec.theory)), "leave it out, or the jammer")
+    mac = spec.mac
+    senses_by_power = mac is not None and mac.senses_by_power
+    if spec.radio is None or (spec.interference.loses_all and not senses_by_power):
+        reason = "where all frames that meet a burst are lost: no power is compared"
+        if spec.radio is None:
+            reason = "without a radio: no power is compared"
+        yield from no_effect(jammer, ["power", "position"], reason, prefix="jammer.")
+    elif jammer.power is None:
+        problem = "missing: the signals of users are compared with it"
+        yield Fault("jammer.power", problem, None, "give the received power, or set interference: collide")
+    else:
+        yield from (fault.under("jammer") for fault in jammer.channel_faults(spec.channel))
+    if mac is not None:
+        yield from (fault.under("mac") for fault in mac.jammer_faults())
 
 
 def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:

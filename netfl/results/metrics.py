@@ -327,6 +327,7 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(
         name="frames_withheld", label="times that a user withheld its frame, as its channel was bad", lists_zero=False
     ),
+    Metric(name="access_failures", label="frames given up, as the medium was never free", lists_zero=False),
     Metric(name="left_out", label="left out by the allocation, users times rounds", lists_zero=False),
     Metric(name="users_left_out", label="users left out by the allocation", lists_zero=False),
     Metric(name="rounds_abandoned"),

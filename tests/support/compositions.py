@@ -59,6 +59,13 @@ BASE = {
 """The scenario that the levels change: six equal users, of whom two deliver in a round, with time to idle."""
 WIFI_BY_POWER = {"kind": "csma_ca", "senses": "by_power", "sense_threshold": "-30 dBm"}
 """Wi-Fi stations of which none senses another."""
+LR_WPAN = {"kind": "csma_ca", "standard": "802.15.4"}
+LR_WPAN_RADIO = {
+    "radio": {"power": "0 dBm", "bandwidth": "2 MHz", "noise_figure": "6 dB"},
+    "channel": [{"kind": "constant", "gain": "-60 dB"}],
+    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "250 kbps"},
+}
+"""A radio for stations of IEEE 802.15.4 that need one."""
 WIFI_RADIO = {
     "radio": {"power": "16 dBm", "bandwidth": "20 MHz", "noise_figure": "6 dB"},
     "channel": [{"kind": "constant", "gain": "-60 dB"}],
@@ -193,6 +200,9 @@ def axes() -> dict[str, dict[str, Any]]:
         "csma_ca with arf": WIFI_BY_POWER | {"rate_adaptation": "arf", "sense_threshold": "-60 dBm"},
         "csma_ca of hidden stations": WIFI_BY_POWER | {"rate_adaptation": "ideal", "rts": 0, "max_attempts": 7},
         "csma_ca of stations that sense all": {"kind": "csma_ca", "rate_adaptation": "ideal"},
+        "csma_ca of 802.15.4": LR_WPAN,
+        "csma_ca of 802.15.4 without acknowledgements": LR_WPAN | {"acknowledge": False, "max_backoffs": 2},
+        "csma_ca of hidden 802.15.4": LR_WPAN | {"senses": "by_power", "sense_threshold": "-30 dBm"},
     }
     macs |= {"lorawan of two demodulators": gateway, "lorawan that answers": gateway | answers}
     outages = members("network/outage")
@@ -232,6 +242,8 @@ def axes() -> dict[str, dict[str, Any]]:
         "sums": {"none": None, "all": {"power_control": {"kind": "inversion", "target": 0}, "mac": "simultaneous"},
                  "truncated": {"power_control": {"kind": "truncated_inversion", "target": 0, "threshold": 0},
                                "mac": {"kind": "simultaneous", "wait": "200 ms"}}},
+        "jammer": {"none": None, "exponential": {"duty_cycle": 0.1, "burst": "10 ms"},
+                   "fixed": {"duty_cycle": 0.3, "burst": "5 ms", "distribution": "fixed"}},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "receivers": {"own": {}, "all": {"receivers": "all"}, "common loss": {"receivers": "all", "common_loss": 0.2}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
@@ -328,10 +340,21 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915
     if has["on_new_version"]:
         access["on_new_version"] = value["on_new_version"]
     _fit_radio(access, value, has)
+    if value["jammer"] is not None:
+        _set_jammer(access, value)
     if value["round"] is None:
         for key in _ROUND_KEYS:
             access.pop(key, None)
     return data
+
+
+def _set_jammer(access, value):
+    """Set a jammer, with a power 7 dB above the noise where powers are compared."""
+    loses_all = (value["interference"] or "collide") in ("collide", {"kind": "collide"})
+    senses_by_power = value["mac"].get("senses") == "by_power"
+    access["jammer"] = value["jammer"]
+    if "radio" in access and (not loses_all or senses_by_power):
+        access["jammer"] = access["jammer"] | {"power": "-110 dBm"}
 
 
 def _set_sums(value, levels):
@@ -399,7 +422,7 @@ def _channel_noise(mac, noise_db):
 def _update_bits(value):
     """Return the size of a frame that takes `AIRTIME_S` in the fastest mode of the reception."""
     if value["mac"]["kind"] == "csma_ca":
-        return 8000.0
+        return 900.0 if value["mac"].get("standard") == "802.15.4" else 8000.0
     spec = value["reception"] or BASE["access"]["reception"]
     model = find_model(base_of("network/reception"), spec["kind"])
     reception = model.model_validate({key: entry for key, entry in spec.items() if key != "kind"})
@@ -436,20 +459,11 @@ def _set_places(access, value, levels, bits):
 
 def _fit_radio(access, value, has):
     """Let the radio fit the medium and the MAC, as the bandwidths and rates of standards are fixed."""
-    mac, channel = value["mac"]["kind"], (value["channel"] or {}).get("kind")
+    channel = (value["channel"] or {}).get("kind")
     if channel == "underwater":
         access["radio"]["bandwidth"] = "4 kHz"
-    if mac == "csma_ca":
-        if has["budget"]:
-            raise RefusedError("there is no link budget without a reception")
-        if has["radio"]:
-            raise RefusedError("there is no radio without a reception")
-        for section in ("radio", "channel", "reception"):
-            del access[section]
-        if "rate_adaptation" in value["mac"]:
-            access |= copy.deepcopy(WIFI_RADIO)
-            if "downlink" in access:
-                access["downlink"] = access["downlink"] | {"power": "16 dBm"}
+    if value["mac"]["kind"] == "csma_ca":
+        _fit_standard(access, value["mac"], has)
         return
     radio = dict(value["radio"])
     if "power" in radio:
@@ -464,6 +478,22 @@ def _fit_radio(access, value, has):
     access["radio"] |= radio
     if "tower" in radio and "downlink" not in access:
         del access["radio"]["noise_figure"]  # of users, who receive on a downlink alone
+
+
+def _fit_standard(access, mac, has):
+    """Leave the radio out, or give the one of the standard to stations that need one."""
+    if has["budget"]:
+        raise RefusedError("there is no link budget without a reception")
+    if has["radio"]:
+        raise RefusedError("there is no radio without a reception")
+    for section in ("radio", "channel", "reception"):
+        del access[section]
+    if mac.get("standard") == "802.15.4" and "senses" in mac:
+        access |= copy.deepcopy(LR_WPAN_RADIO)
+    elif "rate_adaptation" in mac:
+        access |= copy.deepcopy(WIFI_RADIO)
+        if "downlink" in access:
+            access["downlink"] = access["downlink"] | {"power": "16 dBm"}
 
 
 def checked(levels: dict[str, str], *, is_whole: bool = True) -> Row:

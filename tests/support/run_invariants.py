@@ -246,7 +246,8 @@ def check_attempts(tables, warmup_s=0.0):
     failed = events[(events["kind"] == "failed") & (events["time_s"] >= since_s)]
     assert len(attempts) == (events["kind"] == "sent").sum()
     assert ("attempts_busy" in users) or not (attempts["outcome"] == "busy").any()
-    causes = [cause for cause in (*CAUSES, "busy") if f"attempts_{cause}" in users]
+    assert ("attempts_jammed" in users) or not (attempts["outcome"] == "jammed").any()
+    causes = [cause for cause in (*CAUSES, "busy", "jammed") if f"attempts_{cause}" in users]
     for outcome in ("received", *causes):
         rows = counted[counted["outcome"] == outcome]
         assert metrics[f"attempts.{outcome}"] == users[f"attempts_{outcome}"].sum() == len(rows), outcome

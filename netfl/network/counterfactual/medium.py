@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from netfl.network.counterfactual import Exemptions
 from netfl.network.layout import NodeId
-from netfl.network.radio.fading_medium import ArrivingFrames, FadingMedium
+from netfl.network.radio.fading_medium import ArrivingFrames, FadingMedium, ReceptionDraws
 from netfl.network.radio.medium import FramePower
 from netfl.network.radio.transmission import Signal, Transmission
 from netfl.types import Bools, Floats, Ints
@@ -85,22 +85,21 @@ class UnfadedMedium(FadingMedium):
             return ""
         return cause
 
-    def _draw_receptions(self, frames: ArrivingFrames) -> tuple[Bools, Bools]:
-        is_good, is_received = super()._draw_receptions(frames)
+    def _draw_receptions(self, frames: ArrivingFrames) -> ReceptionDraws:
+        outcomes = super()._draw_receptions(frames)
         ids = frames.transmission.ids
         is_exempt = self._is_exempt(ids)
         if not is_exempt.any():
-            return is_good, is_received
+            return outcomes
 
         # exempt users are judged by the interference alone
         alone = np.ones(len(ids))
-        disturbed = alone
-        if frames.is_disturbed:
-            disturbed = self._disturbed_success(frames, alone, _NO_NOISE)
-        draws = self._draw(frames.transmission, ids[is_exempt], alone[is_exempt], disturbed[is_exempt])
-        is_good[is_exempt] = draws < alone[is_exempt]
-        is_received[is_exempt] = draws < disturbed[is_exempt]
-        return is_good, is_received
+        chances = self._disturbed_success(frames, alone, _NO_NOISE)
+        chances_of_exempt = [chance[is_exempt] for chance in (alone, *chances)]
+        draws = self._draw(frames.transmission, ids[is_exempt], *chances_of_exempt)
+        for outcome, chance in zip(outcomes, chances_of_exempt, strict=True):
+            outcome[is_exempt] = draws < chance
+        return outcomes
 
     def _is_exempt(self, ids: Ints) -> Bools:
         return self._exemptions.among("fading", ids)

@@ -133,6 +133,8 @@ class DisturbedFrames:
         interrupted: whether an outage interrupts each, so that it is not decoded; ``None`` for none.
         kept: share of the power of each that is left in the signals of the others of this transmission, ``[n]``;
             ``None`` for all of it.
+        bursts: bursts of a jammer: start, end, and power in the band of each frame over its noise, ``[n]``.
+        has_shares: whether the frames have shares of the band to themselves.
     """
 
     users: Ints
@@ -149,6 +151,8 @@ class DisturbedFrames:
     band_noise: Callable[[Ints], Floats] | None = None
     interrupted: Sequence[bool] | None = None
     kept: Floats | None = None
+    bursts: Sequence[_Span] = ()
+    has_shares: bool = False
 
     @property
     def signal(self) -> Floats:
@@ -166,7 +170,12 @@ class DisturbedFrames:
         return replace(self, kept=of_these, others=others)
 
     def interference(self, mode: int | None = None) -> Floats:
-        """Return the power of all others, or of those in *mode*, at each sender's worst moment, ``[n]``."""
+        """Return the power of all others, or of those in *mode*, at each sender's worst moment, ``[n]``.
+
+        All others include the bursts of a jammer, which have no mode.
+        """
+        if self.bursts and mode is None:
+            return self._interference_with_bursts()
         if any(other.in_share is not None for other in self.others):
             return self._worst_sum([*self._in_shares(mode)])
         if self.power_in_band is not None:
@@ -208,6 +217,34 @@ class DisturbedFrames:
                 signals = signals * self.kept
             worst = worst + weights @ signals
         return worst
+
+    def burst_power(self) -> Floats:
+        """Return the power of the jammer at the worst moment of each frame, ``[n]``; 0 without a burst."""
+        return self._worst_sum(self.bursts)
+
+    def _interference_with_bursts(self) -> Floats:
+        """Return the power of all others and of the jammer, in the band of each frame, ``[n]``."""
+        n = len(self.users)
+        spans = [*self.bursts]
+        for other in self.others:
+            if other.in_share is not None:
+                powers = other.in_share @ other.snr
+            elif self.power_in_band is not None:
+                powers = self.power_in_band(self.users, other.users) @ other.snr
+            else:
+                powers = np.full(n, float(other.snr.sum()))
+            spans.append((other.start_s, other.end_s, powers))
+        worst = self._worst_sum(spans)
+        if self.has_shares:  # senders of one cell have shares to themselves
+            return worst
+        weights = np.ones((n, n))
+        if self.power_in_band is not None:
+            weights = self.power_in_band(self.users, self.users)
+        np.fill_diagonal(weights, 0.0)
+        signals = self.signal
+        if self.kept is not None:
+            signals = signals * self.kept
+        return np.asarray(worst + weights @ signals)
 
     def _in_shares(self, mode: int | None) -> Iterator[_Span]:
         """Yield the interference of each of the other transmissions; senders of one cell have shares to themselves."""

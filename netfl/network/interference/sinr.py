@@ -19,8 +19,9 @@ class Sinr(Interference):
 
     I is the sum of the powers of the others, each at its start, at the worst moment of the frame.  Where the reception
     has thresholds for pairs of modes, as ``lora`` has, S is compared with the interference of each mode by its own
-    threshold, apart from the noise.  Several of the frames that overlap can be received.  Under Rayleigh fading of mean
-    SNR s̄ a frame reaches the SINR z over k others of equal mean power with probability exp(-z / s̄) (1 + z)^-k.
+    threshold, apart from the noise; a jammer is noise then.  Several of the frames that overlap can be received.  Under
+    Rayleigh fading of mean SNR s̄ a frame reaches the SINR z over k others of equal mean power with probability
+    exp(-z / s̄) (1 + z)^-k.
 
     Users that a tower lets send at once, as `noma` does, choose their rates by this ratio.
 
@@ -32,7 +33,10 @@ class Sinr(Interference):
     def success(self, frames: DisturbedFrames) -> Floats:
         if frames.min_sir_db is not None:  # S / I of each mode, apart from the noise
             thresholds = db_to_linear(frames.min_sir_db)
-            return np.where(_exceeds_interference(frames, thresholds), frames.alone, 0.0)
+            alone = frames.alone
+            if frames.bursts:  # a jammer is noise, and has no mode
+                alone = frames.received_over(frames.burst_power() + frames.noise)
+            return np.where(_exceeds_interference(frames, thresholds), alone, 0.0)
         return frames.received_over(frames.interference() + frames.noise)
 
     def scheduled_snr(self, signals: ScheduledSignals) -> Floats:

@@ -66,6 +66,11 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - ``cell.devices``: what the MAC knows of its users that is theirs, such as a duty cycle or a backoff, so that it goes
   along when they move to other towers.  Set it to a `netfl.network.radio.device_state.DeviceState`; without one, users
   that come are as the MAC knows their numbers.  ``cell.is_present`` has the users that are at the tower.
+- ``cell.jamming``: the jammer of the network, or ``None``.  Users that listen before they send find the medium busy
+  while ``cell.jamming.timeline.is_busy(start_s, end_s)``; ``cell.jammer_dbm()`` is its power at each user.  All other
+  MACs need not know of it.
+- ``cell.give_up(user)``: end the frame of a user that has never found the medium free.  A MAC that uses it states
+  `Mac.can_fail_access`.
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
 
@@ -286,6 +291,20 @@ class Mac(Spec):
     def has_carrier_sense(self) -> bool:
         """True if users listen before they send; they sense the users of their cell only."""
         return False
+
+    @property
+    def senses_by_power(self) -> bool:
+        """True if users that listen sense only those whose power they receive, so that powers matter to it."""
+        return False
+
+    @property
+    def can_fail_access(self) -> bool:
+        """True if it gives up frames whose users never find the medium free, by `Cell.give_up`; they are counted."""
+        return False
+
+    def jammer_faults(self) -> Iterator[Fault]:
+        """Yield the errors of this MAC beside a jammer; keys are relative to this model."""
+        yield from ()
 
     @property
     def divides_band(self) -> bool:

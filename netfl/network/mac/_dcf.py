@@ -18,7 +18,7 @@ from netfl.types import Users
 RETRY_LIMIT = 7
 """Failures in a row, of several frames, after which CW is reset without ``max_attempts``: dot11ShortRetryLimit."""
 
-Standard = Literal["802.11a", "802.11b", "802.11g"]
+WifiStandard = Literal["802.11a", "802.11b", "802.11g"]
 
 ACK_BITS, RTS_BITS, CTS_BITS = 112, 160, 112
 """Control frames, IEEE 802.11-2020 §9.3.1."""
@@ -81,7 +81,7 @@ class PhyTiming:
 _OFDM = (6.0, 9.0, 12.0, 18.0, 24.0, 36.0, 48.0, 54.0)
 _DSSS = (11.0, 5.5, 2.0, 1.0)
 
-PHYS: dict[Standard, PhyTiming] = {
+PHYS: dict[WifiStandard, PhyTiming] = {
     "802.11a": PhyTiming(
         slot=9_000,
         sifs=16_000,

@@ -1,4 +1,4 @@
-"""CSMA/CA: the distributed coordination function of IEEE 802.11.
+"""CSMA/CA: the distributed coordination function of IEEE 802.11, and the unslotted CSMA-CA of IEEE 802.15.4.
 
 Next on the way of a frame: `netfl.network.radio.cell.Cell.attempt`.
 """
@@ -20,17 +20,20 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.mac import IdleTime, Mac
-from netfl.network.mac._dcf import ACK_BITS, CTS_BITS, PHYS, RTS_BITS, Backoff, FrameTiming, Standard
+from netfl.network.mac import _unslotted_csma as lr_wpan
+from netfl.network.mac._dcf import ACK_BITS, CTS_BITS, PHYS, RTS_BITS, Backoff, FrameTiming, PhyTiming, WifiStandard
 from netfl.network.mac._hidden_stations import HiddenStations
 from netfl.network.mac._station_rates import StationRates, is_equal_rate
+from netfl.network.mac._unslotted_csma import CsmaParameters, UnslottedCsma
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.jamming import BurstTimeline
 from netfl.network.radio.radios import Radio
 from netfl.network.radio.receiver import ReceiverLimits
 from netfl.network.rate_adaptation import RateAdaptation
 from netfl.network.reception import Reception
 from netfl.network.reception.mcs import Mcs
-from netfl.registry import ByForm, FamilyMember, OnlyWith, kind_of, no_effect
+from netfl.registry import ByForm, FamilyMember, NotWith, OnlyWith, kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Law, ScenarioFacts, Users
 from netfl.units import Bitrate, Bits, DecibelMilliwatts
@@ -48,6 +51,13 @@ _MAX_PAYLOAD_BITS = (2304 - 8) * 8.0
 """An MSDU has 2304 bytes at most (IEEE 802.11-2020 §9.2.4.8), of which LLC and SNAP take 8."""
 _Rate = Annotated[Bitrate, Field(gt=0)]
 _Rates = Annotated[tuple[_Rate, ...], Field(min_length=1)]
+_LR_WPAN = "802.15.4"
+_OnlyLrWpan = OnlyWith("standard", _LR_WPAN)
+_NotLrWpan = NotWith("standard", _LR_WPAN)
+_WIFI_THRESHOLD_DBM = -82.0
+"""Level of IEEE 802.11-2020 §17.3.10.6 at 20 MHz, from which on a station senses a preamble."""
+_LR_WPAN_THRESHOLD_DBM = -75.0
+"""Level of IEEE 802.15.4-2020 §10.2.8: 10 dB above the required sensitivity of -85 dBm (§12)."""
 _MODES_REMEDY = (
     "take reception: {kind: mcs, standard: 802.11a} with radio.bandwidth: 20 MHz, or a table with these rates"
 )
@@ -105,6 +115,28 @@ class CsmaCa(Mac):
 
     **Idle time.**  Counters run in idle time, after DIFS, until they are at zero; the window does not change.
 
+    **IEEE 802.15.4.**  ``standard: 802.15.4`` is the unslotted CSMA-CA of IEEE 802.15.4-2020 §6.2.5.1 over the O-QPSK
+    PHY at 2.4 GHz (§12: 250 kbit/s, symbols of 16 µs), and shares nothing of the above but what a station senses.  A
+    station waits for k periods of 320 µs, k uniform on 0 … 2^BE - 1 with BE = ``min_be``, and then senses the medium
+    once, for 128 µs (``cca``).  The wait is not frozen while others send.  If nothing was on the air in this time, it
+    turns from receiving to sending in 192 µs, in which others may begin, too, and sends.  If something was, it waits
+    again, with BE + 1 up to ``max_be``, and after ``max_backoffs`` further waits the access has failed: the frame is
+    given up without a repeat.  An update whose frame is given up has ended as ``given_up``, unless the transport has an
+    ``arq``; ``access_failures`` counts these frames, and they are no attempts.
+
+    A frame has 6 bytes of PHY, the ``header`` of the MAC, and 127 bytes at most without those of the PHY; a larger
+    update is sent in several.  192 µs after a frame that it has received the tower sends an acknowledgement of 352 µs
+    (``acknowledge``).  Other stations may begin to send in between.  The acknowledgement is lost if a frame or a burst
+    that the station senses overlaps with it, and the tower receives no frame while it sends one.  A station without an
+    acknowledgement after 864 µs starts another access for the same frame, up to ``max_retries`` times (§6.7.4.4).  A
+    frame whose acknowledgement was lost is repeated as a duplicate, which the tower discards.  Without ``acknowledge``
+    each frame is sent once.  A station leaves a space of 192 µs after frames of up to 18 bytes, and of 640 µs after
+    larger ones, or after their acknowledgements (§6.2.4).
+
+    **Jammer.**  All stations sense a burst of the ``jammer``.  Counters of 802.11 freeze, and continue DIFS after
+    it; ACK, RTS and CTS are received nevertheless.  With ``senses: by_power`` 802.11 refuses a jammer, and a station of
+    802.15.4 senses one of at least ``sense_threshold``.
+
     **Propagation.**  All stations notice the begin and the end of a frame at the same time, when its end has arrived at
     the tower, as the standard assumes of delays that are short against a slot.  Longer delays are warned of.
 
@@ -115,26 +147,42 @@ class CsmaCa(Mac):
         max_attempts: 7
     """
 
-    standard: Standard = "802.11a"
-    """Timing: 802.11a, 802.11b (long preamble) or 802.11g (without 802.11b stations)."""
-    rate: Annotated[_Rates | _Rate, ByForm()] | None = None
+    standard: WifiStandard | Literal["802.15.4"] = "802.11a"
+    """Timing: 802.11a, 802.11b (long preamble), 802.11g (without 802.11b stations), or 802.15.4 (O-QPSK, 2.4 GHz)."""
+    rate: Annotated[Annotated[_Rates | _Rate, ByForm()] | None, _NotLrWpan] = None
     """Rate of the data, one of the standard's: one for all users, or a list, one for each; by default 6 Mbps (802.11a),
     11 Mbps (802.11b), 54 Mbps (802.11g).  With ``rate_adaptation: arf`` that of the first frame, by default the
     lowest."""
-    rate_adaptation: Annotated[RateAdaptation, FamilyMember()] | None = None
+    rate_adaptation: Annotated[Annotated[RateAdaptation, FamilyMember()] | None, _NotLrWpan] = None
     """Choice of the rate of each attempt among the modes of the reception; ``null``: the ``rate``."""
     senses: Literal["all", "by_power"] = "all"
     """Stations that a station senses: all of its cell, or those whose frames it receives with ``sense_threshold``."""
-    sense_threshold: Annotated[DecibelMilliwatts, OnlyWith("senses", "by_power")] = -82.0
-    """Power from which on a station senses and reads a frame; by default that of §17.3.10.6 at 20 MHz."""
-    rts: Annotated[Bits, Field(ge=0)] | None = None
+    sense_threshold: Annotated[DecibelMilliwatts | None, OnlyWith("senses", "by_power")] = None
+    """Power from which on a station senses and reads a frame; by default -82 dBm for 802.11 (§17.3.10.6 at 20 MHz) and
+    -75 dBm for 802.15.4 (§10.2.8)."""
+    rts: Annotated[Annotated[Bits, Field(ge=0)] | None, _NotLrWpan] = None
     """Payloads larger than this are preceded by RTS and CTS; ``null``: none."""
-    max_attempts: Annotated[int, Field(ge=1)] | None = None
-    """Attempts after which a frame is given up; ``null`` is no limit."""
-    edition: Literal[2016, 2020] = 2020
+    max_attempts: Annotated[Annotated[int, Field(ge=1)] | None, _NotLrWpan] = None
+    """Attempts after which a frame is given up; ``null`` is no limit.  802.15.4 has ``max_retries`` in its place."""
+    edition: Annotated[Literal[2016, 2020], _NotLrWpan] = 2020
     """Edition of IEEE 802.11 whose rules apply after a failure; 2016 is closer to Bianchi's model."""
-    after_collision: Literal["difs", "eifs"] | None = None
+    after_collision: Annotated[Literal["difs", "eifs"] | None, _NotLrWpan] = None
     """Wait of bystanders after a collision; ``null`` follows the physical layer."""
+    min_be: Annotated[int, Field(ge=0, le=8), _OnlyLrWpan] = 3
+    """802.15.4: macMinBe, exponent of the first backoff."""
+    max_be: Annotated[int, Field(ge=3, le=8), _OnlyLrWpan] = 5
+    """802.15.4: macMaxBe, largest exponent of a backoff."""
+    max_backoffs: Annotated[int, Field(ge=0, le=5), _OnlyLrWpan] = 4
+    """802.15.4: macMaxCsmaBackoffs, backoffs after the first one until an access has failed."""
+    cca: Annotated[Literal["sense", "aloha"], _OnlyLrWpan] = "sense"
+    """802.15.4: clear channel assessment: ``sense`` any signal, or report an idle medium always (``aloha``, CCA mode 4
+    of §10.2.8)."""
+    acknowledge: Annotated[bool, _OnlyLrWpan] = True
+    """802.15.4: whether the tower acknowledges frames."""
+    max_retries: Annotated[int, Field(ge=0, le=7), _OnlyLrWpan] = 3
+    """802.15.4: macMaxFrameRetries, repeats of a frame without an acknowledgement."""
+    header: Annotated[Bits, Field(ge=40, le=848), _OnlyLrWpan] = 88.0
+    """802.15.4: header and FCS of the MAC; by default 11 bytes, with short addresses in one PAN."""
 
     @property
     def rate_bps(self) -> float:
@@ -142,16 +190,51 @@ class CsmaCa(Mac):
 
     @property
     def rates_bps(self) -> tuple[float, ...]:
+        if self.is_lr_wpan:
+            return (lr_wpan.BIT_RATE_BPS,)
         if self.rate_adaptation is not None:
-            return tuple(rate * 1e6 for rate in sorted(PHYS[self.standard].rates))
+            return tuple(rate * 1e6 for rate in sorted(self.phy.rates))
         return tuple(rate * 1e6 for rate in dict.fromkeys(self._rates_mbps))
 
     @property
+    def is_lr_wpan(self) -> bool:
+        """True for IEEE 802.15.4."""
+        return self.standard == _LR_WPAN
+
+    @property
+    def phy(self) -> PhyTiming:
+        """Timing of the physical layer of IEEE 802.11.
+
+        Raises:
+            ValueError: the standard is IEEE 802.15.4.
+        """
+        if self.standard == "802.15.4":
+            raise ValueError(f"{_LR_WPAN} has no timing of IEEE 802.11")
+        return PHYS[self.standard]
+
+    @property
+    def threshold_dbm(self) -> float:
+        """Power from which on a station senses a frame."""
+        if self.sense_threshold is not None:
+            return self.sense_threshold
+        return _LR_WPAN_THRESHOLD_DBM if self.is_lr_wpan else _WIFI_THRESHOLD_DBM
+
+    @property
     def sets_modes(self) -> bool:
-        return True
+        return not self.is_lr_wpan
+
+    @property
+    def senses_by_power(self) -> bool:
+        return self.senses == "by_power"
+
+    @property
+    def can_fail_access(self) -> bool:
+        return self.is_lr_wpan and self.cca == "sense"
 
     @property
     def max_payload_bits(self) -> float:
+        if self.is_lr_wpan:
+            return 8.0 * lr_wpan.MAX_FRAME_BYTES - self.header
         return _MAX_PAYLOAD_BITS
 
     @property
@@ -160,6 +243,8 @@ class CsmaCa(Mac):
 
     @property
     def attempt_limit(self) -> int | None:
+        if self.is_lr_wpan:
+            return self._lr_wpan_parameters.max_attempts
         return self.max_attempts
 
     @property
@@ -182,7 +267,9 @@ class CsmaCa(Mac):
 
     @property
     def receiver_limits(self) -> ReceiverLimits | None:
-        if self.senses == "by_power":
+        if self.is_lr_wpan and self.acknowledge:
+            return ReceiverLimits(answers=True)
+        if self.senses == "by_power" and not self.is_lr_wpan:
             return ReceiverLimits(answers=True)
         return None
 
@@ -198,12 +285,15 @@ class CsmaCa(Mac):
     @property
     def wait_after_error(self) -> int:
         """Wait of bystanders after a collision, in ns."""
-        phy = PHYS[self.standard]
+        phy = self.phy
         has_eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
         return phy.eifs if has_eifs else phy.difs
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        rates = PHYS[self.standard].rates
+        if self.is_lr_wpan:
+            yield from self._lr_wpan_faults()
+            return
+        rates = self.phy.rates
         listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
         by_user = isinstance(self.rate, tuple)
         if by_user and len(self._rates_mbps) != facts.users:
@@ -216,9 +306,29 @@ class CsmaCa(Mac):
         if self.rate_adaptation is not None and not self.rate_adaptation.starts_at_rate:
             yield from no_effect(self, ["rate"], "with this rate_adaptation, which chooses the rate of all frames")
 
+    def _lr_wpan_faults(self) -> Iterator[Fault]:
+        """Yield the errors of the keys of IEEE 802.15.4."""
+        if self.min_be > self.max_be:
+            yield Fault("min_be", f"larger than max_be, {self.max_be}", self.min_be, "make it smaller")
+        if not self.acknowledge:
+            reason = "without acknowledge: a station does not learn of a failure"
+            yield from no_effect(self, ["max_retries"], reason)
+        if self.cca == "aloha":
+            reason = "with cca: aloha, by which the medium is always idle"
+            yield from no_effect(self, ["max_be", "max_backoffs"], reason)
+
+    def jammer_faults(self) -> Iterator[Fault]:
+        if self.senses_by_power and not self.is_lr_wpan:
+            problem = "stations of IEEE 802.11 that sense by power do not know of bursts of a jammer"
+            yield Fault("senses", problem, self.senses, "set senses: all, or leave the jammer out")
+
     def radio_faults(
         self, radio: Radio | None, channels: Sequence[Channel], reception: Reception | None
     ) -> Iterator[Fault]:
+        if self.is_lr_wpan:
+            if self.senses == "by_power":
+                yield from self._sensing_faults(radio, channels)
+            return
         if radio is None or reception is None:
             if self.rate_adaptation is not None:
                 problem = "without a radio and a reception no frame is too weak, so that there is nothing to adapt to"
@@ -245,7 +355,7 @@ class CsmaCa(Mac):
         modes_bps = [reception.rate_bps(radio.common_bandwidth_hz, mode) for mode in range(reception.modes)]
         listed = ", ".join(f"{rate_bps / 1e6:g}" for rate_bps in modes_bps)
         if self.rate_adaptation is not None:
-            standard_bps = [rate * 1e6 for rate in PHYS[self.standard].rates]
+            standard_bps = [rate * 1e6 for rate in self.phy.rates]
             foreign = [bps for bps in modes_bps if not any(is_equal_rate(bps, rate) for rate in standard_bps)]
             if foreign:
                 problem = f"the reception has rates that {self.standard} has not ({listed} Mbps)"
@@ -281,7 +391,9 @@ class CsmaCa(Mac):
 
     def frame_times_s(self, bits: float, snr_db: Floats, airtime_s: Floats) -> tuple[Floats, Floats]:
         users = len(snr_db)
-        if self.rate_adaptation is None:
+        if self.is_lr_wpan:
+            airtime_s = np.full(users, bits / self.rate_bps)
+        elif self.rate_adaptation is None:
             rates_bps = np.array([rate * 1e6 for rate in self._rates_mbps])
             airtime_s = bits / np.broadcast_to(rates_bps, users)
         elif not self.rate_adaptation.observes_snr:
@@ -289,21 +401,27 @@ class CsmaCa(Mac):
         return airtime_s, airtime_s
 
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
-        if self.max_attempts is not None:  # frames that are given up leave, too
+        if self.attempt_limit is not None:  # frames that are given up leave, too
             return inf
         return 1.0 / airtime_s
 
     def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:
-        slot_s = PHYS[self.standard].slot * _NS
+        name = "a slot"
+        slot_s = 0.0
+        if self.is_lr_wpan:
+            name = "an assessment of the channel"
+            slot_s = lr_wpan.CCA * _NS
+        else:
+            slot_s = self.phy.slot * _NS
         if delay_s > slot_s:
             yield (
-                f"csma_ca: signals travel for up to {delay_s:.3g} s, longer than a slot of {slot_s:.3g} s, but "
+                f"csma_ca: signals travel for up to {delay_s:.3g} s, longer than {name} of {slot_s:.3g} s, but "
                 "stations are modelled as sensing each other at once; take a MAC that does not listen before it sends"
             )
 
     def frame_timing(self, bits: float, rate_mbps: float | None = None) -> FrameTiming:
         """Return the durations around a frame with *bits* of payload, by default at the rate of the first user."""
-        phy = PHYS[self.standard]
+        phy = self.phy
         rate_mbps = rate_mbps or self._rates_mbps[0]
         control_rate = phy.control_rate(rate_mbps)
         data = phy.airtime(bits + _HEADER_BITS, rate_mbps)
@@ -333,15 +451,19 @@ class CsmaCa(Mac):
         )
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        if self.is_lr_wpan:
+            stations = UnslottedCsma(cell, self._lr_wpan_parameters, _uniforms(cell.streams.rng("backoff")))
+            cell.devices = stations
+            return stations.serve()
         if self.senses == "by_power":
             return HiddenStations(
                 cell,
-                PHYS[self.standard],
+                self.phy,
                 lru_cache(_CACHED_SIZES)(self.frame_timing),
                 self.open_rates(cell),
                 self.open_backoff(cell),
                 limit=self.max_attempts,
-                threshold_dbm=self.sense_threshold,
+                threshold_dbm=self.threshold_dbm,
                 after_error=self.wait_after_error,
             ).serve()
         has_one_rate = self.rate_adaptation is None and len(self.rates_bps) == 1
@@ -355,7 +477,7 @@ class CsmaCa(Mac):
     def open_backoff(self, cell: Cell) -> Backoff:
         """Return the contention windows of the stations of *cell*."""
         uniforms = _uniforms(cell.streams.rng("backoff"))
-        cw = PHYS[self.standard].cw
+        cw = self.phy.cw
         return Backoff(cell.size, cw, self.max_attempts, uniforms, keeps_window=self.keeps_window)
 
     def open_rates(self, cell: Cell) -> StationRates:
@@ -363,7 +485,7 @@ class CsmaCa(Mac):
         given_mbps = None
         if self.rate is not None or self.rate_adaptation is None:
             given_mbps = [self._rates_mbps[user if len(self._rates_mbps) > 1 else 0] for user in cell.ids.tolist()]
-        return StationRates(cell, PHYS[self.standard].rates, given_mbps, self.rate_adaptation)
+        return StationRates(cell, self.phy.rates, given_mbps, self.rate_adaptation)
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the cycle of a lone station; the standard's freezing rule has no closed form for more stations.
@@ -371,7 +493,9 @@ class CsmaCa(Mac):
         A cycle lasts T = DIFS + k slots + frame, SIFS and ACK, k uniform on 0 … CWmin, so that
         Var T = slot² CWmin (CWmin + 2) / 12.
         """
-        phy = PHYS[self.standard]
+        if self.is_lr_wpan:
+            return (self._lr_wpan_law(),)
+        phy = self.phy
         shortest_s = (phy.difs + self.frame_timing(1.0).success) * 1e-9
         slot_s = phy.slot * 1e-9
         cw_min = phy.cw[0]
@@ -381,10 +505,7 @@ class CsmaCa(Mac):
             return np.asarray(np.clip(slots + 1, 0, cw_min + 1) / (cw_min + 1))
 
         def cycles(streams: Streams, size: int) -> Floats:
-            bench = MacTestBench(BenchSetup(self, 1, shortest_s, streams), saturated_users)
-            while len(bench.deliveries) <= size:
-                bench.env.step()
-            return np.round(np.diff([received_s for _, _, received_s in bench.deliveries]), 9)  # whole nanoseconds
+            return self._lone_cycles_s(streams, size, shortest_s)
 
         return (
             Law(
@@ -398,11 +519,59 @@ class CsmaCa(Mac):
             ),
         )
 
+    def _lr_wpan_law(self) -> Law:
+        """Return the claim of the cycle of a lone station of IEEE 802.15.4.
+
+        A cycle lasts T = k periods + CCA + turnaround + frame [+ turnaround + ACK] + space, k uniform on 0 … 2^BE - 1.
+        """
+        frame_bits = 1.0 + self.header
+        shortest = lr_wpan.CCA + lr_wpan.TURNAROUND + lr_wpan.frame_airtime(frame_bits)
+        shortest += lr_wpan.frame_space(frame_bits)
+        if self.acknowledge:
+            shortest += lr_wpan.TURNAROUND + lr_wpan.ACK
+        periods = 2**self.min_be
+        period_s = lr_wpan.UNIT_BACKOFF * _NS
+
+        def cdf(cycle_s: Floats) -> Floats:
+            counted = np.floor((np.asarray(cycle_s) - shortest * _NS) / period_s + 1e-3)
+            return np.asarray(np.clip(counted + 1, 0, periods) / periods)
+
+        return Law(
+            "time from success to success of a lone station, s",
+            "k periods of 320 µs + CCA, turnaround, frame, turnaround, ACK and space, with k uniform on 0 … 2^BE - 1; "
+            "more stations: tests/network/mac/test_unslotted_csma.py, beside an independent simulation",
+            draw=lambda streams, size: self._lone_cycles_s(streams, size, shortest * _NS),
+            mean=shortest * _NS + period_s * (periods - 1) / 2,
+            variance=period_s**2 * (periods**2 - 1) / 12,
+            cdf=cdf,
+        )
+
+    def _lone_cycles_s(self, streams: Streams, size: int, shortest_s: float) -> Floats:
+        """Return the times from success to success of a lone saturated station, ``[size]``."""
+        bench = MacTestBench(BenchSetup(self, 1, shortest_s, streams), saturated_users)
+        while len(bench.deliveries) <= size:
+            bench.env.step()
+        return np.round(np.diff([received_s for _, _, received_s in bench.deliveries]), 9)  # whole nanoseconds
+
+    @cached_property
+    def _lr_wpan_parameters(self) -> CsmaParameters:
+        """Parameters of the unslotted CSMA-CA of IEEE 802.15.4."""
+        return CsmaParameters(
+            min_be=self.min_be,
+            max_be=self.max_be,
+            max_backoffs=self.max_backoffs,
+            senses=self.cca == "sense",
+            acknowledges=self.acknowledge,
+            max_retries=self.max_retries,
+            header_bits=self.header,
+            threshold_dbm=self.threshold_dbm if self.senses == "by_power" else None,
+        )
+
     @cached_property
     def _rates_mbps(self) -> tuple[float, ...]:
         """Rate of all users, or of each, in Mb/s."""
         if self.rate is None:
-            return PHYS[self.standard].rates[:1]
+            return self.phy.rates[:1]
         if isinstance(self.rate, tuple):
             return tuple(rate / 1e6 for rate in self.rate)
         return (self.rate / 1e6,)
@@ -454,7 +623,7 @@ class Contention:
     """
 
     def __init__(self, cell: Cell, mac: CsmaCa) -> None:
-        phy = PHYS[mac.standard]
+        phy = mac.phy
         self._cell = cell
         self._limit = mac.max_attempts
         self._timing = lru_cache(_CACHED_SIZES)(mac.frame_timing)
@@ -468,6 +637,7 @@ class Contention:
         self._period = 0  # its number
         self._virtual = 0  # idle slots counted before it
         self._is_busy = False  # whether it has ended, and the next one has not begun
+        self._jammed_until_s = -inf  # end of the last burst of a jammer that stations have sensed
 
         # of each station
         self._due = [-1] * cell.size  # virtual slot in which the counter runs out
@@ -487,10 +657,18 @@ class Contention:
         cell = self._cell
         env = cell.env
         while True:
+            if cell.jamming is not None:
+                yield from self._pass_bursts(cell.jamming.timeline)
             self._update_stations()
             offset = self._next_offset()
             start_s = inf if offset is None else self._idle_since_s + offset * _NS
             until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
+            if cell.jamming is not None and offset is not None:
+                burst_s, _ = cell.jamming.timeline.ending_after(self._jammed_until_s)
+                if burst_s < start_s - _SLACK_S:  # the medium becomes busy before a station sends
+                    start_s = inf
+                    until_s = min(until_s, max(burst_s, env.now))
+                    offset = None
             can_skip_wait = cell.quiet and offset is not None  # nothing comes in between: attempt() may begin ahead
             if until_s > env.now + _SLACK_S and not can_skip_wait:
                 yield cell.wait_for_change(until_s)
@@ -498,6 +676,26 @@ class Contention:
                     continue
             if start_s <= until_s and offset is not None:
                 yield from self._send(offset)
+
+    def _pass_bursts(self, bursts: BurstTimeline) -> Generator[simpy.Event, Any, None]:
+        """Freeze all counters during the bursts of a jammer that have begun by now, and wait for the end of the last.
+
+        Stations sense its energy, but no frame in error, so that they wait for DIFS after it.
+        """
+        env = self._cell.env
+        while True:
+            begin_s, end_s = bursts.ending_after(self._jammed_until_s)
+            if begin_s > env.now + _SLACK_S:
+                return
+            self._jammed_until_s = end_s
+            if end_s <= self._idle_since_s:  # within a busy period
+                continue
+            self._freeze(max(round((begin_s - self._idle_since_s) / _NS), 0))
+            if end_s > env.now:
+                yield self._cell.wait_until(end_s)
+            self._is_busy = False
+            self._idle_since_s = end_s
+            self._wait = self._difs
 
     def _is_frame_due(self, time_s: float) -> bool:
         return bool(self._coming) and self._coming[0][0] <= time_s + _SLACK_S
@@ -763,7 +961,7 @@ class MultirateContention(Contention):
     def __init__(self, cell: Cell, mac: CsmaCa) -> None:
         Contention.__init__(self, cell, mac)
         self._rates = mac.open_rates(cell)
-        self._control_rate = PHYS[mac.standard].control_rate
+        self._control_rate = mac.phy.control_rate
         self._sent: dict[int, tuple[FrameTiming, float]] = {}  # timing and rate of the last frame of each station
         self._is_alone = False  # whether one station sends
         self._longest = 0  # duration of the longest of the frames that collide

@@ -23,6 +23,7 @@ from netfl.network.event_log import Ending
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding, period_from, periods_from
 from netfl.network.radio.device_state import DeviceState
+from netfl.network.radio.jamming import Jamming
 from netfl.network.radio.medium import AirInterface, FramePower, TowerTransmitter
 from netfl.network.radio.present_values import PresentValues
 from netfl.network.radio.reserved_slot import ReservedSlot
@@ -472,6 +473,23 @@ class Cell:
             end = self.transmit_path.send(group, start_s, begin_s or start_s, limit, received)
         assert end is not None
         return end
+
+    @property
+    def jamming(self) -> Jamming | None:
+        """The jammer that users hear who listen before they send; ``None`` for none."""
+        return self._medium.jamming
+
+    def jammer_dbm(self) -> Floats:
+        """Return the present power of the jammer at each user of the cell, ``[size]``."""
+        assert self._medium.jamming is not None
+        return self._medium.jamming.at_users_dbm(self.ids, self.env.now)
+
+    def give_up(self, user: int) -> None:
+        """End the next frame of a user as ``given_up``, because the medium was never free to send it.
+
+        It counts as no attempt, but as an access failure.
+        """
+        self.transmit_path.give_up(np.array([user]), self.env.now)
 
     def frame_on_air(self, user: int) -> Frames:
         """Return the frame that a user has just begun to send, as one to `repeat`."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.network.attempt_log import JAMMED
 from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames, ScheduledSignals
 from netfl.network.interference._conformance import checked_success
 from netfl.network.interference.collide import Collide
@@ -17,6 +20,7 @@ from netfl.network.power_control import PowerControl, SenderLinks
 from netfl.network.power_control._conformance import checked_power_db
 from netfl.network.power_control.full import Full
 from netfl.network.radio.connection import Connection
+from netfl.network.radio.jamming import Burst
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import FramePower, Medium, ReceptionResult, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Signal, Transmission, share_gain_db, touch_tolerance_s
@@ -46,6 +50,7 @@ class ArrivingFrames:
         snr_db: SNR of each frame at the start, in its share of the band, ``[n]``.
         fades: SNR in parts of the time; ``None`` where the one at the start holds, and the mode gives the rate.
         is_disturbed: whether others are on the air at the same time.
+        bursts: bursts of a jammer that they meet.
     """
 
     transmission: Transmission
@@ -53,6 +58,28 @@ class ArrivingFrames:
     snr_db: Floats
     fades: FadedFrames | None
     is_disturbed: bool
+    bursts: Sequence[Burst] = ()
+
+
+class ReceptionDraws(NamedTuple):
+    """Outcomes of one draw for each of several frames, ``[n]`` each.
+
+    Args:
+        is_good: whether it is good enough without interference.
+        is_unjammed: whether it is received without a jammer.
+        is_received: whether it is received.
+    """
+
+    is_good: Bools
+    is_unjammed: Bools
+    is_received: Bools
+
+
+class _Chances(NamedTuple):
+    """Probabilities of reception with interference, ``[n]`` each: without the bursts of a jammer, and with them."""
+
+    unjammed: Floats
+    jammed: Floats
 
 
 class FadingMedium(Medium):
@@ -109,6 +136,7 @@ class FadingMedium(Medium):
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
         self._outside: Floats | None = None
         self._codes_per_channel = codes_per_channel
+        self._jammer_over_noise: dict[str, Floats] = {}  # in the band of each user, [users], by the tower
 
         self._streams = streams
         self._common_loss = common_loss
@@ -358,9 +386,13 @@ class FadingMedium(Medium):
         """Return which frames were received: outages, then interference, then fading."""
         n = len(transmission.ids)
         is_disturbed = transmission.is_disturbed
-        if is_disturbed and self._interference.loses_all:
-            return mark_interrupted(transmission, ["collided"] * n), unknown_snr(n)
-        causes, snr_db = self._receptions(transmission, is_disturbed)
+        bursts: Sequence[Burst] = ()
+        if self.jamming is not None:
+            bursts = self.jamming.bursts(transmission.start_s, transmission.end_s)
+        if (is_disturbed or bursts) and self._interference.loses_all:
+            cause = "collided" if is_disturbed else JAMMED
+            return mark_interrupted(transmission, [cause] * n), unknown_snr(n)
+        causes, snr_db = self._receptions(transmission, is_disturbed, bursts)
         causes = mark_interrupted(transmission, causes)
         if self._decodes_others:
             decoded_at = transmission.frames.decoded_at or {}
@@ -383,17 +415,20 @@ class FadingMedium(Medium):
             gain_db = gain_db + self._link_budget.channel_noise_db(number)
         return np.asarray(gain_db)
 
-    def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
+    def _receptions(
+        self, transmission: Transmission, is_disturbed: bool, bursts: Sequence[Burst]
+    ) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
         mode = transmission.mode
         gain_db = share_gain_db(transmission.share, transmission.outside)
         gain_db = gain_db + self._frame_offset_db(transmission, transmission.receiver)
         snr_db = self.snr_db(transmission.ids, transmission.receiver, transmission.start_s) + gain_db
-        if len(transmission.ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
+        if len(transmission.ids) == 1 and not is_disturbed and not bursts and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
         frames = self._arrive(transmission, snr_db, gain_db, is_disturbed)
+        frames.bursts = bursts
         results = zip(*self._draw_receptions(frames), strict=True)
-        return [_cause_of_failure(is_good, is_received) for is_good, is_received in results], snr_db
+        return [_cause_of_failure(*outcome) for outcome in results], snr_db
 
     def _arrive(
         self, transmission: Transmission, snr_db: Floats, gain_db: float | Floats, is_disturbed: bool
@@ -427,28 +462,58 @@ class FadingMedium(Medium):
         draw = self._draws_of(transmission).next_of_one(int(transmission.ids[0]))
         return "" if draw < probability else "faded"
 
-    def _draw_receptions(self, frames: ArrivingFrames) -> tuple[Bools, Bools]:
-        """Return whether each frame is good enough without interference, and whether it is received, ``[n]`` each.
-
-        One draw decides both.
-        """
+    def _draw_receptions(self, frames: ArrivingFrames) -> ReceptionDraws:
+        """Return the outcome of each frame; one draw decides all parts of it."""
         ids = frames.transmission.ids
         alone = self._success(ids, frames.snr_db, frames.fades, frames.bits, frames.transmission.mode)
-        disturbed = alone
-        if frames.is_disturbed:
-            disturbed = self._disturbed_success(frames, alone)
-        draws = self._draw(frames.transmission, ids, alone, disturbed)
-        return draws < alone, draws < disturbed
+        chances = self._disturbed_success(frames, alone)
+        draws = self._draw(frames.transmission, ids, alone, *chances)
+        return ReceptionDraws(draws < alone, draws < chances.unjammed, draws < chances.jammed)
 
-    def _disturbed_success(self, frames: ArrivingFrames, alone: Floats, noise: float = 1.0) -> Floats:
-        """Return the probability of reception with interference, ``[n]``, of frames that have *alone* without.
+    def _disturbed_success(self, frames: ArrivingFrames, alone: Floats, noise: float = 1.0) -> _Chances:
+        """Return the probabilities of reception with interference, of frames that have *alone* without, ``[n]``.
 
         Powers are relative to the noise of the receiver, of which *noise* counts.
         """
+        if not frames.is_disturbed and not frames.bursts:
+            return _Chances(alone, alone)
         disturbed = self._disturb(frames, alone, frames.transmission.end_s, noise)
+        unjammed = alone
+        if not frames.bursts:
+            unjammed = self._interference_success(disturbed)
+            return _Chances(unjammed, unjammed)
+        if frames.is_disturbed:
+            unjammed = self._interference_success(replace(disturbed, bursts=()))
+        return _Chances(unjammed, self._interference_success(disturbed))
+
+    def _interference_success(self, disturbed: DisturbedFrames) -> Floats:
+        """Return the probability that the interference leaves each of *disturbed*, ``[n]``."""
         if self._is_checked:
             return checked_success(self._interference, disturbed)
         return self._interference.success(disturbed)
+
+    def _burst_powers(self, transmission: Transmission, until_s: float) -> list[tuple[float, float, Floats]]:
+        """Return the bursts that frames meet until *until_s*, with their power over the noise of each, ``[n]``.
+
+        In a share s of the band with the interference i from outside, that is j s / (s + i) for a ratio of j in the
+        whole band, of which the jammer fills all.
+        """
+        if self.jamming is None:
+            return []
+        bursts = self.jamming.bursts(transmission.start_s, min(transmission.end_s, until_s))
+        if not bursts:
+            return []
+        tower = transmission.receiver.name
+        if tower not in self._jammer_over_noise:
+            power_dbm = self.jamming.at_tower_dbm(tower)
+            self._jammer_over_noise[tower] = self._link_budget.over_noise(power_dbm, tower)
+        power = self._jammer_over_noise[tower][transmission.ids]
+        if self._codes_per_channel is not None:
+            number = transmission.channel // self._codes_per_channel
+            power = power / db_to_linear(self._link_budget.channel_noise_db(number))
+        if transmission.share is not None and transmission.outside is not None:
+            power = power * transmission.share / (transmission.share + transmission.outside)
+        return [(start_s, end_s, power) for start_s, end_s in bursts]
 
     def _disturb(self, frames: ArrivingFrames, alone: Floats, until_s: float, noise: float = 1.0) -> DisturbedFrames:
         """Return frames that have *alone* without interference, with what overlaps with them until *until_s*."""
@@ -476,6 +541,8 @@ class FadingMedium(Medium):
             power_in_band=power_in_band,
             band_noise=band_noise,
             interrupted=transmission.interrupted,
+            bursts=self._burst_powers(transmission, until_s),
+            has_shares=transmission.share is not None,
         )
 
     def _overlap(self, other: Transmission, transmission: Transmission, until_s: float) -> OverlappingFrames:
@@ -589,9 +656,9 @@ class FadingMedium(Medium):
             return self._bands.success(ids, snr_db, bits, mode)
         return self._bands.success_over(ids, fades)
 
-    def _draw(self, transmission: Transmission, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
+    def _draw(self, transmission: Transmission, ids: Ints, *chances: Floats) -> Floats:
         """Return a uniform draw for the reception of each of *ids*, ``[n]``; none where all is certain."""
-        if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in (alone, disturbed)):
+        if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in chances):
             return np.full(len(ids), 0.5)
         return self._draws_of(transmission).next_of(ids)
 
@@ -631,8 +698,10 @@ def _over_db(snr_db: Floats, disturbance: float | Floats) -> Floats:
     return np.asarray(10.0 * np.log10(db_to_linear(snr_db) / disturbance))
 
 
-def _cause_of_failure(is_good: bool, is_received: bool) -> str:
-    """Return the cause of failure of a frame that is received, or *is_good* enough without interference."""
+def _cause_of_failure(is_good: bool, is_unjammed: bool, is_received: bool) -> str:
+    """Return the cause of failure of a frame; the arguments are those of `ReceptionDraws`."""
     if is_received:
         return ""
-    return "collided" if is_good else "faded"
+    if not is_good:
+        return "faded"
+    return JAMMED if is_unjammed else "collided"

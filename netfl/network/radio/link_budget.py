@@ -306,6 +306,38 @@ class LinkBudget:
                 signal_dbm = signal_dbm + channel.between_users_db(distance_m)
         return np.asarray(signal_dbm)
 
+    def from_place_dbm(self, power_dbm: float, place_m: Floats, tower: str) -> float:
+        """Return the power at *tower* of a signal that is radiated at a place, with the antenna of the tower.
+
+        The gain is that of the channels which state one between two users.  *place_m* is ``[2]``.
+        """
+        index = self._index_of[tower]
+        gain_db = self._from_place_db(place_m, self._layout.tower_xy_m[index : index + 1])
+        return float(power_dbm + self.radios.tower_gain_db[index] + gain_db[0])
+
+    def from_place_to_users_dbm(self, power_dbm: float, place_m: Floats, users: Ints, time_s: float) -> Floats:
+        """Return the power at *users* of a signal that is radiated at a place, with their antennas, ``[n]``."""
+        gain_db = self._from_place_db(place_m, self._layout.positions_m(users, time_s))
+        return np.asarray(power_dbm + self.radios.gain_db[users] + gain_db)
+
+    def _from_place_db(self, place_m: Floats, places_m: Floats) -> Floats:
+        """Return the gain from a place ``[2]`` to others, ``[n, 2]``, which are at least 1 m away."""
+        distance_m = np.maximum(np.hypot(*(places_m - place_m).T), _MIN_BETWEEN_M)
+        gain_db = np.zeros(len(places_m))
+        for channel in self._channels:
+            if channel.holds_between_users:
+                gain_db = gain_db + channel.between_users_db(distance_m)
+        return gain_db
+
+    def over_noise(self, power_dbm: float, tower: str) -> Floats:
+        """Return a power at *tower* in the band of the widest radio over the noise in that of each user, ``[users]``.
+
+        Its density is the same in all of the band, so that a narrower radio has its part.
+        """
+        bands_hz = self.radios.bandwidth_hz
+        part_db = 10.0 * np.log10(bands_hz / bands_hz.max())
+        return np.asarray(db_to_linear(power_dbm + part_db - self.noise_dbm(np.arange(self.users), tower)))
+
     @property
     def has_fixed_sensing(self) -> bool:
         """True if all users send with the powers of their radios now, and distances of users never change."""

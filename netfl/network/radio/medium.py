@@ -11,11 +11,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.network.attempt_log import JAMMED
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
 from netfl.network.radio.cell_band import RADIO_BAND, CellBand
 from netfl.network.radio.connection import ALWAYS_CONNECTED, Connection
+from netfl.network.radio.jamming import Jamming
 from netfl.network.radio.transmission import SharedChannel, Signal, Transmission
 from netfl.types import Bools, Floats, Ints
 
@@ -83,6 +85,7 @@ class Medium:
         sums: whether towers receive the sum of frames that overlap, and no frame by itself.
         symbols_hz: analogue symbols that a sender has in a second.
         can_withhold: whether users can withhold their frames, as the power control lets them.
+        jamming: the jammer; ``None`` for none.
     """
 
     modes = 1
@@ -93,6 +96,7 @@ class Medium:
     sums = False
     symbols_hz = 0.0
     can_withhold = False
+    jamming: Jamming | None = None
 
     def __init__(self, rate_bps: float, connection: Connection = ALWAYS_CONNECTED) -> None:
         self._rate_bps = rate_bps
@@ -174,8 +178,12 @@ class Medium:
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames of a transmission were received, at its end."""
         n = len(transmission.ids)
-        causes = ["collided" if transmission.is_disturbed else ""] * n
-        return mark_interrupted(transmission, causes), unknown_snr(n)
+        cause = ""
+        if transmission.is_disturbed:
+            cause = "collided"
+        elif self.jamming is not None and self.jamming.bursts(transmission.start_s, transmission.end_s):
+            cause = JAMMED
+        return mark_interrupted(transmission, [cause] * n), unknown_snr(n)
 
     def lost_for_all(self, ids: Ints) -> Bools | None:
         """Return whether a frame of each user is lost for every tower alike, ``[n]``; ``None`` if none ever is."""

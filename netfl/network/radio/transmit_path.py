@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from netfl.network.attempt_log import BUSY, CAUSES
+from netfl.network.attempt_log import BUSY, CAUSES, JAMMED, NO_ACCESS
 from netfl.network.clock import Clock, call_after, call_at
 from netfl.network.link_log import LinkUse
 from netfl.network.message import Message
@@ -193,6 +193,7 @@ class TransmitPath:
         counts: numbers of them by outcome, ``""`` for received or a cause of failure, of each user, ``[size]``.
         power_counts: numbers of frames ``clipped``, which should have had more power, and ``withheld``, of each user,
             ``[size]``.
+        access_failures: numbers of frames that were given up as the medium was never free, of each user, ``[size]``.
         symbols: analogue symbols that were on the air, of one slot as many for any number of users.
         repeats: collisions of the same users, one after another.
         receivers: the towers that hear the users, if there are several; else ``None``.
@@ -232,6 +233,7 @@ class TransmitPath:
         self.attempts = 0
         self.counts = self._new_counts()
         self.power_counts = self._new_power_counts()
+        self.access_failures = np.zeros(self._size, np.int64)
         self.symbols = 0
         self.repeats = CollisionRepeats()
         self.clear_s = 0.0
@@ -346,6 +348,16 @@ class TransmitPath:
         now_s = self._env.now
         request = Frames(group.users, bits, None, is_duplicate=True)
         return self.send(group, now_s, now_s, limit, np.zeros(1, np.bool_), request, is_request=True)
+
+    def give_up(self, users: Users, now_s: float) -> None:
+        """End the next frames of *users*, which have never found the medium free; they were not on the air."""
+        self.access_failures[users] += 1
+        log = self._queue.log
+        uplink_bits = log.uplink_bits
+        frames = self._queue.launch(users, now_s)
+        log.uplink_bits = uplink_bits  # nothing was sent
+        self._queue.end(frames, [NO_ACCESS] * len(users), 1, now_s)
+        self._notify(users)
 
     def _enter(self, signal: Transmission) -> None:
         """Put a transmission, or a part of one, on the air."""
@@ -552,7 +564,11 @@ class TransmitPath:
 
     def _new_counts(self) -> dict[str, Ints]:
         """Return no frames of each user by outcome, ``[size]``; the system has no memory for users that never send."""
-        causes = CAUSES if self._receiver is None else (*CAUSES, BUSY)
+        causes = list(CAUSES)
+        if self._receiver is not None:
+            causes.append(BUSY)
+        if self._medium.jamming is not None:
+            causes.append(JAMMED)
         return {outcome: np.zeros(self._size, np.int64) for outcome in ("", *causes)}
 
     def _new_power_counts(self) -> dict[str, Ints]:
@@ -563,6 +579,7 @@ class TransmitPath:
         self.attempts = 0
         self.counts = self._new_counts()
         self.power_counts = self._new_power_counts()
+        self.access_failures = np.zeros(self._size, np.int64)
         self.symbols = 0
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0

@@ -191,6 +191,20 @@ def test_a_window_of_a_station_with_a_rate_of_its_own_goes_along():
     pd.testing.assert_frame_equal(*starts_s)
 
 
+def test_space_after_a_frame_of_802_15_4_goes_along():
+    """A station leaves 640 µs after a frame, at whatever tower, and then assesses the channel and turns to sending."""
+    mac = {"kind": "csma_ca", "standard": "802.15.4"}
+    reception = {"kind": "snr_threshold", "threshold": "0 dB", "rate": "250 kbps"}
+    association = shuttle(until_s=20.0, step_s=0.0137)
+    settings = WIFI | {"update_size": "100 B", "association": association}
+    simulator, attempts, _ = roam(30, mac, reception=reception, **settings)
+    assert simulator.membership.moved > 200
+    assert len(attempts) > 20 * USERS
+    for _, frames in attempts.sort_values("start_s").groupby("user"):
+        pauses_s = frames["start_s"].to_numpy()[1:] - frames["end_s"].to_numpy()[:-1]
+        assert pauses_s.min() > 640e-6 + 128e-6 + 192e-6 - 1e-8
+
+
 def test_counts_of_a_rate_adaptation_go_along():
     """The rate of each attempt is that of the rule after the outcomes of all attempts before, at whatever towers."""
     rule = {"kind": "arf", "up": 3, "down": 2}
