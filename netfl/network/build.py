@@ -482,9 +482,12 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
     transport = transport_of(spec, update_bits)
 
     compute_s = spec.compute.time_s(context.samples, compute_streams(context))
+    warm_up_s = spec.compute.warm_up_s(context.users, compute_streams(context))
     if spec.exempt is not None and spec.exempt.compute:  # they are as fast as the fastest user
         compute_s = np.array(compute_s)
         compute_s[list(spec.exempt.compute)] = compute_s.min()
+        if warm_up_s is not None:
+            warm_up_s[list(spec.exempt.compute)] = warm_up_s.min()
 
     staleness = spec.staleness
     if staleness is None and spec.is_punctual:  # users abandon older updates anyway
@@ -506,4 +509,5 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
         downlink=spec.downlink,
         boost=boost,
         transport=transport,
+        warm_up_s=warm_up_s,
     )

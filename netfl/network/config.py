@@ -107,6 +107,7 @@ class RoundServiceConfig:
         downlink: downlink over the network; ``None`` for an ideal one.
         boost: SNR of the signals of towers above those of users; ``None`` without a radio or a downlink.
         jitter: factors of the training times of single updates; ``None`` without jitter.
+        warm_up_s: time before the first training of each user, ``[users]``; ``None`` without.
     """
 
     update_bits: float
@@ -121,6 +122,7 @@ class RoundServiceConfig:
     boost: DownlinkBoost | None = None
     transport: Transport = field(default_factory=Transport)
     jitter: TrainingJitter | None = None
+    warm_up_s: Floats | None = None
 
     @property
     def speed(self) -> Floats:

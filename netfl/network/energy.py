@@ -18,7 +18,7 @@ from netfl.registry import Spec, no_effect
 from netfl.types import Bools, Floats, Ints, ScenarioFacts
 from netfl.units import Joules, RadioWatts, Watts, db_to_linear
 
-_ROUNDS = ("per_training", "per_sample", "capacitance", "receive")
+_ROUNDS = ("per_training", "per_sample", "capacitance", "compute", "receive")
 """Costs that occur in rounds only."""
 
 
@@ -34,6 +34,7 @@ class PowerRates(NamedTuple):
     receive_w: Floats
     idle_w: Floats
     cycles_j: Floats
+    compute_w: Floats
 
 
 class EnergyCosts(Spec):
@@ -46,6 +47,8 @@ class EnergyCosts(Spec):
     capacitance: Annotated[float, Field(ge=0, le=1)] | None = None
     """κ, the effective switched capacitance of the processor, in J s²: a cycle at the frequency f costs κ f².  A sample
     of ``compute.cycles`` c costs κ c f² in addition; about 1e-28 for a phone."""
+    compute: Annotated[Watts, Field(ge=0)] | None = None
+    """Power of a user while it trains, from the begin of a warm-up (``compute.warm_up``) to the end of the training."""
     transmit: Annotated[RadioWatts, Field(ge=0)] | None = None
     """Power of a user on the air, amplifier and circuits together, at the power of its radio."""
     efficiency: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -70,12 +73,12 @@ class EnergyCosts(Spec):
 class Energy(EnergyCosts):
     """Energy of users: what they spend is counted, and drains their batteries, if they have any (``outages: battery``).
 
-    A training costs per_training + x · samples · (per_sample + κ c f²), where x is the completed share of the training:
-    1, unless the user abandoned it or the run ended.  The last term is that of a processor with the frequency f and c
-    cycles for each sample (``capacitance`` κ; T. D. Burd and R. W. Brodersen, J. VLSI Signal Process. 13, 1996).  Every
-    attempt costs transmit · airtime, whatever its outcome; every version that is sent to a user costs
-    receive · bits / rate; a time T costs idle · T, as long as no battery has switched the user off.  Costs that are not
-    given are 0.
+    A training of the time T costs per_training + x · (samples · (per_sample + κ c f²) + compute · T), where x is its
+    completed share of that time, with its warm-up: 1, unless the user abandoned it or the run ended.  κ c f² is that of
+    a processor with the frequency f and c cycles for each sample (``capacitance`` κ; T. D. Burd and R. W. Brodersen, J.
+    VLSI Signal Process. 13, 1996).  Every attempt costs transmit · airtime, whatever its outcome; every version that is
+    sent to a user costs receive · bits / rate; a time T costs idle · T, as long as no battery has switched the user
+    off.  Costs that are not given are 0.
     """
 
     devices: Mapping[str, EnergyCosts] = Field(default_factory=dict)
@@ -95,6 +98,7 @@ class Energy(EnergyCosts):
             costs.per_training
             or costs.per_sample
             or costs.capacitance
+            or costs.compute
             or costs.transmit
             or costs.efficiency
             or costs.receive
@@ -135,6 +139,7 @@ class Energy(EnergyCosts):
                 "receive_w": costs.receive,
                 "idle_w": costs.idle,
                 "cycles_j": cycles_j,
+                "compute_w": costs.compute,
             }
 
         rates = {name: np.zeros(users) for name in PowerRates._fields}
@@ -188,6 +193,7 @@ class EnergyMeter:
         self._trained = np.zeros(users)  # trainings by their completed shares, without those under way
         self._computed = np.zeros(users)  # the same, weighted by the energy of their cycles
         self._unpaid = np.zeros(users)  # trainings by the shares of their energy that batteries did not have
+        self._computing_s = np.zeros(users)  # without trainings under way
         self._sending_s = np.zeros(users)
         self._receiving_s = np.zeros(users)
         self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
@@ -231,10 +237,10 @@ class EnergyMeter:
         """Return the energy of a training of each user at its start, ``[n]``."""
         return self._rates.training_j[ids]
 
-    def computing_j(self, ids: Ids) -> Floats:
-        """Return the energy of a training that begins now from its start to its end, ``[n]``."""
+    def computing_j(self, ids: Ids, duration_s: Floats) -> Floats:
+        """Return the energy of a training of *duration_s* that begins now, from its start to its end, ``[n]``."""
         sample_j = self._rates.sample_j[ids] + self._rates.cycles_j[ids] * self._square_of_frequency(ids)
-        return np.asarray(sample_j * self._samples[ids])
+        return np.asarray(sample_j * self._samples[ids] + self._rates.compute_w[ids] * duration_s)
 
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
@@ -253,6 +259,7 @@ class EnergyMeter:
         shares = np.clip((by_s - from_s) / (until_s - from_s), 0.0, 1.0)
         self._trained[ids] += shares
         self._computed[ids] += shares * self._cycle_factor[ids]
+        self._computing_s[ids] += shares * (until_s - from_s)
         self._from_s[ids] = until_s
 
     def fail(self, ids: Ids, share: Floats) -> None:
@@ -336,7 +343,8 @@ class EnergyMeter:
     def _under_way_j(self, now_s: float) -> Floats:
         """Return the energy of the completed share of each user's training under way, ``[users]``."""
         sample_j = self._rates.sample_j + self._rates.cycles_j * self._cycle_factor
-        return np.asarray(sample_j * self._samples * self._share_under_way(now_s))
+        training_j = sample_j * self._samples + self._rates.compute_w * (self._until_s - self._from_s)
+        return np.asarray(training_j * self._share_under_way(now_s))
 
     def _share_under_way(self, now_s: float) -> Floats:
         """Return the completed share of each user's training under way, ``[users]``."""
@@ -377,8 +385,9 @@ class EnergyMeter:
         rates = self._rates
         per_training_j = rates.training_j * (self._begun - self._unpaid)
         cycles_j = rates.cycles_j * self._samples * self._computed
+        computing_j = rates.compute_w * self._computing_s
         return {
-            "train": per_training_j + rates.sample_j * self._samples * self._trained + cycles_j,
+            "train": per_training_j + rates.sample_j * self._samples * self._trained + cycles_j + computing_j,
             "send": rates.transmit_w * self._radiated_s,
             "receive": rates.receive_w * self._receiving_s,
             "idle": self._idle_j(now_s) - self._idle_before_j,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, cast
 
@@ -534,6 +535,8 @@ def _build_population(
     exemptions = config.exemptions
     if exemptions.among("airtime", ids).any():
         queue.set_cuts(cuts_of_users(exemptions, ids, service.segmentation))
+    if service.warm_up_s is not None:
+        behaviour = replace(behaviour, warm_up_s=service.warm_up_s[ids])
     new_population: Callable[..., UserPopulation] = UserPopulation
     if service.on_new_version == "restart":  # else all users finish their updates
         new_population = exemptions.choose(UserPopulation, PersistentPopulation, "superseded", "deadline")

@@ -193,7 +193,12 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
         return
     if spec.energy is None:
         yield Fault("allocation", "depends on the energy of users, which is not counted", None, "give energy")
-    elif not _knows_sending_power(spec.energy, spec.compute):
+        return
+    for key, costs in spec.energy.each():
+        if costs.compute:  # its optimum would be another one
+            problem = "the allocation plans with the energy of processor cycles, and not with a power while training"
+            yield Fault(f"energy.{key}compute", problem, costs.compute, "give capacitance and compute.cycles")
+    if not _knows_sending_power(spec.energy, spec.compute):
         problem = "depends on the power of sending, which is not given"
         yield Fault("allocation", problem, None, "give energy.transmit or energy.efficiency")
 
