@@ -510,4 +510,5 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
         boost=boost,
         transport=transport,
         warm_up_s=warm_up_s,
+        server_link=spec.server_link,
     )

@@ -24,6 +24,7 @@ from netfl.network.reception import Reception
 from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.sampler import Sampler
+from netfl.network.server_link import ServerLink
 from netfl.network.traffic import Traffic
 from netfl.network.training_gate import TrainingGate
 from netfl.network.transport.spec import Segmentation, Transport
@@ -108,6 +109,7 @@ class RoundServiceConfig:
         boost: SNR of the signals of towers above those of users; ``None`` without a radio or a downlink.
         jitter: factors of the training times of single updates; ``None`` without jitter.
         warm_up_s: time before the first training of each user, ``[users]``; ``None`` without.
+        server_link: access link of the server; ``None`` for none.
     """
 
     update_bits: float
@@ -123,6 +125,7 @@ class RoundServiceConfig:
     transport: Transport = field(default_factory=Transport)
     jitter: TrainingJitter | None = None
     warm_up_s: Floats | None = None
+    server_link: ServerLink | None = None
 
     @property
     def speed(self) -> Floats:

@@ -231,7 +231,8 @@ class LossyDownlink:
         if len(copies) > 1:  # the order is drawn, so that no user and no tower is the first of every version
             draws = self._order_draws.uniform([copy.flow for copy in copies], version)
             copies = [copies[place] for place in np.argsort(draws).tolist()]
-        self._status[version].copies += len(copies)
+        status = self._status.setdefault(version, _VersionStatus())  # an older one may come after its end
+        status.copies += len(copies)
         for copy in copies:
             self._routes.forward_down(copy)
 

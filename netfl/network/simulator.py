@@ -22,6 +22,8 @@ from netfl.network.allocator import RoundAllocator, drop_without_share, set_freq
 from netfl.network.attempt_log import BUSY, CAUSES
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
+from netfl.network.backhaul.server_uplink import ServerUplink
+from netfl.network.backhaul.shared_link import SharedLink
 from netfl.network.backhaul.sinks import end_traffic, lose_while_down
 from netfl.network.backhaul.traffic_sources import start_sources
 from netfl.network.clock import Clock, Stage, call_after
@@ -45,6 +47,8 @@ from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.network.radio.transmit_path import POWER_COUNTS
 from netfl.network.roaming import Roaming
 from netfl.network.server import Admission, Server
+from netfl.network.server_link import DOWN, UP
+from netfl.network.shared_downlink import SharedDownlink
 from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
 from netfl.network.traffic import class_names
@@ -182,10 +186,12 @@ class NetworkSimulator:
         with prefix_faults("routing"):
             new_routes = config.exemptions.choose(Routes, BypassRoutes, "outage")
             self._routes = new_routes(config, env, log, streams)
-        server_sink = self._server_sink()
+        self._server_links: dict[str, SharedLink] = {}
+        direct_sink = self._server_sink(self._receive, self._receive)
+        server_sink = self._shared_server_sink(config) or direct_sink
         with prefix_faults("queues"):
             sinks = self._routes.open_ports(server_sink)
-        tower_sinks = {name: config.exemptions.divert("backhaul", sink, server_sink) for name, sink in sinks.items()}
+        tower_sinks = {name: config.exemptions.divert("backhaul", sink, direct_sink) for name, sink in sinks.items()}
         self.membership = Membership(
             layout, env, config.visitors, start=None if config.roaming is None else config.roaming.start
         )
@@ -417,16 +423,37 @@ class NetworkSimulator:
             tower=self.membership.tower_at(users, now_s),
         )
 
-    def _server_sink(self) -> Sink:
-        """Return the sink of all messages that arrive at the node of the server."""
+    def _server_sink(self, receive: Sink, receive_spared: Sink) -> Sink:
+        """Return the sink of all messages that arrive at the node of the server.
+
+        Args:
+            receive: takes the updates.
+            receive_spared: takes those of users that are exempt from outages.
+        """
         name = self._config.layout.server
-        sink = end_traffic(name, class_names(self._config.traffic), self._receive, self.env, self._log)
+        classes = class_names(self._config.traffic)
+        sink = end_traffic(name, classes, receive, self.env, self._log)
         node_state = self._config.node_state
         if node_state.is_always_up:
             return sink
         server = NodeId(name, self._config.layout.number(name))
         sink_while_up = lose_while_down(server, sink, node_state, self.env, self._log)
-        return self._config.exemptions.divert("outage", sink_while_up, sink)
+        spared_sink = end_traffic(name, classes, receive_spared, self.env, self._log)
+        return self._config.exemptions.divert("outage", sink_while_up, spared_sink)
+
+    def _shared_server_sink(self, config: NetworkConfig) -> Sink | None:
+        """Return the sink of messages that arrive at the node of the server and cross its link; ``None`` without."""
+        if config.service is None or config.service.server_link is None:
+            return None
+        rate_bps = config.service.server_link.up_bps
+        if rate_bps is None:
+            return None
+        layout = config.layout
+        limits_bps = config.service.server_link.limits_bps(layout.users)
+        server = NodeId(layout.server, layout.number(layout.server))
+        uplink = ServerUplink(self.env, self._log, config.node_state, rate_bps, limits_bps, server, self._receive)
+        self._server_links[UP] = uplink.link
+        return self._server_sink(uplink.take, uplink.take_spared)
 
     def _open_downlink(self, service: RoundServiceConfig) -> DownlinkPath:
         exemptions = self._config.exemptions
@@ -438,6 +465,16 @@ class NetworkSimulator:
         else:
             order_draws = self._streams.at("downlink").field("order")
             downlink = LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
+        if service.server_link is not None and service.server_link.down_bps is not None:
+            copies = service.server_link.copies
+            if copies is None:
+                is_multicast = service.downlink is not None and service.downlink.mode == "multicast"
+                copies = "tower" if is_multicast else "user"
+            limits_bps = service.server_link.limits_bps(self._config.layout.users)
+            rate_bps = service.server_link.down_bps
+            shared = SharedDownlink(self.env, rate_bps, limits_bps, downlink, by_user=copies == "user")
+            self._server_links[DOWN] = shared.link
+            downlink = shared
         if exemptions.downlink:
             return DirectDownlink(exemptions, downlink, self.env)
         return downlink
@@ -674,6 +711,8 @@ class NetworkSimulator:
             metrics["uplink_symbols"] = float(sum(cell.transmit_path.symbols for cell in self._cells))
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
+        for name, link in self._server_links.items():
+            metrics[f"utilisation.{name}"] = share_of_time(link.busy_by_s(now_s), span_s)
         return metrics
 
     def _attempts_by_user(self) -> dict[str, Ints]:

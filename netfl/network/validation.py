@@ -25,7 +25,7 @@ NO_ROUNDS = "without round: no rounds are served"
 _LINK = ("channel", "power_control", "interference", "receivers", "common_loss", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
-    "on_new_version", "allocation", "association", "trains_when",
+    "on_new_version", "allocation", "association", "trains_when", "server_link",
 )  # fmt: skip
 
 
@@ -291,6 +291,10 @@ def _downlink_faults(spec: NetworkSpec) -> Iterator[Fault]:
             yield Fault("broadcast_rate", "missing; an ideal downlink needs it", None, "give it, or a downlink")
     elif spec.radio is None:
         yield from no_effect(spec.downlink, ["power"], "without a radio", prefix="downlink.")
+    is_multicast = spec.downlink is not None and spec.downlink.mode == "multicast"
+    if spec.server_link is not None and spec.server_link.copies == "user" and is_multicast:
+        problem = "one for each user, but each tower sends one copy to all (downlink.mode)"
+        yield Fault("server_link.copies", problem, "user", "set copies: tower, or downlink.mode: unicast")
 
 
 def _air_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:

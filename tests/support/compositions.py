@@ -245,6 +245,12 @@ def axes() -> dict[str, dict[str, Any]]:
         "queue": {"drop_tail": None, **members("network/queue")},
         "routing": {"default": None, **members("network/routing")},
         "outage": {"none": None, **daily, **slowed(outages, "network/outage")},
+        "server_link": {
+            "none": None,
+            "shared": {"rate": 20.0},
+            "limited": {"up": 20.0, "user_rate": 8.0},
+            "shared by towers": {"down": 20.0, "copies": "tower"},
+        },
         "trains_when": {"default": None, **members("network/trains_when"),
                         "charge in turns": [{"every": 2}, {"battery_above": 0.4}]},
         "traffic": {"none": None, **traffic},
@@ -307,6 +313,9 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915
     for key in ("routing", "queue", "motion", "association", "transport", "selection", "energy", "exempt", "staleness"):
         if has[key]:
             access[key] = value[key]
+    if has["server_link"]:  # its rates are stated in updates per second
+        link = value["server_link"]
+        access["server_link"] = {key: bits * rate if isinstance(rate, float) else rate for key, rate in link.items()}
     access |= value["air"] | value["receivers"]
     for key in ("interference", "power_control"):
         if value[key] is not None:

@@ -13,6 +13,7 @@ import pytest
 from netfl.columns import columns_of
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import OutputPort
+from netfl.network.backhaul.server_uplink import ServerUplink
 from netfl.network.counterfactual.port import BypassPort
 from netfl.network.periods import before_rounding
 from netfl.network.queue import FifoBuffer
@@ -326,6 +327,7 @@ class Watch:
     def __init__(self):
         self.finished = self.messages = 0
         self.place, self.airtimes_s, self.on_link = {}, defaultdict(list), set()
+        self.on_server_link = set()
         self.bits = defaultdict(Counter)
 
     def enters(self, port, message):
@@ -359,6 +361,7 @@ class Watch:
         for kept in (self.bits, self.on_link):
             kept.clear()
         self.place.clear()
+        self.on_server_link.clear()
         self.airtimes_s.clear()
 
 
@@ -497,6 +500,22 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return land
 
+    @patched(ServerUplink, "take")
+    def _(old):
+        def take(uplink, message, **options):
+            watch.on_server_link.add(message)
+            old(uplink, message, **options)
+
+        return take
+
+    @patched(ServerUplink, "_arrive")
+    def _(old):
+        def arrive(uplink, transfer):
+            watch.on_server_link.remove(uplink._crossing[transfer].message)
+            old(uplink, transfer)
+
+        return arrive
+
     @patched(NetworkSimulator, "_finish")
     def _(old):
         def finish(simulator, now_s):
@@ -504,7 +523,8 @@ def watched():  # noqa: PLR0915 - one patch after the other
                 simulator._server._arrived if simulator._server else []
             )  # for the next round, which does not come
             in_flight = set(simulator._outstanding.in_flight) - {arrival.update for arrival in arrivals}
-            assert in_flight <= watch.place.keys(), "an update off the air is in a port"
+            places = watch.place.keys() | watch.on_server_link
+            assert in_flight <= places, "an update off the air is in a port or on the link of the server"
             old(simulator, now_s)
             assert not simulator._outstanding.in_flight
             assert not simulator._outstanding.open_updates, "every update has ended"
