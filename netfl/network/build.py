@@ -432,9 +432,12 @@ def open_energy(
     rates = spec.energy.rates(devices, power_dbm, cycles_hz2)
     if service is None:  # nobody trains, and no version is broadcast
         return EnergyMeter(rates, np.zeros(context.users))
+    evaluated = None
+    if spec.evaluation is not None:
+        evaluated = spec.evaluation.work(context.users)
     if service.downlink is not None:  # the downlink states how long each copy takes
-        return EnergyMeter(rates, service.samples, 0.0)
-    return EnergyMeter(rates, service.samples, service.broadcast_bits / service.broadcast_bps)
+        return EnergyMeter(rates, service.samples, 0.0, evaluated)
+    return EnergyMeter(rates, service.samples, service.broadcast_bits / service.broadcast_bps, evaluated)
 
 
 def _medium(
@@ -493,6 +496,11 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
     if staleness is None and spec.is_punctual:  # users abandon older updates anyway
         staleness = 0
 
+    evaluate_s = None
+    if spec.evaluation is not None:
+        speeds = spec.compute.speeds(context.users, compute_streams(context))
+        evaluate_s = np.asarray(spec.evaluation.work(context.users) / speeds)
+
     boost = None
     if budget is not None and spec.downlink is not None:
         boost = budget.downlink_boost(spec.downlink.power)
@@ -511,4 +519,6 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
         transport=transport,
         warm_up_s=warm_up_s,
         server_link=spec.server_link,
+        evaluation=spec.evaluation,
+        evaluate_s=evaluate_s,
     )

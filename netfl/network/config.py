@@ -12,6 +12,7 @@ from netfl.network.association._rule import RoamingRule
 from netfl.network.compute import TrainingJitter
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
+from netfl.network.evaluation_rounds import EvaluationRounds
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac
 from netfl.network.outage._combined import CombinedOutages
@@ -110,6 +111,8 @@ class RoundServiceConfig:
         jitter: factors of the training times of single updates; ``None`` without jitter.
         warm_up_s: time before the first training of each user, ``[users]``; ``None`` without.
         server_link: access link of the server; ``None`` for none.
+        evaluation: evaluation of the model by users at the end of rounds; ``None`` for none.
+        evaluate_s: time of an evaluation of each user, ``[users]``; ``None`` without.
     """
 
     update_bits: float
@@ -126,6 +129,8 @@ class RoundServiceConfig:
     jitter: TrainingJitter | None = None
     warm_up_s: Floats | None = None
     server_link: ServerLink | None = None
+    evaluation: EvaluationRounds | None = None
+    evaluate_s: Floats | None = None
 
     @property
     def speed(self) -> Floats:

@@ -22,7 +22,6 @@ from netfl.network.periods import after_rounding
 from netfl.network.queue import Buffer, FifoBuffer
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
-from netfl.network.updates import OutstandingUpdates
 from netfl.streams import RandomField
 from netfl.types import Bools, Floats, Users
 
@@ -41,6 +40,13 @@ class DownlinkPath(Protocol):
 
     def send(self, version: int, receivers: Receivers) -> None:
         """Send *version* from the server to *receivers*."""
+
+
+class ExpectedUsers(Protocol):
+    """What learns that a version never reaches some users."""
+
+    def cancel(self, users: Users, base: int) -> None:
+        """Expect nothing of *users*, who do not get version *base*."""
 
 
 _MIN_WAIT_S = 1e-3
@@ -67,7 +73,7 @@ class IdealDownlink:
         service: RoundServiceConfig,
         env: Clock,
         log: EventLog,
-        outstanding: OutstandingUpdates,
+        outstanding: ExpectedUsers,
         routes: Routes,
     ) -> None:
         assert config.medium is not None

@@ -165,6 +165,7 @@ class EnergyMeter:
     Args:
         samples: training samples of one update, ``[users]``.
         broadcast_s: airtime of a version on an ideal downlink.
+        evaluated: work of an evaluation of each user in training samples, ``[users]``; ``None`` without evaluations.
 
     Attributes:
         power_factor: radiated power of each user relative to that of the radio, ``[users]``; 1.0 for all.
@@ -174,8 +175,11 @@ class EnergyMeter:
     power_factor: Floats | float = 1.0
     frequency_factor: Floats | float = 1.0
 
-    def __init__(self, rates: PowerRates, samples: Floats, broadcast_s: float = 0.0) -> None:
+    def __init__(
+        self, rates: PowerRates, samples: Floats, broadcast_s: float = 0.0, evaluated: Floats | None = None
+    ) -> None:
         self.broadcast_s = broadcast_s
+        self._evaluated = evaluated
         self._rates = rates
         self._samples = samples
         # begin and end of the last training of each user; equal once it is counted
@@ -194,6 +198,8 @@ class EnergyMeter:
         self._computed = np.zeros(users)  # the same, weighted by the energy of their cycles
         self._unpaid = np.zeros(users)  # trainings by the shares of their energy that batteries did not have
         self._computing_s = np.zeros(users)  # without trainings under way
+        self._evaluations = np.zeros(users)  # by the shares of their energy that were paid
+        self._evaluating_s = np.zeros(users)  # the same
         self._sending_s = np.zeros(users)
         self._receiving_s = np.zeros(users)
         self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
@@ -266,6 +272,17 @@ class EnergyMeter:
         """End the last trainings of users at their start, of whose energy a battery had only a *share*."""
         self._unpaid[ids] += 1.0 - share
         self._from_s[ids] = self._until_s[ids]
+
+    def evaluating_j(self, ids: Ids, duration_s: Floats) -> Floats:
+        """Return the energy of an evaluation of *duration_s*, ``[n]``."""
+        assert self._evaluated is not None
+        sample_j = self._rates.sample_j[ids] + self._rates.cycles_j[ids]
+        return np.asarray(sample_j * self._evaluated[ids] + self._rates.compute_w[ids] * duration_s)
+
+    def evaluate(self, ids: Ids, now_s: float, duration_s: Floats, shares: Floats) -> None:
+        """Count evaluations that begin now, by the *shares* of their energy that batteries paid."""
+        self._evaluations[ids] += shares
+        self._evaluating_s[ids] += duration_s * shares
 
     def send(self, ids: Ids, airtime_s: float | Floats, power_factor: Floats | None = None) -> None:
         """Count an attempt of each user, with the airtime that its battery paid for.
@@ -372,7 +389,8 @@ class EnergyMeter:
         """Return the metrics of a replica from its columns; *deliveries* is ``None`` without rounds."""
         energy_j = columns["energy_J"]
         metrics = {"energy_J": float(energy_j.sum())}
-        parts = {name: float(columns[f"{name}_J"].sum()) for name in ("train", "send", "receive", "idle")}
+        names = [name for name in ("train", "evaluate", "send", "receive", "idle") if f"{name}_J" in columns]
+        parts = {name: float(columns[f"{name}_J"].sum()) for name in names}
         metrics |= {f"energy_{name}_J": joules for name, joules in parts.items() if joules}
         if deliveries is not None:
             metrics["energy_per_delivery_J"] = np.nan
@@ -386,9 +404,13 @@ class EnergyMeter:
         per_training_j = rates.training_j * (self._begun - self._unpaid)
         cycles_j = rates.cycles_j * self._samples * self._computed
         computing_j = rates.compute_w * self._computing_s
-        return {
+        spent = {
             "train": per_training_j + rates.sample_j * self._samples * self._trained + cycles_j + computing_j,
             "send": rates.transmit_w * self._radiated_s,
             "receive": rates.receive_w * self._receiving_s,
             "idle": self._idle_j(now_s) - self._idle_before_j,
         }
+        if self._evaluated is not None:
+            samples_j = (rates.sample_j + rates.cycles_j) * self._evaluated * self._evaluations
+            spent["evaluate"] = samples_j + rates.compute_w * self._evaluating_s
+        return spent

@@ -32,22 +32,20 @@ class SharedDownlink:
     """The direction from the server: copies of versions share its rate, and then go on by another downlink.
 
     Args:
+        link: the link, which other downlinks may share.
         limits_bps: largest rate of a transfer to each user, ``[users]``.
         by_user: whether each user has a transfer of its own; if not, each tower has one.
         inner: the other downlink.
-
-    Attributes:
-        link: the link.
     """
 
-    def __init__(self, env: Clock, rate_bps: float, limits_bps: Floats, inner: DownlinkPath, *, by_user: bool) -> None:
+    def __init__(self, env: Clock, link: SharedLink, limits_bps: Floats, inner: DownlinkPath, *, by_user: bool) -> None:
         self._env = env
         self._limits_bps = limits_bps
         self._by_user = by_user
         self._inner = inner
         self._copies: list[_Copy] = []
         self._arrived: list[_Copy] = []
-        self.link = SharedLink(env, rate_bps)
+        self._link = link
 
     @property
     def bits(self) -> float:
@@ -73,7 +71,7 @@ class SharedDownlink:
         copy.tower.announce(copy.version, copy.users)
         ids: Ints = copy.tower.cell.ids[copy.users]
         limit_bps = float(self._limits_bps[ids].min())
-        copy.transfer = self.link.start(self.bits, lambda: self._arrive(copy), limit_bps)
+        copy.transfer = self._link.start(self.bits, lambda: self._arrive(copy), limit_bps)
         self._copies.append(copy)
 
     def _supersede(self, tower: Tower, version: int, users: Users) -> None:
@@ -91,7 +89,7 @@ class SharedDownlink:
         for copy in ended:
             assert copy.transfer is not None
             self._copies.remove(copy)
-            self.link.cancel(copy.transfer)
+            self._link.cancel(copy.transfer)
             tower.end_copy(copy.version)
 
     def _arrive(self, copy: _Copy) -> None:

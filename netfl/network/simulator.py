@@ -33,7 +33,8 @@ from netfl.network.counterfactual.downlink import DirectDownlink, UninterruptedD
 from netfl.network.counterfactual.routes import BypassRoutes
 from netfl.network.counterfactual.server import PatientServer
 from netfl.network.counters import share_of_time
-from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
+from netfl.network.downlink import DownlinkPath, ExpectedUsers, IdealDownlink, LossyDownlink
+from netfl.network.evaluation_phase import EvaluationPhase
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
@@ -42,6 +43,7 @@ from netfl.network.membership import Membership
 from netfl.network.message import Message
 from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
+from netfl.network.radio.answer_queue import Answer
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.network.radio.transmit_path import POWER_COUNTS
@@ -177,6 +179,7 @@ class NetworkSimulator:
         self._failure: NetflError | None = None
         self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
         self._server: Server | None = None
+        self._evaluation: EvaluationPhase | None = None
         self._deliveries = 0
         self._is_stopped = False
         self._is_calling = False  # the server waits for answers, and no round is open
@@ -229,7 +232,8 @@ class NetworkSimulator:
         service = self._config.service
         log = self._log
         layout = self._config.layout
-        downlink = self._open_downlink(service)
+        downlink = self._open_downlink(service, self._outstanding)
+        self._evaluation = self._open_evaluation(service)
         server = self._open_server(service, downlink, admission or Admission(layout.users))
         if stop_s is not None:
             log.holds_deliveries = True
@@ -251,6 +255,8 @@ class NetworkSimulator:
             server.open_round(report)
             self._plan_close(server, service.rule.deadline_s)
             self._run_round()
+            if self._evaluation is not None and self._evaluation.is_due(index) and not self._is_stopped:
+                self._evaluate(server, self._evaluation)
 
             now_s = self.env.now
             if self._is_stopped:
@@ -455,15 +461,22 @@ class NetworkSimulator:
         self._server_links[UP] = uplink.link
         return self._server_sink(uplink.take, uplink.take_spared)
 
-    def _open_downlink(self, service: RoundServiceConfig) -> DownlinkPath:
+    def _open_downlink(
+        self, service: RoundServiceConfig, outstanding: ExpectedUsers, order: str = "order"
+    ) -> DownlinkPath:
+        """Open a path of versions, of rounds or of evaluations.
+
+        Args:
+            service: settings of rounds.
+            outstanding: learns of users that are cut off for good.
+            order: name of the draws of the order of copies.
+        """
         exemptions = self._config.exemptions
         if service.downlink is None:
             new_downlink = exemptions.choose(IdealDownlink, UninterruptedDownlink, "outage")
-            downlink: DownlinkPath = new_downlink(
-                self._config, service, self.env, self._log, self._outstanding, self._routes
-            )
+            downlink: DownlinkPath = new_downlink(self._config, service, self.env, self._log, outstanding, self._routes)
         else:
-            order_draws = self._streams.at("downlink").field("order")
+            order_draws = self._streams.at("downlink").field(order)
             downlink = LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
         if service.server_link is not None and service.server_link.down_bps is not None:
             copies = service.server_link.copies
@@ -471,13 +484,47 @@ class NetworkSimulator:
                 is_multicast = service.downlink is not None and service.downlink.mode == "multicast"
                 copies = "tower" if is_multicast else "user"
             limits_bps = service.server_link.limits_bps(self._config.layout.users)
-            rate_bps = service.server_link.down_bps
-            shared = SharedDownlink(self.env, rate_bps, limits_bps, downlink, by_user=copies == "user")
-            self._server_links[DOWN] = shared.link
-            downlink = shared
+            if DOWN not in self._server_links:
+                self._server_links[DOWN] = SharedLink(self.env, service.server_link.down_bps)
+            link = self._server_links[DOWN]
+            downlink = SharedDownlink(self.env, link, limits_bps, downlink, by_user=copies == "user")
         if exemptions.downlink:
             return DirectDownlink(exemptions, downlink, self.env)
         return downlink
+
+    def _open_evaluation(self, service: RoundServiceConfig) -> EvaluationPhase | None:
+        """Open the evaluations at the end of rounds; ``None`` without."""
+        if service.evaluation is None:
+            return None
+        assert service.evaluate_s is not None
+        assert self._config.medium is not None
+        phase = EvaluationPhase(
+            service.evaluation,
+            self.env,
+            self._log,
+            service.evaluate_s,
+            self._towers,
+            self.membership,
+            self._config.medium.connection,
+            self._streams.at("evaluation").field("share"),
+            self._config.energy,
+        )
+        phase.downlink = self._open_downlink(service, phase, "evaluation")
+        return phase
+
+    def _evaluate(self, server: Server, evaluation: EvaluationPhase) -> None:
+        """Let users evaluate the model of the open round, which takes no more updates, before it closes."""
+        self._is_calling = True  # neither its deadline nor the end of its last update ends the evaluation
+        server.hold_arrivals()
+        self._round_closed = self.env.event()
+        evaluation.begin(self._log.round, lambda: self.env.at_end(Stage.TIMERS, self._end_evaluation))
+        self._run_round()
+        self._is_calling = False
+        server.release_arrivals()
+
+    def _end_evaluation(self) -> None:
+        if not self._round_closed.triggered:
+            self._round_closed.succeed()
 
     def _open_server(self, service: RoundServiceConfig, downlink: DownlinkPath, admission: Admission) -> Server:
         name = self._config.layout.server
@@ -616,6 +663,9 @@ class NetworkSimulator:
 
     def _receive(self, message: Message) -> None:
         """Hand the updates that *message* carries to the server."""
+        if isinstance(message, Answer):
+            message.arrive()
+            return
         assert self._server is not None
         assert isinstance(message, UpdateCarrier)
         message.arrive(self._server)
@@ -633,7 +683,7 @@ class NetworkSimulator:
         index = self._log.round
 
         def close() -> None:
-            if self._log.round == index:
+            if self._log.round == index and not self._is_calling:  # else it takes no more updates, and users evaluate
                 self._close()
 
         call_after(self.env, deadline_s, lambda _: self.env.at_end(Stage.TIMERS, close))
@@ -682,6 +732,8 @@ class NetworkSimulator:
             self._recorder.add_rows("users", by_user)
             metrics |= _attempt_metrics(attempts)
         metrics |= self._log.metrics
+        if self._evaluation is not None:
+            metrics |= self._evaluation.counts
         if self._config.sampler is not None:
             metrics |= self._config.sampler.metrics()
         if self._config.energy is not None:

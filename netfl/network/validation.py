@@ -9,6 +9,7 @@ from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
+from netfl.network.evaluation_rounds import ANSWERS
 from netfl.network.interference import Interference
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
@@ -26,6 +27,7 @@ _LINK = ("channel", "power_control", "interference", "receivers", "common_loss",
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
     "on_new_version", "allocation", "association", "trains_when", "server_link",
+    "evaluation",
 )  # fmt: skip
 
 
@@ -264,8 +266,37 @@ def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool)
         reason = "with this rule of a round: no version is sent to a user with an outstanding update"
         yield from no_effect(spec, ["on_new_version"], reason)
     yield from _training_rule_faults(spec)
+    yield from _evaluation_faults(spec)
     if spec.update_size is None and not facts.sized:
         yield Fault("update_size", "missing: no model determines the size of an update", None, "give it")
+
+
+def _evaluation_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Evaluations whose frames do not fit the air, or whose users may be at another tower when they answer."""
+    if spec.evaluation is None:
+        return
+    if spec.association.can_move:
+        problem = "users change their towers, but an evaluation stays at the tower that sent the model"
+        yield Fault("evaluation", problem, None, "use association: nearest_at_start, or leave it out")
+    if spec.round is not None and spec.round.is_continuous:
+        problem = "with this rule of a round, rounds have no end at which users wait: they train while others deliver"
+        yield Fault("evaluation", problem, None, "leave it out, or take another rule of round")
+    answer_bits = spec.evaluation.answer
+    if answer_bits is None:
+        return
+    if spec.interference.sums:
+        problem = "answers have bits, which no sum has"
+        yield Fault("evaluation.answer", problem, answer_bits, "leave it out: users evaluate, and answer nothing")
+    if ANSWERS in class_names(spec.traffic):
+        index = class_names(spec.traffic).index(ANSWERS)
+        yield Fault(f"traffic.{index}.name", "the name of the answers of evaluations", ANSWERS, "choose another name")
+    if spec.allocation is not None:
+        problem = "users without a share of the band, which the allocation gives for rounds, could not answer"
+        yield Fault("evaluation.answer", problem, answer_bits, "leave it out: users evaluate, and answer nothing")
+    frame_bits = None if spec.mac is None else spec.mac.max_payload_bits
+    if frame_bits is not None and answer_bits > frame_bits:
+        problem = f"larger than a frame of the MAC ({frame_bits / 8:g} B)"
+        yield Fault("evaluation.answer", problem, answer_bits, "make it smaller")
 
 
 def _training_rule_faults(spec: NetworkSpec) -> Iterator[Fault]:

@@ -245,6 +245,12 @@ def axes() -> dict[str, dict[str, Any]]:
         "queue": {"drop_tail": None, **members("network/queue")},
         "routing": {"default": None, **members("network/routing")},
         "outage": {"none": None, **daily, **slowed(outages, "network/outage")},
+        "evaluation": {
+            "none": None,
+            "answered": {"samples": 3, "answer": 0.2, "every": 2},
+            "silent": {"samples": 6, "share": 0.5},
+            "hurried": {"samples": [1, 2, 3, 4, 5, 6], "answer": 1.0, "deadline": "600 ms"},
+        },
         "server_link": {
             "none": None,
             "shared": {"rate": 20.0},
@@ -313,6 +319,10 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915
     for key in ("routing", "queue", "motion", "association", "transport", "selection", "energy", "exempt", "staleness"):
         if has[key]:
             access[key] = value[key]
+    if has["evaluation"]:  # its answers are stated in updates
+        access["evaluation"] = dict(value["evaluation"])
+        if "answer" in access["evaluation"]:
+            access["evaluation"]["answer"] *= bits
     if has["server_link"]:  # its rates are stated in updates per second
         link = value["server_link"]
         access["server_link"] = {key: bits * rate if isinstance(rate, float) else rate for key, rate in link.items()}

@@ -155,7 +155,8 @@ def check_final_metrics(metrics, rounds):
 
 def check_energy(energy, rounds, metrics):
     """Energy adds up by cause, by user and by round."""
-    parts = energy[["train_J", "send_J", "receive_J", "idle_J"]]
+    names = ["train_J", "evaluate_J", "send_J", "receive_J", "idle_J"]
+    parts = energy[[name for name in names if name in energy]]
     assert (parts >= 0).all(axis=None)
     assert energy["energy_J"].to_numpy() == pytest.approx(parts.sum(axis=1).to_numpy())
     assert (energy["trained"] <= energy["begun"] * (1 + SLACK)).all()

@@ -555,6 +555,11 @@ class BatteryState(NodeAvailability):
             return None
         return self._use(users, time_s, self._energy.receiving_j(users, airtime_s))
 
+    def evaluate(self, users: Ints, time_s: ArrayLike, joules: Floats) -> Floats | None:
+        if self._energy is None:
+            return None
+        return self._use(users, time_s, joules)
+
     def _compute(self, rows: Ints, computing_w: Floats, until_s: Floats) -> None:
         """Let batteries take *computing_w* from their last use until *until_s*; chains start over."""
         self._used.computing_w[rows] = computing_w

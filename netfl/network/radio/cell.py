@@ -584,6 +584,12 @@ class Cell:
             self.check_power(listeners, now_s)
         energy.receive(ids, paid_s)
 
+    def pay_for_ideal_reception(self, users: Users) -> None:
+        """Let those of *users* that listen pay for a version on an ideal downlink, which arrives now."""
+        energy = self._medium.energy
+        if energy is not None and energy.broadcast_s:
+            self.pay_for_reception(users, energy.broadcast_s, is_tower_up=True)
+
     def wake(self, users: Users) -> None:
         """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""
         self._notify(users[~self.transmit_path.is_sending()[users]])
