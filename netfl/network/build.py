@@ -34,6 +34,7 @@ from netfl.network.radio.transmission import share_gain_db
 from netfl.network.sampler import Sampler
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
+from netfl.network.state_times import DownTimes
 from netfl.network.theory import TheoryCase
 from netfl.network.training_gate import TrainingGate
 from netfl.registry import kind_of, no_effect
@@ -137,6 +138,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         users = np.arange(layout.users)
         outages.draw_from(energy)
         energy.count_idle_by(lambda now_s: outages.idle_j(users, now_s))
+        energy.count_down_by(DownTimes(outages, layout.users))
 
     training_gate = None
     if not spec.trains_always:
@@ -191,6 +193,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         receivers=receivers_of(spec, layout),
         controls_power=not spec.power_control.is_full or (spec.mac is not None and spec.mac.sets_power),
         sampler=_sampler(spec, context, layout, outages),
+        records_states=spec.energy is not None and spec.energy.states,
         expected=_theory_values(spec, layout, context.streams),
     )
 

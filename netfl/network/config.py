@@ -57,6 +57,7 @@ class NetworkConfig:
         visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
         receivers: names of the towers that hear the users of every tower, beside their own.
         roaming: rule by which users change their towers; ``None`` if they keep them.
+        records_states: whether the times of the states of devices are recorded.
         controls_power: whether frames can have other powers than their users.
     """
 
@@ -85,6 +86,7 @@ class NetworkConfig:
     receivers: tuple[str, ...] = ()
     roaming: RoamingRule | None = None
     controls_power: bool = False
+    records_states: bool = False
 
     @property
     def max_failed_attempts(self) -> float:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.counters import jain
+from netfl.network.state_times import DownTimes, StateTimes
 from netfl.registry import Spec, no_effect
 from netfl.types import Bools, Floats, Ints, ScenarioFacts
 from netfl.units import Joules, RadioWatts, Watts, db_to_linear
@@ -25,7 +26,8 @@ _ROUNDS = ("per_training", "per_sample", "capacitance", "compute", "receive")
 class PowerRates(NamedTuple):
     """Energy and power of each user, ``[users]`` each, in joules and watts.
 
-    ``cycles_j`` is the energy of the processor cycles of a sample at the frequency of ``compute``.
+    ``cycles_j`` is the energy of the processor cycles of a sample at the frequency of ``compute``.  ``down_w`` is NaN
+    where it is the power while idle.
     """
 
     training_j: Floats
@@ -35,6 +37,7 @@ class PowerRates(NamedTuple):
     idle_w: Floats
     cycles_j: Floats
     compute_w: Floats
+    down_w: Floats
 
 
 class EnergyCosts(Spec):
@@ -57,6 +60,10 @@ class EnergyCosts(Spec):
     """Power of a user while a version is sent to it over the air."""
     idle: Annotated[Watts, Field(ge=0)] | None = None
     """Power of a user at all times, in addition to all else."""
+    down: Annotated[Watts, Field(ge=0)] | None = None
+    """Power of a user while an outage disconnects it, in place of ``idle``, which is the default; 0 for a device that
+    sleeps or is off.  A training that goes on meanwhile costs what it costs.  Not with a battery, which states when
+    its user is off."""
 
     @model_validator(mode="after")
     def _one_power(self) -> EnergyCosts:
@@ -78,9 +85,14 @@ class Energy(EnergyCosts):
     a processor with the frequency f and c cycles for each sample (``capacitance`` κ; T. D. Burd and R. W. Brodersen, J.
     VLSI Signal Process. 13, 1996).  Every attempt costs transmit · airtime, whatever its outcome; every version that is
     sent to a user costs receive · bits / rate; a time T costs idle · T, as long as no battery has switched the user
-    off.  Costs that are not given are 0.
+    off, and ``down`` · T while an outage disconnects it.  Costs that are not given are 0.
+
+    Powers that are stated as totals of a state, as data sheets do, are ``idle`` and the differences from it: with 2 W
+    while waiting and 9 W while computing, ``idle: 2 W`` and ``compute: 7 W``.
     """
 
+    states: bool = False
+    """True to record the time of each user in each state of its device, in the table ``energy``."""
     devices: Mapping[str, EnergyCosts] = Field(default_factory=dict)
     """Other costs for a class of ``compute.devices``, by its name; costs that are not given are those of all users."""
 
@@ -103,6 +115,7 @@ class Energy(EnergyCosts):
             or costs.efficiency
             or costs.receive
             or costs.idle
+            or costs.down
             for _, costs in self.each()
         )
 
@@ -140,9 +153,11 @@ class Energy(EnergyCosts):
                 "idle_w": costs.idle,
                 "cycles_j": cycles_j,
                 "compute_w": costs.compute,
+                "down_w": costs.down,
             }
 
         rates = {name: np.zeros(users) for name in PowerRates._fields}
+        rates["down_w"][:] = np.nan
         classes: list[tuple[Bools, EnergyCosts]] = [(np.ones(users, np.bool_), self)]
         classes += [(devices == name, costs) for name, costs in self.devices.items()]
         for is_member, costs in classes:
@@ -186,11 +201,30 @@ class EnergyMeter:
         self._from_s = np.zeros(len(samples))
         self._until_s = np.zeros(len(samples))
         self._cycle_factor = np.ones(len(samples))  # energy of a cycle in the last training over that at full frequency
+        self._down_times: DownTimes | None = None
+        self._clock: Callable[[], float] = lambda: 0.0
+        self._states: StateTimes | None = None
         self._battery_idle_j: Callable[[float], Floats | None] = lambda _: None
         self.restart(0.0)
 
+    def record_states(self, states: StateTimes, clock: Callable[[], float]) -> None:
+        """Record the times of states in *states*; *clock* returns the present time."""
+        self._states = states
+        self._clock = clock
+
+    @property
+    def records_states(self) -> bool:
+        """True if the times of states are recorded."""
+        return self._states is not None
+
+    def count_down_by(self, down_times: DownTimes) -> None:
+        """Count the power of users that are disconnected by these times."""
+        if not np.isnan(self._rates.down_w).all():
+            self._down_times = down_times
+
     def restart(self, now_s: float) -> None:
         """Start all counts over."""
+        self._since_s = now_s
         users = len(self._samples)
         self._idle_before_j = self._idle_j(now_s)
         self._begun = np.zeros(users)  # trainings
@@ -221,7 +255,7 @@ class EnergyMeter:
     @property
     def has_uses(self) -> bool:
         """True if anything that users do costs energy, beside being on."""
-        uses = self._rates._replace(idle_w=np.zeros(1))
+        uses = self._rates._replace(idle_w=np.zeros(1), down_w=np.zeros(1))
         return any(cost.any() for cost in uses)
 
     @property
@@ -266,6 +300,8 @@ class EnergyMeter:
         self._trained[ids] += shares
         self._computed[ids] += shares * self._cycle_factor[ids]
         self._computing_s[ids] += shares * (until_s - from_s)
+        if self._states is not None:
+            self._states.add("computing", ids, from_s, from_s + shares * (until_s - from_s))
         self._from_s[ids] = until_s
 
     def fail(self, ids: Ids, share: Floats) -> None:
@@ -283,8 +319,16 @@ class EnergyMeter:
         """Count evaluations that begin now, by the *shares* of their energy that batteries paid."""
         self._evaluations[ids] += shares
         self._evaluating_s[ids] += duration_s * shares
+        if self._states is not None:
+            self._states.add("evaluating", ids, now_s, now_s + duration_s * shares)
 
-    def send(self, ids: Ids, airtime_s: float | Floats, power_factor: Floats | None = None) -> None:
+    def send(
+        self,
+        ids: Ids,
+        airtime_s: float | Floats,
+        power_factor: Floats | None = None,
+        start_s: float | None = None,
+    ) -> None:
         """Count an attempt of each user, with the airtime that its battery paid for.
 
         Args:
@@ -292,7 +336,11 @@ class EnergyMeter:
             airtime_s: the airtime, one for all or ``[n]``.
             power_factor: radiated power of each frame relative to that of the radio, ``[n]``; ``None`` for that which
                 the user has now, `power_factor`.
+            start_s: start of the attempt; ``None`` for now.
         """
+        if self._states is not None:
+            from_s = self._clock() if start_s is None else start_s
+            self._states.add("sending", ids, from_s, from_s + np.asarray(airtime_s))
         if power_factor is not None:
             self._count_radiated()
         self._sending_s[ids] += airtime_s
@@ -325,8 +373,17 @@ class EnergyMeter:
             return self.power_factor
         return self.power_factor[ids]
 
-    def receive(self, ids: Ids, airtime_s: float | Floats) -> None:
-        """Count a version that is sent to each user, with the airtime that its battery paid for."""
+    def receive(self, ids: Ids, airtime_s: float | Floats, start_s: float | Floats | None = None) -> None:
+        """Count a version that is sent to each user, with the airtime that its battery paid for.
+
+        Args:
+            ids: the users.
+            airtime_s: the airtime, one for all or ``[n]``.
+            start_s: when it begins to arrive, one for all or ``[n]``; ``None`` for now.
+        """
+        if self._states is not None:
+            from_s = np.asarray(self._clock() if start_s is None else start_s)
+            self._states.add("receiving", ids, from_s, from_s + np.asarray(airtime_s))
         self._receiving_s[ids] += airtime_s
 
     def receiving_j(self, ids: Ids, airtime_s: float) -> Floats:
@@ -352,6 +409,9 @@ class EnergyMeter:
     def _idle_j(self, now_s: float) -> Floats:
         """Return the energy of each user since time 0 for being on, ``[users]``."""
         idle_j = self._rates.idle_w * now_s
+        if self._down_times is not None:
+            difference_w = np.nan_to_num(self._rates.down_w - self._rates.idle_w)  # 0 where none is given
+            idle_j = idle_j + difference_w * self._down_times.by_s(now_s)
         battery_j = self._battery_idle_j(now_s)
         if battery_j is None:
             return idle_j
@@ -374,6 +434,9 @@ class EnergyMeter:
         users = np.arange(len(self._samples))
         self.stop(users, now_s)
         spent = self._spent(now_s)
+        states: dict[str, Floats] = {}
+        if self._states is not None:
+            states = self._states.columns(len(users), self._since_s, now_s)
         return {
             "user": users,
             "begun": self._begun.astype(np.int64),
@@ -382,6 +445,7 @@ class EnergyMeter:
             "receiving_s": self._receiving_s,
             **{f"{name}_J": joules for name, joules in spent.items()},
             "energy_J": np.sum([*spent.values()], axis=0),
+            **states,
         }
 
     @staticmethod

@@ -52,6 +52,7 @@ from netfl.network.server import Admission, Server
 from netfl.network.server_link import DOWN, UP
 from netfl.network.shared_downlink import SharedDownlink
 from netfl.network.state import NetworkState
+from netfl.network.state_times import DownTimes, StateTimes
 from netfl.network.tower import build_towers
 from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
@@ -157,6 +158,9 @@ class NetworkSimulator:
         self._controls = controls
         env = Clock()
         self.env = env
+        if config.energy is not None and config.records_states:
+            states = StateTimes(DownTimes(config.outages, layout.users))
+            config.energy.record_states(states, lambda: float(env.now))
         log = EventLog(
             recorder,
             layout.users,

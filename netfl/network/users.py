@@ -452,7 +452,7 @@ class UserPopulation:
             if shares is not None:
                 paid_s = energy.broadcast_s * shares
                 self.check_power(users, self._power.env.now)
-        energy.receive(ids, paid_s)
+        energy.receive(ids, paid_s, at_s - energy.broadcast_s)
 
     def _begin(self, users: Users, at_s: Floats) -> None:
         """Let *users* begin updates from the versions that they have."""

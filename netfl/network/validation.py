@@ -131,6 +131,13 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
     known_devices: list[str] = []
     if spec.compute is not None and spec.compute.devices is not None:
         known_devices = [*spec.compute.devices]
+    has_down = any(costs.down is not None for _, costs in spec.energy.each())
+    if has_down and any(outage.has_batteries for outage in spec.outages):
+        problem = "a battery states when its user is off, and costs nothing then"
+        yield Fault("energy.down", problem, spec.energy.down, "leave it out: idle counts while the battery is on")
+    elif has_down and not spec.has_outages:
+        for key, costs in spec.energy.each():
+            yield from no_effect(costs, ["down"], "without outages: no user is ever down", prefix=f"energy.{key}")
     for name in spec.energy.devices:
         if name not in known_devices:
             problem = "compute.devices has no device of that name"

@@ -278,7 +278,8 @@ def axes() -> dict[str, dict[str, Any]]:
         "selection": {"all": None, **members("access/selection"),
                       "called": {"kind": "all", "observe": {"check_in": {"airtime": "100 ms"}}}},
         "compute": {"alike": {}, "jitter": {"jitter": 0.3}, "spread": {"spread": 0.4}, "warm_up": {"warm_up": 0.7}},
-        "energy": {"none": None, "counted": {"per_training": 1, "efficiency": 0.3, "receive": 0.1, "idle": 0.01}},
+        "energy": {"none": None, "counted": {"per_training": 1, "efficiency": 0.3, "receive": 0.1, "idle": 0.01},
+                   "by state": {"compute": 2, "efficiency": 0.3, "receive": 0.1, "idle": 0.01, "states": True}},
         "exempt": {"none": None, **{cause: {cause: [0, 3]} for cause in CAUSES}},
     }  # fmt: skip
 

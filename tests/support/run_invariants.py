@@ -159,6 +159,13 @@ def check_energy(energy, rounds, metrics):
     parts = energy[[name for name in names if name in energy]]
     assert (parts >= 0).all(axis=None)
     assert energy["energy_J"].to_numpy() == pytest.approx(parts.sum(axis=1).to_numpy())
+    if "waiting_state_s" in energy:
+        states = ["computing", "evaluating", "receiving", "sending", "down", "waiting"]
+        times_s = energy[[f"{name}_state_s" for name in states]]
+        end_s = float(rounds["closed_s"].iloc[-1])
+        assert (times_s >= -SLACK * end_s).all(axis=None)
+        total_s = times_s.sum(axis=1) - energy["overlap_s"]
+        assert total_s.to_numpy() == pytest.approx(np.full(len(energy), end_s)), "states do not add up to the run"
     assert (energy["trained"] <= energy["begun"] * (1 + SLACK)).all()
     total, by_round = energy["energy_J"].sum(), rounds["energy_J"].dropna().to_numpy(float)
     assert metrics["energy_J"] == pytest.approx(total)
