@@ -107,7 +107,7 @@ def _clip(rows: Floats, from_s: float, until_s: float) -> Floats:
 
 def _sum(rows: Floats, users: int) -> Floats:
     """Return the sum of the intervals of each user, ``[users]``."""
-    return np.bincount(rows[:, 0].astype(np.int64), rows[:, 2] - rows[:, 1], users)
+    return np.bincount(rows[:, 0].astype(np.int64), rows[:, 2] - rows[:, 1], users).astype(float)
 
 
 def _union(rows: Floats, users: int) -> Floats:
