@@ -52,7 +52,8 @@ FIXED_TIMES = {
 }  # fmt: skip
 """Models whose times do not scale, and why."""
 SCALED_AXES = ("mac", "round", "channel", "interference", "jammer", "queue", "outage", "traffic", "size", "downlink",
-               "transport", "on_new_version", "staleness", "compute", "energy", "trains_when")  # fmt: skip
+               "transport", "on_new_version", "staleness", "compute", "energy", "trains_when", "server_link",
+               "evaluation")  # fmt: skip
 FADING_KINDS = {
     "none",
     "constant",

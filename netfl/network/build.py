@@ -34,6 +34,7 @@ from netfl.network.radio.transmission import share_gain_db
 from netfl.network.sampler import Sampler
 from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
 from netfl.network.spec import NetworkSpec
+from netfl.network.state_times import DownTimes
 from netfl.network.theory import TheoryCase
 from netfl.network.training_gate import TrainingGate
 from netfl.registry import kind_of, no_effect
@@ -137,6 +138,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         users = np.arange(layout.users)
         outages.draw_from(energy)
         energy.count_idle_by(lambda now_s: outages.idle_j(users, now_s))
+        energy.count_down_by(DownTimes(outages, layout.users))
 
     training_gate = None
     if not spec.trains_always:
@@ -193,6 +195,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         receivers=receivers_of(spec, layout),
         controls_power=not spec.power_control.is_full or (spec.mac is not None and spec.mac.sets_power),
         sampler=_sampler(spec, context, layout, outages),
+        records_states=spec.energy is not None and spec.energy.states,
         expected=_theory_values(spec, layout, context.streams),
     )
 
@@ -434,9 +437,12 @@ def open_energy(
     rates = spec.energy.rates(devices, power_dbm, cycles_hz2)
     if service is None:  # nobody trains, and no version is broadcast
         return EnergyMeter(rates, np.zeros(context.users))
+    evaluated = None
+    if spec.evaluation is not None:
+        evaluated = spec.evaluation.work(context.users)
     if service.downlink is not None:  # the downlink states how long each copy takes
-        return EnergyMeter(rates, service.samples, 0.0)
-    return EnergyMeter(rates, service.samples, service.broadcast_bits / service.broadcast_bps)
+        return EnergyMeter(rates, service.samples, 0.0, evaluated)
+    return EnergyMeter(rates, service.samples, service.broadcast_bits / service.broadcast_bps, evaluated)
 
 
 def _medium(
@@ -484,13 +490,21 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
     transport = transport_of(spec, update_bits)
 
     compute_s = spec.compute.time_s(context.samples, compute_streams(context))
+    warm_up_s = spec.compute.warm_up_s(context.users, compute_streams(context))
     if spec.exempt is not None and spec.exempt.compute:  # they are as fast as the fastest user
         compute_s = np.array(compute_s)
         compute_s[list(spec.exempt.compute)] = compute_s.min()
+        if warm_up_s is not None:
+            warm_up_s[list(spec.exempt.compute)] = warm_up_s.min()
 
     staleness = spec.staleness
     if staleness is None and spec.is_punctual:  # users abandon older updates anyway
         staleness = 0
+
+    evaluate_s = None
+    if spec.evaluation is not None:
+        speeds = spec.compute.speeds(context.users, compute_streams(context))
+        evaluate_s = np.asarray(spec.evaluation.work(context.users) / speeds)
 
     boost = None
     if budget is not None and spec.downlink is not None:
@@ -508,4 +522,8 @@ def open_service(spec: NetworkSpec, context: AccessContext, budget: LinkBudget |
         downlink=spec.downlink,
         boost=boost,
         transport=transport,
+        warm_up_s=warm_up_s,
+        server_link=spec.server_link,
+        evaluation=spec.evaluation,
+        evaluate_s=evaluate_s,
     )

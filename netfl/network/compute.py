@@ -15,7 +15,7 @@ from netfl.errors import Fault
 from netfl.registry import NotWith, Spec, check_one_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
-from netfl.units import ClockRate
+from netfl.units import ClockRate, Seconds
 
 
 class Device(Spec):
@@ -33,6 +33,8 @@ class Device(Spec):
     """Training samples per second; with a spread, the median of the class."""
     spread: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Standard deviation of the natural logarithm of the speeds in the class."""
+    warm_up: Annotated[Seconds, Field(ge=0)] | None = None
+    """Warm-up of a user of the class; by default that of all users."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Device:
@@ -75,6 +77,12 @@ class Compute(Spec):
     median.  Each class of ``devices`` has its own speed and spread.  With a jitter c, the time of every single update
     is multiplied by exp(s z - s²/2), with a new z for each update and s² = ln(1 + c²): lognormal with mean 1 and
     standard deviation c.
+
+    A ``warm_up`` w of a user comes before its first training (compilation, caches, loading of data): that training
+    takes w + samples / speed.  A training that is abandoned within the warm-up leaves the rest of it to the next one.
+    Nothing of it is repeated after an outage: a user that is disconnected still trains, and its program goes on.  A
+    battery that switches a user off ends its program, so the next training has the whole warm-up again.  Neither the
+    jitter nor the frequency of an allocation changes it.
     """
 
     speed: (
@@ -98,6 +106,11 @@ class Compute(Spec):
     ``spread``."""
     jitter: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Coefficient of variation of the training time from update to update."""
+    warm_up: (
+        Annotated[tuple[Annotated[Seconds, Field(ge=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
+    ) = None
+    """Time before the first training of a user, and before the first one after its battery has switched it off: one
+    for all users, or a list, one for each."""
     samples: Annotated[float, Field(ge=0)] | None = None
     """Training samples of every user for one update, instead of those of the learners."""
 
@@ -106,7 +119,8 @@ class Compute(Spec):
         check_one_of(self, "speed", "frequency", "devices")
         if self.frequency is not None and self.cycles is None:
             raise ValueError("frequency is given without cycles, the processor cycles of a sample; give both")
-        lengths = {len(values) for values in (self.speed, self.frequency, self.cycles) if values is not None} - {1}
+        lists = (self.speed, self.frequency, self.cycles, self.warm_up)
+        lengths = {len(values) for values in lists if values is not None} - {1}
         if len(lengths) > 1:
             raise ValueError(
                 f"lists of {' and '.join(map(str, sorted(lengths)))} values; give one for each user in all"
@@ -126,6 +140,7 @@ class Compute(Spec):
             yield from no_effect(self, ["spread"], "with a list of frequencies", "leave one of them out")
         by_user = {"speed": ("speeds", self.speed), "frequency": ("frequencies", self.frequency)}
         by_user["cycles"] = ("numbers of cycles", self.cycles)
+        by_user["warm_up"] = ("times", self.warm_up)
         for key, (plural, values) in by_user.items():
             if values is not None and len(values) not in {1, facts.users}:
                 remedy = f"give one number, or {facts.users} of them"
@@ -152,7 +167,8 @@ class Compute(Spec):
         devices = [*(self.devices or {}).values()]
         is_drawn = self.spread or self.jitter or any(device.spread for device in devices)
         speeds = {*self._medians, *(device.speed for device in devices)}
-        return not is_drawn and len(speeds) == 1 and self.samples is not None
+        warm_ups = {*(self.warm_up or (0.0,)), *(device.warm_up for device in devices if device.warm_up is not None)}
+        return not is_drawn and len(speeds) == 1 and len(warm_ups) == 1 and self.samples is not None
 
     @property
     def _medians(self) -> tuple[float, ...]:
@@ -211,6 +227,20 @@ class Compute(Spec):
     def time_s(self, samples: Floats, streams: Streams) -> Floats:
         """Return the mean training time of each user for one update, given the learners' *samples*, ``[users]``."""
         return np.asarray(self.work(samples) / self.speeds(len(samples), streams))
+
+    def warm_up_s(self, users: int, streams: Streams) -> Floats | None:
+        """Return the time before the first training of each user, ``[users]``; ``None`` if no user has one."""
+        warm_up_s = np.zeros(users)
+        if self.warm_up is not None:
+            warm_up_s[:] = self.warm_up
+        if self.devices is not None:
+            device_of = self.device(users, streams)
+            for place, device in enumerate(self.devices.values()):
+                if device.warm_up is not None:
+                    warm_up_s[device_of == place] = device.warm_up
+        if not warm_up_s.any():
+            return None
+        return warm_up_s
 
     def training_jitter(self, streams: Streams) -> TrainingJitter | None:
         """Return the factors of single updates; ``None`` without jitter."""

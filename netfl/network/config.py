@@ -12,6 +12,7 @@ from netfl.network.association._rule import RoamingRule
 from netfl.network.compute import TrainingJitter
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
+from netfl.network.evaluation_rounds import EvaluationRounds
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac
 from netfl.network.outage._combined import CombinedOutages
@@ -24,6 +25,7 @@ from netfl.network.reception import Reception
 from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.sampler import Sampler
+from netfl.network.server_link import ServerLink
 from netfl.network.traffic import Traffic
 from netfl.network.training_gate import TrainingGate
 from netfl.network.transport.spec import Segmentation, Transport
@@ -55,6 +57,7 @@ class NetworkConfig:
         visitors: users of other towers that may come to a tower, by its index in `Layout.towers`.
         receivers: names of the towers that hear the users of every tower, beside their own.
         roaming: rule by which users change their towers; ``None`` if they keep them.
+        records_states: whether the times of the states of devices are recorded.
         controls_power: whether frames can have other powers than their users.
     """
 
@@ -83,6 +86,7 @@ class NetworkConfig:
     receivers: tuple[str, ...] = ()
     roaming: RoamingRule | None = None
     controls_power: bool = False
+    records_states: bool = False
 
     @property
     def max_failed_attempts(self) -> float:
@@ -107,6 +111,10 @@ class RoundServiceConfig:
         downlink: downlink over the network; ``None`` for an ideal one.
         boost: SNR of the signals of towers above those of users; ``None`` without a radio or a downlink.
         jitter: factors of the training times of single updates; ``None`` without jitter.
+        warm_up_s: time before the first training of each user, ``[users]``; ``None`` without.
+        server_link: access link of the server; ``None`` for none.
+        evaluation: evaluation of the model by users at the end of rounds; ``None`` for none.
+        evaluate_s: time of an evaluation of each user, ``[users]``; ``None`` without.
     """
 
     update_bits: float
@@ -121,6 +129,10 @@ class RoundServiceConfig:
     boost: DownlinkBoost | None = None
     transport: Transport = field(default_factory=Transport)
     jitter: TrainingJitter | None = None
+    warm_up_s: Floats | None = None
+    server_link: ServerLink | None = None
+    evaluation: EvaluationRounds | None = None
+    evaluate_s: Floats | None = None
 
     @property
     def speed(self) -> Floats:

@@ -22,7 +22,6 @@ from netfl.network.periods import after_rounding
 from netfl.network.queue import Buffer, FifoBuffer
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
-from netfl.network.updates import OutstandingUpdates
 from netfl.streams import RandomField
 from netfl.types import Bools, Floats, Users
 
@@ -41,6 +40,13 @@ class DownlinkPath(Protocol):
 
     def send(self, version: int, receivers: Receivers) -> None:
         """Send *version* from the server to *receivers*."""
+
+
+class ExpectedUsers(Protocol):
+    """What learns that a version never reaches some users."""
+
+    def cancel(self, users: Users, base: int) -> None:
+        """Expect nothing of *users*, who do not get version *base*."""
 
 
 _MIN_WAIT_S = 1e-3
@@ -67,7 +73,7 @@ class IdealDownlink:
         service: RoundServiceConfig,
         env: Clock,
         log: EventLog,
-        outstanding: OutstandingUpdates,
+        outstanding: ExpectedUsers,
         routes: Routes,
     ) -> None:
         assert config.medium is not None
@@ -231,7 +237,8 @@ class LossyDownlink:
         if len(copies) > 1:  # the order is drawn, so that no user and no tower is the first of every version
             draws = self._order_draws.uniform([copy.flow for copy in copies], version)
             copies = [copies[place] for place in np.argsort(draws).tolist()]
-        self._status[version].copies += len(copies)
+        status = self._status.setdefault(version, _VersionStatus())  # an older one may come after its end
+        status.copies += len(copies)
         for copy in copies:
             self._routes.forward_down(copy)
 

@@ -17,7 +17,7 @@ import numpy as np
 from netfl.network.build import build_layout
 from netfl.network.least_time import LeastTimes, least_times, rounds_to_count
 from netfl.network.round.available import Available
-from netfl.network.sizes import broadcast_bits
+from netfl.network.sizes import broadcast_bits, update_cut
 from netfl.network.spec import NetworkSpec
 from netfl.types import AccessContext, Bools, Floats
 
@@ -54,7 +54,23 @@ class RoundSetting:
 
     def needed_s(self, times: LeastTimes) -> Floats:
         """Return the least time from the opening of a round to the update of each user, ``[users]``."""
-        return np.asarray(times.first_s + self.receiving_s)
+        return np.asarray(times.first_s + self.receiving_s + self.crossing_s)
+
+    @property
+    def crossing_s(self) -> float:
+        """Least time on the access link of the server, of a version and of an update."""
+        link = self.spec.server_link
+        if link is None:
+            return 0.0
+        update_bits = update_cut(self.spec, self.context).total_bits
+        version_bits = broadcast_bits(self.spec, self.context)
+        fastest_bps = float(link.limits_bps(self.context.users).max())
+        crossing_s = 0.0
+        if link.up_bps is not None:
+            crossing_s += update_bits / min(link.up_bps, fastest_bps)
+        if link.down_bps is not None:
+            crossing_s += version_bits / min(link.down_bps, fastest_bps)
+        return crossing_s
 
     @property
     def receiving_s(self) -> float:

@@ -189,6 +189,16 @@ class Server:
         self._is_calling = answers_s > 0.0
         return answers_s
 
+    def hold_arrivals(self) -> None:
+        """Judge updates that arrive from now on as the next round opens: users evaluate the model."""
+        self._is_calling = True
+
+    def release_arrivals(self) -> None:
+        """Let the updates that arrived during the evaluation, which ends, come to the next round now."""
+        arrivals = self._arrived
+        self._arrived = []
+        self._hold(arrivals)
+
     def receive(self, *updates: Update) -> None:
         """Receive updates; those of one instant are judged together, in a random order."""
         is_first = not self._arrived

@@ -22,6 +22,8 @@ from netfl.network.allocator import RoundAllocator, drop_without_share, set_freq
 from netfl.network.attempt_log import BUSY, CAUSES, JAMMED
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
+from netfl.network.backhaul.server_uplink import ServerUplink
+from netfl.network.backhaul.shared_link import SharedLink
 from netfl.network.backhaul.sinks import end_traffic, lose_while_down
 from netfl.network.backhaul.traffic_sources import start_sources
 from netfl.network.clock import Clock, Stage, call_after
@@ -31,7 +33,8 @@ from netfl.network.counterfactual.downlink import DirectDownlink, UninterruptedD
 from netfl.network.counterfactual.routes import BypassRoutes
 from netfl.network.counterfactual.server import PatientServer
 from netfl.network.counters import share_of_time
-from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
+from netfl.network.downlink import DownlinkPath, ExpectedUsers, IdealDownlink, LossyDownlink
+from netfl.network.evaluation_phase import EvaluationPhase
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
@@ -40,13 +43,17 @@ from netfl.network.membership import Membership
 from netfl.network.message import Message
 from netfl.network.observations import NetworkObservations
 from netfl.network.periods import before_rounding
+from netfl.network.radio.answer_queue import Answer
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.network.radio.jamming import Jamming
 from netfl.network.radio.transmit_path import POWER_COUNTS
 from netfl.network.roaming import Roaming
 from netfl.network.server import Admission, Server
+from netfl.network.server_link import DOWN, UP
+from netfl.network.shared_downlink import SharedDownlink
 from netfl.network.state import NetworkState
+from netfl.network.state_times import DownTimes, StateTimes
 from netfl.network.tower import build_towers
 from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
@@ -152,6 +159,9 @@ class NetworkSimulator:
         self._controls = controls
         env = Clock()
         self.env = env
+        if config.energy is not None and config.records_states:
+            states = StateTimes(DownTimes(config.outages, layout.users))
+            config.energy.record_states(states, lambda: float(env.now))
         log = EventLog(
             recorder,
             layout.users,
@@ -174,6 +184,7 @@ class NetworkSimulator:
         self._failure: NetflError | None = None
         self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
         self._server: Server | None = None
+        self._evaluation: EvaluationPhase | None = None
         self._deliveries = 0
         self._is_stopped = False
         self._is_calling = False  # the server waits for answers, and no round is open
@@ -183,10 +194,12 @@ class NetworkSimulator:
         with prefix_faults("routing"):
             new_routes = config.exemptions.choose(Routes, BypassRoutes, "outage")
             self._routes = new_routes(config, env, log, streams)
-        server_sink = self._server_sink()
+        self._server_links: dict[str, SharedLink] = {}
+        direct_sink = self._server_sink(self._receive, self._receive)
+        server_sink = self._shared_server_sink(config) or direct_sink
         with prefix_faults("queues"):
             sinks = self._routes.open_ports(server_sink)
-        tower_sinks = {name: config.exemptions.divert("backhaul", sink, server_sink) for name, sink in sinks.items()}
+        tower_sinks = {name: config.exemptions.divert("backhaul", sink, direct_sink) for name, sink in sinks.items()}
         self.membership = Membership(
             layout, env, config.visitors, start=None if config.roaming is None else config.roaming.start
         )
@@ -224,7 +237,8 @@ class NetworkSimulator:
         service = self._config.service
         log = self._log
         layout = self._config.layout
-        downlink = self._open_downlink(service)
+        downlink = self._open_downlink(service, self._outstanding)
+        self._evaluation = self._open_evaluation(service)
         server = self._open_server(service, downlink, admission or Admission(layout.users))
         if stop_s is not None:
             log.holds_deliveries = True
@@ -246,6 +260,8 @@ class NetworkSimulator:
             server.open_round(report)
             self._plan_close(server, service.rule.deadline_s)
             self._run_round()
+            if self._evaluation is not None and self._evaluation.is_due(index) and not self._is_stopped:
+                self._evaluate(server, self._evaluation)
 
             now_s = self.env.now
             if self._is_stopped:
@@ -418,30 +434,102 @@ class NetworkSimulator:
             tower=self.membership.tower_at(users, now_s),
         )
 
-    def _server_sink(self) -> Sink:
-        """Return the sink of all messages that arrive at the node of the server."""
+    def _server_sink(self, receive: Sink, receive_spared: Sink) -> Sink:
+        """Return the sink of all messages that arrive at the node of the server.
+
+        Args:
+            receive: takes the updates.
+            receive_spared: takes those of users that are exempt from outages.
+        """
         name = self._config.layout.server
-        sink = end_traffic(name, class_names(self._config.traffic), self._receive, self.env, self._log)
+        classes = class_names(self._config.traffic)
+        sink = end_traffic(name, classes, receive, self.env, self._log)
         node_state = self._config.node_state
         if node_state.is_always_up:
             return sink
         server = NodeId(name, self._config.layout.number(name))
         sink_while_up = lose_while_down(server, sink, node_state, self.env, self._log)
-        return self._config.exemptions.divert("outage", sink_while_up, sink)
+        spared_sink = end_traffic(name, classes, receive_spared, self.env, self._log)
+        return self._config.exemptions.divert("outage", sink_while_up, spared_sink)
 
-    def _open_downlink(self, service: RoundServiceConfig) -> DownlinkPath:
+    def _shared_server_sink(self, config: NetworkConfig) -> Sink | None:
+        """Return the sink of messages that arrive at the node of the server and cross its link; ``None`` without."""
+        if config.service is None or config.service.server_link is None:
+            return None
+        rate_bps = config.service.server_link.up_bps
+        if rate_bps is None:
+            return None
+        layout = config.layout
+        limits_bps = config.service.server_link.limits_bps(layout.users)
+        server = NodeId(layout.server, layout.number(layout.server))
+        uplink = ServerUplink(self.env, self._log, config.node_state, rate_bps, limits_bps, server, self._receive)
+        self._server_links[UP] = uplink.link
+        return self._server_sink(uplink.take, uplink.take_spared)
+
+    def _open_downlink(
+        self, service: RoundServiceConfig, outstanding: ExpectedUsers, order: str = "order"
+    ) -> DownlinkPath:
+        """Open a path of versions, of rounds or of evaluations.
+
+        Args:
+            service: settings of rounds.
+            outstanding: learns of users that are cut off for good.
+            order: name of the draws of the order of copies.
+        """
         exemptions = self._config.exemptions
         if service.downlink is None:
             new_downlink = exemptions.choose(IdealDownlink, UninterruptedDownlink, "outage")
-            downlink: DownlinkPath = new_downlink(
-                self._config, service, self.env, self._log, self._outstanding, self._routes
-            )
+            downlink: DownlinkPath = new_downlink(self._config, service, self.env, self._log, outstanding, self._routes)
         else:
-            order_draws = self._streams.at("downlink").field("order")
+            order_draws = self._streams.at("downlink").field(order)
             downlink = LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
+        if service.server_link is not None and service.server_link.down_bps is not None:
+            copies = service.server_link.copies
+            if copies is None:
+                is_multicast = service.downlink is not None and service.downlink.mode == "multicast"
+                copies = "tower" if is_multicast else "user"
+            limits_bps = service.server_link.limits_bps(self._config.layout.users)
+            if DOWN not in self._server_links:
+                self._server_links[DOWN] = SharedLink(self.env, service.server_link.down_bps)
+            link = self._server_links[DOWN]
+            downlink = SharedDownlink(self.env, link, limits_bps, downlink, by_user=copies == "user")
         if exemptions.downlink:
             return DirectDownlink(exemptions, downlink, self.env)
         return downlink
+
+    def _open_evaluation(self, service: RoundServiceConfig) -> EvaluationPhase | None:
+        """Open the evaluations at the end of rounds; ``None`` without."""
+        if service.evaluation is None:
+            return None
+        assert service.evaluate_s is not None
+        assert self._config.medium is not None
+        phase = EvaluationPhase(
+            service.evaluation,
+            self.env,
+            self._log,
+            service.evaluate_s,
+            self._towers,
+            self.membership,
+            self._config.medium.connection,
+            self._streams.at("evaluation").field("share"),
+            self._config.energy,
+        )
+        phase.downlink = self._open_downlink(service, phase, "evaluation")
+        return phase
+
+    def _evaluate(self, server: Server, evaluation: EvaluationPhase) -> None:
+        """Let users evaluate the model of the open round, which takes no more updates, before it closes."""
+        self._is_calling = True  # neither its deadline nor the end of its last update ends the evaluation
+        server.hold_arrivals()
+        self._round_closed = self.env.event()
+        evaluation.begin(self._log.round, lambda: self.env.at_end(Stage.TIMERS, self._end_evaluation))
+        self._run_round()
+        self._is_calling = False
+        server.release_arrivals()
+
+    def _end_evaluation(self) -> None:
+        if not self._round_closed.triggered:
+            self._round_closed.succeed()
 
     def _open_server(self, service: RoundServiceConfig, downlink: DownlinkPath, admission: Admission) -> Server:
         name = self._config.layout.server
@@ -580,6 +668,9 @@ class NetworkSimulator:
 
     def _receive(self, message: Message) -> None:
         """Hand the updates that *message* carries to the server."""
+        if isinstance(message, Answer):
+            message.arrive()
+            return
         assert self._server is not None
         assert isinstance(message, UpdateCarrier)
         message.arrive(self._server)
@@ -597,7 +688,7 @@ class NetworkSimulator:
         index = self._log.round
 
         def close() -> None:
-            if self._log.round == index:
+            if self._log.round == index and not self._is_calling:  # else it takes no more updates, and users evaluate
                 self._close()
 
         call_after(self.env, deadline_s, lambda _: self.env.at_end(Stage.TIMERS, close))
@@ -648,6 +739,8 @@ class NetworkSimulator:
             self._recorder.add_rows("users", by_user)
             metrics |= _attempt_metrics(attempts)
         metrics |= self._log.metrics
+        if self._evaluation is not None:
+            metrics |= self._evaluation.counts
         if self._config.sampler is not None:
             metrics |= self._config.sampler.metrics()
         if self._config.energy is not None:
@@ -681,6 +774,8 @@ class NetworkSimulator:
             timeline = self._jamming.timeline
             jammed_s = timeline.busy_s(now_s) - timeline.busy_s(traffic.total.since_s)
             metrics["utilisation.jammer"] = share_of_time(jammed_s, span_s)
+        for name, link in self._server_links.items():
+            metrics[f"utilisation.{name}"] = share_of_time(link.busy_by_s(now_s), span_s)
         return metrics
 
     @property

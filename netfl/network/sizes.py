@@ -45,4 +45,6 @@ def largest_frame_bits(spec: NetworkSpec, context: AccessContext) -> float:
     sizes_bits = [traffic.size.mean for traffic in spec.user_traffic]
     if context.duration_s is None:
         sizes_bits.append(update_cut(spec, context).max_bits)
+    if spec.evaluation is not None and spec.evaluation.answer is not None:
+        sizes_bits.append(spec.evaluation.answer)
     return max(sizes_bits, default=0.0)

@@ -13,8 +13,10 @@ from netfl.network.allocation import Allocation
 from netfl.network.compute import Compute, as_tuple
 from netfl.network.counterfactual import Exemptions
 from netfl.network.energy import Energy
+from netfl.network.evaluation_rounds import EvaluationRounds
 from netfl.network.parts import NetworkParts
 from netfl.network.round import RoundPolicy
+from netfl.network.server_link import ServerLink
 from netfl.network.theory import Theory
 from netfl.network.trains_when import TrainingRule
 from netfl.network.transport.spec import Transport
@@ -42,6 +44,12 @@ class NetworkSpec(NetworkParts):
     """Rate at which towers send the global model to their users, on an ideal downlink."""
     downlink: Downlink | None = None
     """A downlink through the network, on which versions can be lost; ``null`` for an ideal one."""
+    server_link: ServerLink | None = None
+    """Access link of the server, which all versions and all updates share; ``null``: they do not wait for each
+    other there."""
+    evaluation: EvaluationRounds | None = None
+    """Evaluation of the model by users at the end of rounds; ``null``: none.  The accuracy of the learners is that of
+    ``evaluate``, which this does not change."""
     update_size: Annotated[UpdateSize, Field(gt=0)] | None = None
     """Size of an update, and of a broadcast, of every learner; ``null`` takes it from the model and the learners."""
     payload: Annotated[Literal["own", "largest"], NotWith("update_size")] = "own"

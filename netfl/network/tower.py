@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from netfl.network.mac import Mac
 from netfl.network.mac._conformance import CheckedCell
 from netfl.network.membership import Membership, concatenate_rows, select_row
 from netfl.network.periods import after_rounding
+from netfl.network.radio.answer_queue import AnswerQueue
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import AirInterface, Hearer, Medium, TowerTransmitter
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
@@ -54,6 +56,7 @@ class Tower:
         isolated_cells: cells of single users that have a medium of their own.
         index: its index in `netfl.network.layout.Layout.towers`.
         absent: slots of users that are at another tower.
+        answers: queue of the answers to evaluations; ``None`` if users answer nothing.
 
     Attributes:
         copies: number of copies of each version that are on their way to users.
@@ -67,7 +70,9 @@ class Tower:
         isolated_cells: Sequence[Cell] = (),
         index: int = 0,
         absent: Users = _NOBODY,
+        answers: AnswerQueue | None = None,
     ) -> None:
+        self.answers = answers
         self.cell = cell
         self.index = index
         self.name = cell.tower.name
@@ -409,6 +414,12 @@ def build_towers(
             problem = "packets of users stay in the queues of a tower, so that no user can visit another one"
             raise ModelError("traffic", f"{problem}; give no visitors, or no traffic of users")
         queues += packet_queues
+        answers = None
+        if config.service is not None and config.service.evaluation is not None:
+            answer_bits = config.service.evaluation.answer
+            if answer_bits is not None:
+                answers = AnswerQueue(ids, answer_bits, name, log)
+                queues.append(answers)
         if not queues:
             continue
         queue = reduce(MergedTxQueue, queues)
@@ -420,7 +431,7 @@ def build_towers(
 
         absent = np.flatnonzero(~membership.is_member(index))
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplinks[name])
-        towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells, index, absent)
+        towers[name] = Tower(cell, population, PresentValues(env, air, queue), isolated_cells, index, absent, answers)
         membership.hold(index, towers[name])
         if population is not None:
             population.on_change = towers[name].wake
@@ -534,6 +545,8 @@ def _build_population(
     exemptions = config.exemptions
     if exemptions.among("airtime", ids).any():
         queue.set_cuts(cuts_of_users(exemptions, ids, service.segmentation))
+    if service.warm_up_s is not None:
+        behaviour = replace(behaviour, warm_up_s=service.warm_up_s[ids])
     new_population: Callable[..., UserPopulation] = UserPopulation
     if service.on_new_version == "restart":  # else all users finish their updates
         new_population = exemptions.choose(UserPopulation, PersistentPopulation, "superseded", "deadline")

@@ -77,6 +77,7 @@ class UserBehaviour:
         energy: energy meter of trainings and receptions.
         gate: decision whether to train from a version; ``None`` for always.
         trains_again: whether a user without an update that misses a version trains again from the one that it has.
+        warm_up_s: time before the first training of each user, ``[size]``; ``None`` without.
     """
 
     on_new_version: OnNewVersion = "restart"
@@ -86,6 +87,7 @@ class UserBehaviour:
     energy: EnergyMeter | None = None
     gate: TrainingGate | None = None
     trains_again: bool = False
+    warm_up_s: Floats | None = None
 
 
 class UserPopulation:
@@ -134,6 +136,14 @@ class UserPopulation:
         self._frequency = np.ones(size)  # over that of each processor
         self._drawn = np.zeros(size, np.int64)
         self._draw_compute_time(np.arange(size))
+
+        # warm-up: what is left of it, without that of the training that runs; and the end of that
+        self._warm_up_s = behaviour.warm_up_s
+        self._cold_s = np.zeros(size)
+        self._warm_by_s = np.full(size, -np.inf)
+        self._last_began_s = np.zeros(size)  # the last training of each user
+        if self._warm_up_s is not None:
+            self._cold_s[:] = self._warm_up_s
 
         # versions and trainings
         self.version = np.full(size, -1, np.int64)
@@ -274,6 +284,9 @@ class UserPopulation:
             "version": self.version[users].copy(),
             "compute_s": self._compute_s[users].copy(),
             "drawn": self._drawn[users].copy(),
+            "cold_s": self._cold_s[users].copy(),
+            "warm_by_s": self._warm_by_s[users].copy(),
+            "last_began_s": self._last_began_s[users].copy(),
             "trained_s": self._trained_s[users].copy(),
             "off_s": self._off_s[users].copy(),
             "unpaid_s": self._unpaid_s[users].copy(),
@@ -293,6 +306,9 @@ class UserPopulation:
         self.version[users] = row["version"]
         self._compute_s[users] = row["compute_s"]
         self._drawn[users] = row["drawn"]
+        self._cold_s[users] = row["cold_s"]
+        self._warm_by_s[users] = row["warm_by_s"]
+        self._last_began_s[users] = row["last_began_s"]
         self._trained_s[users] = row["trained_s"]
         self._off_s[users] = row["off_s"]
         self._unpaid_s[users] = row["unpaid_s"]
@@ -334,7 +350,8 @@ class UserPopulation:
         It is later than the instant at which the user returns, at whose end it begins.
         """
         due_s = self._version_due_s[users]
-        return np.maximum(due_s + self._compute_s[users], np.nextafter(after_rounding(after_rounding(due_s)), np.inf))
+        warm_s = self._warm_s(users, due_s)
+        return np.maximum(warm_s + self._compute_s[users], np.nextafter(after_rounding(after_rounding(due_s)), np.inf))
 
     def start_next(self, users: Users, now_s: float) -> None:
         """Let *users*, whose updates left the queue, begin from a newer version that they have received."""
@@ -435,7 +452,7 @@ class UserPopulation:
             if shares is not None:
                 paid_s = energy.broadcast_s * shares
                 self.check_power(users, self._power.env.now)
-        energy.receive(ids, paid_s)
+        energy.receive(ids, paid_s, at_s - energy.broadcast_s)
 
     def _begin(self, users: Users, at_s: Floats) -> None:
         """Let *users* begin updates from the versions that they have."""
@@ -444,7 +461,8 @@ class UserPopulation:
         self._log.event("received", at_s, user=ids, node=self._tower, value=base)
         self._outstanding.begin(base)
         self._outstanding.expect(ids, base, include_absent=self._server_waits)
-        trained_s = at_s + self._compute_s[users]
+        self._cool_if_off(users, at_s)
+        trained_s = self._warm_s(users, at_s) + self._compute_s[users]
         self._trained_s[users] = trained_s
         self.queue.put(users, base, trained_s)
         if self._gate is not None:
@@ -457,11 +475,42 @@ class UserPopulation:
 
     def _train(self, users: Users, at_s: Floats) -> None:
         """Let *users* train for the updates that they have begun."""
+        self._warm_up(users, at_s)
         if self._energy is not None:
             self._energy.train(self._ids[users], at_s, self._trained_s[users])
         self._draw_compute_time(users)
         if self._power is not None:
             self._pay(self._power, users, at_s)
+
+    def _warm_s(self, users: Users | int, at_s: Floats) -> Floats:
+        """Return when each user is warm in a training that begins at its *at_s*, after any that runs until then."""
+        if self._warm_up_s is None:
+            return at_s
+        return np.asarray(np.maximum(at_s + self._cold_s[users], self._warm_by_s[users]))
+
+    def _warm_up(self, users: Users, at_s: Floats) -> None:
+        """Note that trainings of *users* begin, with what is left of their warm-ups."""
+        if self._warm_up_s is None:
+            return
+        self._warm_by_s[users] = self._warm_s(users, at_s)
+        self._last_began_s[users] = at_s
+        self._cold_s[users] = 0.0
+
+    def _stop_warming(self, users: Users, at_s: Floats) -> None:
+        """Leave the rest of the warm-ups of *users*, whose trainings end at *at_s*, to their next trainings."""
+        if self._warm_up_s is None:
+            return
+        self._cold_s[users] += np.maximum(0.0, self._warm_by_s[users] - at_s)
+        self._warm_by_s[users] = -np.inf
+
+    def _cool_if_off(self, users: Users, at_s: Floats) -> None:
+        """Let those of *users* whom a battery has switched off since their last trainings need their whole warm-ups."""
+        if self._warm_up_s is None or self._power is None:
+            return
+        off_s = self._power.off_s(self._ids[users], self._last_began_s[users], at_s)
+        cold = users[off_s < at_s]
+        self._cold_s[cold] = self._warm_up_s[cold]
+        self._warm_by_s[cold] = -np.inf
 
     def _skip(self, users: Users, at_s: Floats) -> None:
         """End the updates of *users*, which decide not to train."""
@@ -554,6 +603,7 @@ class UserPopulation:
     def _stop_spending(self, users: Users, at_s: Floats) -> None:
         """Let the last trainings of *users* cost nothing from *at_s* on, if they have not ended before."""
         ids = self._ids[users]
+        self._stop_warming(users, at_s)
         if self._energy is not None:
             self._energy.stop(ids, at_s)
         if self._power is not None:

@@ -9,6 +9,7 @@ from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
 from netfl.network.compute import Compute
 from netfl.network.energy import Energy
+from netfl.network.evaluation_rounds import ANSWERS
 from netfl.network.interference import Interference
 from netfl.network.mac import CELL_VALUES, Mac
 from netfl.network.radio.radios import Radio
@@ -25,7 +26,8 @@ NO_ROUNDS = "without round: no rounds are served"
 _LINK = ("channel", "power_control", "interference", "receivers", "common_loss", "unreachable")
 _ROUNDS = (
     "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
-    "on_new_version", "allocation", "association", "trains_when",
+    "on_new_version", "allocation", "association", "trains_when", "server_link",
+    "evaluation",
 )  # fmt: skip
 
 
@@ -158,6 +160,13 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
     known_devices: list[str] = []
     if spec.compute is not None and spec.compute.devices is not None:
         known_devices = [*spec.compute.devices]
+    has_down = any(costs.down is not None for _, costs in spec.energy.each())
+    if has_down and any(outage.has_batteries for outage in spec.outages):
+        problem = "a battery states when its user is off, and costs nothing then"
+        yield Fault("energy.down", problem, spec.energy.down, "leave it out: idle counts while the battery is on")
+    elif has_down and not spec.has_outages:
+        for key, costs in spec.energy.each():
+            yield from no_effect(costs, ["down"], "without outages: no user is ever down", prefix=f"energy.{key}")
     for name in spec.energy.devices:
         if name not in known_devices:
             problem = "compute.devices has no device of that name"
@@ -222,7 +231,12 @@ def _allocation_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Faul
         return
     if spec.energy is None:
         yield Fault("allocation", "depends on the energy of users, which is not counted", None, "give energy")
-    elif not _knows_sending_power(spec.energy, spec.compute):
+        return
+    for key, costs in spec.energy.each():
+        if costs.compute:  # its optimum would be another one
+            problem = "the allocation plans with the energy of processor cycles, and not with a power while training"
+            yield Fault(f"energy.{key}compute", problem, costs.compute, "give capacitance and compute.cycles")
+    if not _knows_sending_power(spec.energy, spec.compute):
         problem = "depends on the power of sending, which is not given"
         yield Fault("allocation", problem, None, "give energy.transmit or energy.efficiency")
 
@@ -288,8 +302,37 @@ def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool)
         reason = "with this rule of a round: no version is sent to a user with an outstanding update"
         yield from no_effect(spec, ["on_new_version"], reason)
     yield from _training_rule_faults(spec)
+    yield from _evaluation_faults(spec)
     if spec.update_size is None and not facts.sized:
         yield Fault("update_size", "missing: no model determines the size of an update", None, "give it")
+
+
+def _evaluation_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Evaluations whose frames do not fit the air, or whose users may be at another tower when they answer."""
+    if spec.evaluation is None:
+        return
+    if spec.association.can_move:
+        problem = "users change their towers, but an evaluation stays at the tower that sent the model"
+        yield Fault("evaluation", problem, None, "use association: nearest_at_start, or leave it out")
+    if spec.round is not None and spec.round.is_continuous:
+        problem = "with this rule of a round, rounds have no end at which users wait: they train while others deliver"
+        yield Fault("evaluation", problem, None, "leave it out, or take another rule of round")
+    answer_bits = spec.evaluation.answer
+    if answer_bits is None:
+        return
+    if spec.interference.sums:
+        problem = "answers have bits, which no sum has"
+        yield Fault("evaluation.answer", problem, answer_bits, "leave it out: users evaluate, and answer nothing")
+    if ANSWERS in class_names(spec.traffic):
+        index = class_names(spec.traffic).index(ANSWERS)
+        yield Fault(f"traffic.{index}.name", "the name of the answers of evaluations", ANSWERS, "choose another name")
+    if spec.allocation is not None:
+        problem = "users without a share of the band, which the allocation gives for rounds, could not answer"
+        yield Fault("evaluation.answer", problem, answer_bits, "leave it out: users evaluate, and answer nothing")
+    frame_bits = None if spec.mac is None else spec.mac.max_payload_bits
+    if frame_bits is not None and answer_bits > frame_bits:
+        problem = f"larger than a frame of the MAC ({frame_bits / 8:g} B)"
+        yield Fault("evaluation.answer", problem, answer_bits, "make it smaller")
 
 
 def _training_rule_faults(spec: NetworkSpec) -> Iterator[Fault]:
@@ -315,6 +358,10 @@ def _downlink_faults(spec: NetworkSpec) -> Iterator[Fault]:
             yield Fault("broadcast_rate", "missing; an ideal downlink needs it", None, "give it, or a downlink")
     elif spec.radio is None:
         yield from no_effect(spec.downlink, ["power"], "without a radio", prefix="downlink.")
+    is_multicast = spec.downlink is not None and spec.downlink.mode == "multicast"
+    if spec.server_link is not None and spec.server_link.copies == "user" and is_multicast:
+        problem = "one for each user, but each tower sends one copy to all (downlink.mode)"
+        yield Fault("server_link.copies", problem, "user", "set copies: tower, or downlink.mode: unicast")
 
 
 def _air_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:

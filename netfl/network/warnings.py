@@ -419,7 +419,7 @@ def _largest_uses(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
     if service is None:
         return LargestUses(frame_bits, samples, frame_j)
     start_j = energy.starting_j(users)
-    training_j = start_j + energy.computing_j(users)
+    training_j = start_j + energy.computing_j(users, service.compute_s)
     dearest = int(training_j.argmax())
     return LargestUses(
         frame_bits,

@@ -257,6 +257,18 @@ def axes() -> dict[str, dict[str, Any]]:
         "queue": {"drop_tail": None, **members("network/queue")},
         "routing": {"default": None, **members("network/routing")},
         "outage": {"none": None, **daily, **slowed(outages, "network/outage")},
+        "evaluation": {
+            "none": None,
+            "answered": {"samples": 3, "answer": 0.2, "every": 2},
+            "silent": {"samples": 6, "share": 0.5},
+            "hurried": {"samples": [1, 2, 3, 4, 5, 6], "answer": 1.0, "deadline": "600 ms"},
+        },
+        "server_link": {
+            "none": None,
+            "shared": {"rate": 20.0},
+            "limited": {"up": 20.0, "user_rate": 8.0},
+            "shared by towers": {"down": 20.0, "copies": "tower"},
+        },
         "trains_when": {"default": None, **members("network/trains_when"),
                         "charge in turns": [{"every": 2}, {"battery_above": 0.4}]},
         "traffic": {"none": None, **traffic},
@@ -277,8 +289,9 @@ def axes() -> dict[str, dict[str, Any]]:
         "staleness": {"default": None, "0": 0, "1": 1},
         "selection": {"all": None, **members("access/selection"),
                       "called": {"kind": "all", "observe": {"check_in": {"airtime": "100 ms"}}}},
-        "compute": {"alike": {}, "jitter": {"jitter": 0.3}, "spread": {"spread": 0.4}},
-        "energy": {"none": None, "counted": {"per_training": 1, "efficiency": 0.3, "receive": 0.1, "idle": 0.01}},
+        "compute": {"alike": {}, "jitter": {"jitter": 0.3}, "spread": {"spread": 0.4}, "warm_up": {"warm_up": 0.7}},
+        "energy": {"none": None, "counted": {"per_training": 1, "efficiency": 0.3, "receive": 0.1, "idle": 0.01},
+                   "by state": {"compute": 2, "efficiency": 0.3, "receive": 0.1, "idle": 0.01, "states": True}},
         "exempt": {"none": None, **{cause: {cause: [0, 3]} for cause in CAUSES}},
     }  # fmt: skip
 
@@ -319,6 +332,13 @@ def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912, PLR0915
     for key in ("routing", "queue", "motion", "association", "transport", "selection", "energy", "exempt", "staleness"):
         if has[key]:
             access[key] = value[key]
+    if has["evaluation"]:  # its answers are stated in updates
+        access["evaluation"] = dict(value["evaluation"])
+        if "answer" in access["evaluation"]:
+            access["evaluation"]["answer"] *= bits
+    if has["server_link"]:  # its rates are stated in updates per second
+        link = value["server_link"]
+        access["server_link"] = {key: bits * rate if isinstance(rate, float) else rate for key, rate in link.items()}
     access |= value["air"] | value["receivers"]
     for key in ("interference", "power_control"):
         if value[key] is not None:

@@ -13,6 +13,7 @@ import pytest
 from netfl.columns import columns_of
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import OutputPort
+from netfl.network.backhaul.server_uplink import ServerUplink
 from netfl.network.counterfactual.port import BypassPort
 from netfl.network.periods import before_rounding
 from netfl.network.queue import FifoBuffer
@@ -154,9 +155,17 @@ def check_final_metrics(metrics, rounds):
 
 def check_energy(energy, rounds, metrics):
     """Energy adds up by cause, by user and by round."""
-    parts = energy[["train_J", "send_J", "receive_J", "idle_J"]]
+    names = ["train_J", "evaluate_J", "send_J", "receive_J", "idle_J"]
+    parts = energy[[name for name in names if name in energy]]
     assert (parts >= 0).all(axis=None)
     assert energy["energy_J"].to_numpy() == pytest.approx(parts.sum(axis=1).to_numpy())
+    if "waiting_state_s" in energy:
+        states = ["computing", "evaluating", "receiving", "sending", "down", "waiting"]
+        times_s = energy[[f"{name}_state_s" for name in states]]
+        end_s = float(rounds["closed_s"].iloc[-1])
+        assert (times_s >= -SLACK * end_s).all(axis=None)
+        total_s = times_s.sum(axis=1) - energy["overlap_s"]
+        assert total_s.to_numpy() == pytest.approx(np.full(len(energy), end_s)), "states do not add up to the run"
     assert (energy["trained"] <= energy["begun"] * (1 + SLACK)).all()
     total, by_round = energy["energy_J"].sum(), rounds["energy_J"].dropna().to_numpy(float)
     assert metrics["energy_J"] == pytest.approx(total)
@@ -327,6 +336,7 @@ class Watch:
     def __init__(self):
         self.finished = self.messages = 0
         self.place, self.airtimes_s, self.on_link = {}, defaultdict(list), set()
+        self.on_server_link = set()
         self.bits = defaultdict(Counter)
 
     def enters(self, port, message):
@@ -360,6 +370,7 @@ class Watch:
         for kept in (self.bits, self.on_link):
             kept.clear()
         self.place.clear()
+        self.on_server_link.clear()
         self.airtimes_s.clear()
 
 
@@ -498,6 +509,22 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return land
 
+    @patched(ServerUplink, "take")
+    def _(old):
+        def take(uplink, message, **options):
+            watch.on_server_link.add(message)
+            old(uplink, message, **options)
+
+        return take
+
+    @patched(ServerUplink, "_arrive")
+    def _(old):
+        def arrive(uplink, transfer):
+            watch.on_server_link.remove(uplink._crossing[transfer].message)
+            old(uplink, transfer)
+
+        return arrive
+
     @patched(NetworkSimulator, "_finish")
     def _(old):
         def finish(simulator, now_s):
@@ -505,7 +532,8 @@ def watched():  # noqa: PLR0915 - one patch after the other
                 simulator._server._arrived if simulator._server else []
             )  # for the next round, which does not come
             in_flight = set(simulator._outstanding.in_flight) - {arrival.update for arrival in arrivals}
-            assert in_flight <= watch.place.keys(), "an update off the air is in a port"
+            places = watch.place.keys() | watch.on_server_link
+            assert in_flight <= places, "an update off the air is in a port or on the link of the server"
             old(simulator, now_s)
             assert not simulator._outstanding.in_flight
             assert not simulator._outstanding.open_updates, "every update has ended"

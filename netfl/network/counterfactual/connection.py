@@ -54,6 +54,9 @@ class UninterruptedConnection(Connection):
     def receive(self, ids: Ints, time_s: float | Floats, airtime_s: float) -> Floats | None:
         return self._waive(ids, super().receive(ids, time_s, airtime_s))
 
+    def evaluate(self, ids: Ints, time_s: float, joules: Floats) -> Floats | None:
+        return self._waive(ids, super().evaluate(ids, time_s, joules))
+
     def off_s(self, ids: Ints, from_s: Floats, by_s: Floats) -> Floats:
         return np.where(self._is_exempt(ids), np.inf, super().off_s(ids, from_s, by_s))
 

@@ -114,6 +114,10 @@ class NodeAvailability(Overridable, ABC):
         """Report that a version is sent to each of *users* for *airtime_s*, from *time_s*; the result is as before."""
         return None
 
+    def evaluate(self, users: Ints, time_s: ArrayLike, joules: Floats) -> Floats | None:
+        """Report that each of *users* begins an evaluation at *time_s*, for which it pays *joules* at once."""
+        return None
+
     def charge_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         """Return the charge of each user's battery at *time_s*, ``[n]``; infinite for users without one.
 

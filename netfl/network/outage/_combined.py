@@ -108,6 +108,9 @@ class CombinedOutages(NodeAvailability):
     def receive(self, users: Ints, time_s: ArrayLike, airtime_s: float) -> Floats | None:
         return _smallest([timeline.receive(users, time_s, airtime_s) for timeline in self._timelines])
 
+    def evaluate(self, users: Ints, time_s: ArrayLike, joules: Floats) -> Floats | None:
+        return _smallest([timeline.evaluate(users, time_s, joules) for timeline in self._timelines])
+
     def charge_j(self, users: Ints, time_s: ArrayLike) -> Floats | None:
         return _smallest([timeline.charge_j(users, time_s) for timeline in self._timelines])
 

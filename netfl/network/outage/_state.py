@@ -140,6 +140,14 @@ class NodeState(_StateCache):
         self._forget_users(users)
         return shares
 
+    def evaluate(self, users: Ints, time_s: ArrayLike, joules: Floats) -> Floats | None:
+        """Let batteries pay for evaluations that begin at *time_s*; as `NodeAvailability.evaluate`."""
+        if not self.is_metered:
+            return None
+        shares = self._outages.evaluate(users, time_s, joules)
+        self._forget_users(users)
+        return shares
+
     def off_s(self, users: Ints, from_s: Floats, by_s: Floats) -> Floats:
         """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
         return self._outages.off_s(users, from_s, by_s)

@@ -527,7 +527,8 @@ class BatteryState(NodeAvailability):
         shares = self._use(users, time_s, self._energy.starting_j(users))
         takes_time = until_s > time_s
         computing_w = np.zeros(len(users))
-        computing_w[takes_time] = self._energy.computing_j(users[takes_time]) / (until_s - time_s)[takes_time]
+        duration_s = (until_s - time_s)[takes_time]
+        computing_w[takes_time] = self._energy.computing_j(users[takes_time], duration_s) / duration_s
         begins = (shares >= 1.0) & (self._row[users] >= 0)
         self._compute(self._row[users[begins]], computing_w[begins], until_s[begins])
         return shares
@@ -553,6 +554,11 @@ class BatteryState(NodeAvailability):
         if self._energy is None:
             return None
         return self._use(users, time_s, self._energy.receiving_j(users, airtime_s))
+
+    def evaluate(self, users: Ints, time_s: ArrayLike, joules: Floats) -> Floats | None:
+        if self._energy is None:
+            return None
+        return self._use(users, time_s, joules)
 
     def _compute(self, rows: Ints, computing_w: Floats, until_s: Floats) -> None:
         """Let batteries take *computing_w* from their last use until *until_s*; chains start over."""

@@ -586,8 +586,10 @@ class Cell:
         is_sent = self._connection.is_up_during(tower.number, now_s, end_s)
         return bool(self._medium.downlink_received(self.ids[users], signal, is_sent=is_sent)[0])
 
-    def pay_for_reception(self, users: Users, duration_s: float, *, is_tower_up: bool) -> None:
-        """Let those of *users* that listen pay for receiving a frame that arrives from now on."""
+    def pay_for_reception(
+        self, users: Users, duration_s: float, *, is_tower_up: bool, start_s: float | None = None
+    ) -> None:
+        """Let those of *users* that listen pay for receiving a frame that arrives from now on, or from *start_s*."""
         energy = self._medium.energy
         if energy is None:
             return
@@ -600,7 +602,14 @@ class Cell:
         if shares is not None:
             paid_s = duration_s * shares
             self.check_power(listeners, now_s)
-        energy.receive(ids, paid_s)
+        energy.receive(ids, paid_s, start_s)
+
+    def pay_for_ideal_reception(self, users: Users) -> None:
+        """Let those of *users* that listen pay for a version on an ideal downlink, which arrives now."""
+        energy = self._medium.energy
+        if energy is not None and energy.broadcast_s:
+            start_s = self.env.now - energy.broadcast_s
+            self.pay_for_reception(users, energy.broadcast_s, is_tower_up=True, start_s=start_s)
 
     def wake(self, users: Users) -> None:
         """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""

@@ -141,6 +141,12 @@ class Connection:
             return None
         return self._state.receive(ids, time_s, airtime_s)
 
+    def evaluate(self, ids: Ints, time_s: float, joules: Floats) -> Floats | None:
+        """Take the energy of evaluations from the users' batteries; return the share that each had, as `train`."""
+        if self._state is None:
+            return None
+        return self._state.evaluate(ids, time_s, joules)
+
     def off_s(self, ids: Ints, from_s: Floats, by_s: Floats) -> Floats:
         """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
         if self._state is None or not self._state.powers_devices:

@@ -300,7 +300,7 @@ class TransmitPath:
         if shares is not None:
             paid_s = group.airtime_s * shares
         if medium.energy is not None:
-            medium.energy.send(group.ids, paid_s, power_factor)
+            medium.energy.send(group.ids, paid_s, power_factor, start_s)
         link_uses = self._count_link_uses(group.ids, group.airtime_s, frames, paid_s, power_factor)
 
         # they enter the air, where they meet other transmissions
