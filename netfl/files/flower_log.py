@@ -66,12 +66,12 @@ class FlowerLog:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the log has the end of the run."""
+        """True if the log has the end of the run."""
         return not math.isnan(self.total_s)
 
     @property
     def has_times(self) -> bool:
-        """Whether its lines have times."""
+        """True if its lines have times."""
         return bool(self.rounds["opened_s"].notna().any())
 
     @property
