@@ -255,7 +255,7 @@ class TimeVarying(IntermittentAccess):
 
     @property
     def candidate_process(self) -> str | None:
-        """All causes together; ``None`` with a walk, which is memory or a drift by the length of the run."""
+        """The causes; ``None`` with a walk, which is memory or a drift by the length of the run."""
         if self._walk_spread:
             return None
         has_outages = self.outage is not None
