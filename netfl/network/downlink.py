@@ -43,7 +43,7 @@ class DownlinkPath(Protocol):
 
 
 class ExpectedUsers(Protocol):
-    """What learns that a version never reaches some users."""
+    """Record of the users of whom something is expected, which learns that a version never reaches some of them."""
 
     def cancel(self, users: Users, base: int) -> None:
         """Expect nothing of *users*, who do not get version *base*."""

@@ -40,9 +40,9 @@ class ServerLink(Spec):
 
     rate: Annotated[Bitrate, Field(gt=0)] | None = None
     """Rate of each direction."""
-    up: Annotated[Bitrate, Field(gt=0)] | None = None
+    rate_up: Annotated[Bitrate, Field(gt=0)] | None = None
     """Rate of updates, in place of ``rate``; without both, updates do not share a link."""
-    down: Annotated[Bitrate, Field(gt=0)] | None = None
+    rate_down: Annotated[Bitrate, Field(gt=0)] | None = None
     """Rate of versions, in place of ``rate``; without both, versions do not share a link."""
     user_rate: (
         Annotated[tuple[Annotated[Bitrate, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
@@ -54,10 +54,10 @@ class ServerLink(Spec):
 
     @model_validator(mode="after")
     def _has_rate(self) -> ServerLink:
-        if self.rate is None and self.up is None and self.down is None:
-            raise ValueError("no rate is given; give rate, up or down")
-        if self.rate is not None and self.up is not None and self.down is not None:
-            raise ValueError("rate has no effect with up and down; leave it out")
+        if self.rate is None and self.rate_up is None and self.rate_down is None:
+            raise ValueError("no rate is given; give rate, rate_up or rate_down")
+        if self.rate is not None and self.rate_up is not None and self.rate_down is not None:
+            raise ValueError("rate has no effect with rate_up and rate_down; leave it out")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
@@ -65,17 +65,19 @@ class ServerLink(Spec):
             problem = f"{len(self.user_rate)} rates for {facts.users} users"
             yield Fault("user_rate", problem, None, f"give one rate, or {facts.users} of them")
         if self.copies is not None and self.down_bps is None:
-            yield Fault("copies", "has no effect without a rate of versions", self.copies, "give down, or leave it out")
+            yield Fault(
+                "copies", "has no effect without a rate of versions", self.copies, "give rate_down, or leave it out"
+            )
 
     @property
     def up_bps(self) -> float | None:
         """Rate of updates; ``None`` if they share no link."""
-        return self.up or self.rate
+        return self.rate_up or self.rate
 
     @property
     def down_bps(self) -> float | None:
         """Rate of versions; ``None`` if they share no link."""
-        return self.down or self.rate
+        return self.rate_down or self.rate
 
     def limits_bps(self, users: int) -> Floats:
         """Return the largest rate of a transfer of each user, ``[users]``; infinite without a limit."""

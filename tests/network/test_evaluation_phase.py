@@ -94,7 +94,7 @@ class TestTime:
 
     def test_server_link_carries_models_and_answers(self):
         """Four models at 1 Mbit/s take 4 s; answers are updates of no size beside that."""
-        rounds, log = run_rounds(evaluation=EVALUATION, server_link={"down": "1 Mbps"})
+        rounds, log = run_rounds(evaluation=EVALUATION, server_link={"rate_down": "1 Mbps"})
         assert lasted(rounds) == pytest.approx([4.0 + DOWN_S + EVALUATE_S] * 4, abs=2e-3)
         total_s = rounds[-1].closed_s
         assert log.final_values["utilisation.server_link_down"] == pytest.approx(8 * 4.0 / total_s, rel=1e-3)

@@ -59,17 +59,17 @@ class TestTimes:
         assert log.final_values["utilisation.server_link_down"] == pytest.approx(users / expected_s, abs=AIR_S)
 
     def test_directions_have_their_own_rates(self):
-        rounds, log = run_rounds(server_link={"up": "2 Mbps"})
+        rounds, log = run_rounds(server_link={"rate_up": "2 Mbps"})
         assert durations(rounds) == pytest.approx([TRAIN_S + 2.5] * 3, abs=AIR_S)
         assert "utilisation.server_link_down" not in log.final_values
-        rounds, _ = run_rounds(server_link={"rate": "1 Mbps", "up": "2 Mbps"})
+        rounds, _ = run_rounds(server_link={"rate": "1 Mbps", "rate_up": "2 Mbps"})
         assert durations(rounds) == pytest.approx([5.0 + TRAIN_S + 2.5] * 3, abs=AIR_S)
 
     def test_one_copy_for_each_tower(self):
-        rounds, _ = run_rounds(server_link={"down": "1 Mbps", "copies": "tower"})
+        rounds, _ = run_rounds(server_link={"rate_down": "1 Mbps", "copies": "tower"})
         assert durations(rounds) == pytest.approx([1.0 + TRAIN_S] * 3, abs=AIR_S)
         assert [each.downlink_bits for each in rounds] == [BITS] * 3
-        rounds, _ = run_rounds(server_link={"down": "1 Mbps"})
+        rounds, _ = run_rounds(server_link={"rate_down": "1 Mbps"})
         assert [each.downlink_bits for each in rounds] == [5 * BITS] * 3
 
     def test_no_transfer_is_faster_than_its_user(self):
@@ -84,20 +84,22 @@ class TestTimes:
 
     def test_updates_that_start_apart_share_while_they_overlap(self):
         """Training ends at 2 and 2.5 s; of 1 Mbit each at 1 Mbit/s the first ends at 3.5 s, the second at 4 s."""
-        rounds, _ = run_rounds(users=2, server_link={"up": "1 Mbps"}, compute={"speed": [10.0, 8.0], "samples": 20})
+        rounds, _ = run_rounds(
+            users=2, server_link={"rate_up": "1 Mbps"}, compute={"speed": [10.0, 8.0], "samples": 20}
+        )
         arrived_s = {delivery.user: delivery.arrived_s for delivery in rounds[0].deliveries}
         assert arrived_s == pytest.approx({0: 3.5, 1: 4.0}, abs=AIR_S)
 
     @pytest.mark.parametrize("mode", ["unicast", "multicast"])
     def test_downlink_over_the_network_follows_the_link(self, mode):
         downlink = {"mode": mode, "power": "30 dBm"}
-        rounds, _ = run_rounds(downlink=downlink, broadcast_rate=None, server_link={"down": "1 Mbps"})
+        rounds, _ = run_rounds(downlink=downlink, broadcast_rate=None, server_link={"rate_down": "1 Mbps"})
         copies = 5 if mode == "unicast" else 1
         assert durations(rounds) == pytest.approx([copies * 1.0 + TRAIN_S] * 3, abs=AIR_S)
 
     def test_packets_of_an_update_share_the_link(self):
         transport = {"grain": "packet", "mtu": "100 kbit"}
-        rounds, _ = run_rounds(transport=transport, server_link={"up": "1 Mbps"})
+        rounds, _ = run_rounds(transport=transport, server_link={"rate_up": "1 Mbps"})
         assert durations(rounds) == pytest.approx([TRAIN_S + 5.0] * 3, abs=0.01)
 
     def test_link_of_ample_rate_changes_nothing_but_rounding(self):
@@ -114,7 +116,7 @@ class TestLateUpdatesAndReplacedVersions:
         rounds, log = run_rounds(
             rounds=4,
             round={"kind": "available", "deadline": "6 s"},
-            server_link={"up": "1 Mbps"},
+            server_link={"rate_up": "1 Mbps"},
             on_new_version="restart",
         )
         assert [len(each.deliveries) for each in rounds] == [0] * 4
@@ -124,7 +126,7 @@ class TestLateUpdatesAndReplacedVersions:
 
     def test_newer_version_replaces_an_older_one(self):
         """User 1 receives at 0.1 Mbit/s, for 10 s; a round takes 3 s, and each version takes the place of the last."""
-        link = {"down": "1 Gbps", "user_rate": ["1 Gbps", "0.1 Mbps"]}
+        link = {"rate_down": "1 Gbps", "user_rate": ["1 Gbps", "0.1 Mbps"]}
         rounds, log = run_rounds(users=2, rounds=4, round={"kind": "first", "m": 1}, server_link=link)
         assert [[each.user for each in one.deliveries] for one in rounds] == [[0]] * 4
         missed = [(row[3], row[5], row[6]) for row in log.rows if row[0] == "missed"]
@@ -180,7 +182,7 @@ class TestOutages:
         assert len(arrived) == 1
 
     def test_user_exempt_from_the_backhaul_passes_the_link(self):
-        rounds, _ = run_rounds(rounds=1, server_link={"up": "1 Mbps"}, exempt={"backhaul": [0]})
+        rounds, _ = run_rounds(rounds=1, server_link={"rate_up": "1 Mbps"}, exempt={"backhaul": [0]})
         arrived_s = {each.user: each.arrived_s for each in rounds[0].deliveries}
         assert arrived_s[0] == pytest.approx(TRAIN_S, abs=AIR_S)
         assert arrived_s[1] == pytest.approx(TRAIN_S + 4.0, abs=AIR_S)
@@ -196,15 +198,15 @@ class TestErrors:
     def test_rates(self):
         with pytest.raises(ScenarioError, match="no rate is given"):
             ServerLink()
-        with pytest.raises(ScenarioError, match="no effect with up and down"):
-            ServerLink(rate=1e6, up=1e6, down=1e6)
+        with pytest.raises(ScenarioError, match="no effect with rate_up and rate_down"):
+            ServerLink(rate=1e6, rate_up=1e6, rate_down=1e6)
 
     def test_list_of_other_length(self):
         faults = find_faults(server_link={"rate": 1e6, "user_rate": [1e6, 1e6]})
         assert "2 rates for 5 users" in faults["access.server_link.user_rate"].problem
 
     def test_copies(self):
-        faults = find_faults(server_link={"up": 1e6, "copies": "user"})
+        faults = find_faults(server_link={"rate_up": 1e6, "copies": "user"})
         assert "no effect" in faults["access.server_link.copies"].problem
         multicast = {"mode": "multicast", "power": "30 dBm"}
         faults = find_faults(server_link={"rate": 1e6, "copies": "user"}, downlink=multicast, broadcast_rate=None)

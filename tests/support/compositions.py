@@ -266,8 +266,8 @@ def axes() -> dict[str, dict[str, Any]]:
         "server_link": {
             "none": None,
             "shared": {"rate": 20.0},
-            "limited": {"up": 20.0, "user_rate": 8.0},
-            "shared by towers": {"down": 20.0, "copies": "tower"},
+            "limited": {"rate_up": 20.0, "user_rate": 8.0},
+            "shared by towers": {"rate_down": 20.0, "copies": "tower"},
         },
         "trains_when": {"default": None, **members("network/trains_when"),
                         "charge in turns": [{"every": 2}, {"battery_above": 0.4}]},
