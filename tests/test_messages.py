@@ -494,5 +494,8 @@ def test_every_public_function_is_in_the_matrix():
     assert functions <= {*ENTRY_POINTS}
     assert {"Scenario", "Simulation"} <= {*ENTRY_POINTS}
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    (readers,) = (group for group in app.registered_groups if group.name == "import")
+    in_group = readers.typer_instance.registered_commands
+    commands |= {f"import {command.name or command.callback.__name__}" for command in in_group}
     without_path = {"list", "schema", "scenarios", "version", "new"}
     assert commands - without_path == {*COMMANDS}
