@@ -219,8 +219,8 @@ LAUNCHES = {
     Fedau(cutoff=50): 20,
     Mifa(): 16,
     Fedvarp(): 13,
-    Scaffold(): 22,
-    Qfedavg(q=1): 21,
+    Scaffold(): 24,
+    Qfedavg(q=1): 24,
     Afl(lr_lambda=0.1): 16,
     Fedavgm(): 8,
 }

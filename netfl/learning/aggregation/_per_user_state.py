@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, cast
 
@@ -102,7 +103,8 @@ def pseudo_gradients(changes: Tensor, rates: Tensor) -> Tensor:
         changes: ``[k, parameters + 1]``.
         rates: step sizes on θ and on t, ``[k, 2]``.
     """
+    divisors = rates.masked_fill(rates <= 0, math.inf)  # a schedule may reach 0, and t may be constant
     sums = -changes
-    sums[:, :-1].div_(rates[:, :1]).masked_fill_(rates[:, :1] <= 0, 0.0)  # a schedule may reach 0
-    sums[:, -1].div_(rates[:, 1]).masked_fill_(rates[:, 1] <= 0, 0.0)  # t may be constant
+    sums[:, :-1].div_(divisors[:, :1])
+    sums[:, -1].div_(divisors[:, 1])
     return sums

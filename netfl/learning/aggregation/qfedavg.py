@@ -47,4 +47,4 @@ class Qfedavg(Aggregation):
         slopes = inverse**2 * changes[:, :-1].square().sum(1)
         curvature = power * (self.q / losses * slopes + inverse)
         move = (power * inverse / curvature.sum()) @ changes
-        return current + move.where(updates.rates[:, 0].min() > 0, 0.0), state
+        return current + move.masked_fill(updates.rates[:, 0].min() <= 0, 0.0), state
