@@ -1,6 +1,6 @@
 """netfl's DCF beside the analytic tables with which ns-3 tests its own: rows, plot and table of docs/validation.md.
 
-`analysis/results/ns3_bianchi.csv` holds the figures of `src/wifi/examples/reference/bianchi_11a_eifs.txt`,
+`analysis/results/measured/ns3_bianchi.csv` holds the figures of `src/wifi/examples/reference/bianchi_11a_eifs.txt`,
 `bianchi_11a_difs.txt` and those of 802.11b of ns-3 (https://gitlab.com/nsnam/ns-3-dev, revision 14064644; the scripts
 that compute them are under BSD-3-Clause, University of Washington, 2020): the saturation throughput in Mb/s by
 Bianchi's fixed point, if all stations wait EIFS after a collision, or DIFS.  ns-3 accepts itself within 1.5 % of the
@@ -26,7 +26,7 @@ from validation_pages import ROOT, support
 
 import netfl
 
-RESULTS = ROOT / "analysis/results"
+RESULTS = ROOT / "analysis/results/measured"
 SOURCE, STORED = RESULTS / "ns3_bianchi.csv", RESULTS / "ns3_dcf.csv"
 ACCEPTED = 0.015
 """Largest relative difference from the nearer table that ns-3 accepts of itself."""

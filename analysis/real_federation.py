@@ -26,7 +26,7 @@ from scipy.stats import t as student_t
 
 import netfl
 
-RESULTS = Path(__file__).parent / "results" / "real_federation.csv"
+RESULTS = Path(__file__).parent / "results" / "measured" / "real_federation.csv"
 CLIENTS = 10
 EPOCHS = (1, 3, 5)
 HELD_OUT = 5

@@ -46,7 +46,7 @@ from netfl.plots import style
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "measured"
 FITS, SCORES, RATES = (RESULTS / f"real_lorawan_{part}" for part in ("fits.json", "scores.csv", "rates.csv"))
 PERIOD = 8
 WINDOW = 500

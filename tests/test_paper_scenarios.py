@@ -249,7 +249,15 @@ def test_stored_results_and_plots_belong_to_experiments():
         for experiment_ in paper.EXPERIMENTS.values()
         for part in experiment_.parts
     }
-    others = {"checkpoints", "cvar_map", "findings", "block_assignment.csv", "former_verdicts.csv", "rural_outage.csv"}
+    others = {
+        "checkpoints",
+        "cvar_map",
+        "findings",
+        "measured",
+        "block_assignment.csv",
+        "former_verdicts.csv",
+        "rural_outage.csv",
+    }
     assert {*paper.RESULTS.iterdir()} - {paper.RESULTS / name for name in others} <= known
     drawn = {
         paper.DOCS / "reproduction" / name
