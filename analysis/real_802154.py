@@ -1,6 +1,6 @@
 """Compare netfl's IEEE 802.15.4 with measurements of a testbed, in two steps, each without and with a jammer.
 
-    python analysis/real_802154.py fit DATA.csv           # reads one half, writes results/measured/real_802154_choice.json
+    python analysis/real_802154.py fit DATA.csv           # reads one half, writes real_802154_choice.json
     python analysis/real_802154.py fit_jammer DATA.csv    # adds the duration of a burst
     python analysis/real_802154.py judge DATA.csv         # reads the choice and the other half, writes real_802154.csv
     python analysis/real_802154.py judge_jammer DATA.csv  # adds the cells with a jammer
