@@ -43,12 +43,12 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|pandas|pd|matplotlib|networkx|nx|simpy|pydantic|pydantic_core|pathlib|collections)\..*"),
     (
         r"py:.*",
-        r"(torch\..*|Augment|NetworkSimulator|Axes|Environment|FigureBase|Over|ComparisonTable|netfl\.report\.paper_tables\..*|netfl\.units\.Unit|ArrayLike|NDArray|Floats|Ints|Bools|Tensor|State|Architecture|LearnerSpec|Size|Ge|MaxLen|_PydanticGeneralMetadata|Field|FieldInfo|NoneType)",
+        r"(torch\..*|Augment|NetworkSimulator|Axes|Environment|FigureBase|Over|ComparisonTable|netfl\.report\.paper_tables\..*|netfl\.units\.Unit|ArrayLike|NDArray|Floats|Ints|Bools|Tensor|State|Architecture|LearnerSpec|Reported|Size|Ge|MaxLen|_PydanticGeneralMetadata|Field|FieldInfo|NoneType)",
     ),
     (r"py:.*", r"(TypeAliasForwardRef|PydanticCustomError|annotated_types\..*)"),
     (
         r"py:class",
-        r"(pyarrow\..*|SweepIndex|SearchEntry|types\.ModuleType|netfl\.types\.rounds\.RoundBatch|netfl\.sweeps\.(plan|index)\..*|tuple\[.*)",
+        r"(pyarrow\..*|SweepIndex|SearchEntry|types\.ModuleType|netfl\.types\.rounds\.RoundBatch|netfl\.results\.metrics\.Metric|netfl\.sweeps\.(plan|index)\..*|tuple\[.*)",
     ),  # what only netfl handles
     (
         r"py:class",
