@@ -582,9 +582,13 @@ def _fragile_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]
         return
     frames = update_cut(spec, context).count
     if frames > 1:
+        ending = f"{limit} attempts"
+        remedy = ""
+        if getattr(spec.mac, "max_attempts", None) is not None:
+            ending, remedy = f"max_attempts: {limit}", ", or leave max_attempts out"
         yield (
-            f"an update is sent in {frames} frames, and it ends when one frame is given up after max_attempts: {limit}"
-            "; give transport: {grain: packet, arq: {timeout: 1 s}}, or leave max_attempts out"
+            f"an update is sent in {frames} frames, and it ends when one frame is given up after {ending}"
+            f"; give transport: {{grain: packet, arq: {{timeout: 1 s}}}}{remedy}"
         )
 
 

@@ -21,7 +21,7 @@ from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.mac import IdleTime, Mac
 from netfl.network.mac import _unslotted_csma as lr_wpan
-from netfl.network.mac._dcf import ACK_BITS, CTS_BITS, PHYS, RTS_BITS, Backoff, FrameTiming, PhyTiming, WifiStandard
+from netfl.network.mac._dcf import ACK_BITS, CTS_BITS, PHYS, RTS_BITS, Backoff, FrameTiming, PhyTiming
 from netfl.network.mac._hidden_stations import HiddenStations
 from netfl.network.mac._station_rates import StationRates, is_equal_rate
 from netfl.network.mac._unslotted_csma import CsmaParameters, UnslottedCsma
@@ -147,7 +147,7 @@ class CsmaCa(Mac):
         max_attempts: 7
     """
 
-    standard: WifiStandard | Literal["802.15.4"] = "802.11a"
+    standard: Literal["802.11a", "802.11b", "802.11g", "802.15.4"] = "802.11a"
     """Timing: 802.11a, 802.11b (long preamble), 802.11g (without 802.11b stations), or 802.15.4 (O-QPSK, 2.4 GHz)."""
     rate: Annotated[Annotated[_Rates | _Rate, ByForm()] | None, _NotLrWpan] = None
     """Rate of the data, one of the standard's: one for all users, or a list, one for each; by default 6 Mbps (802.11a),
