@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
 help:
 	@echo "make demo    set up, tune and run scenarios/rural_outage.yaml, write its report: one minute"
-	@echo "make test    set up, run the tests that take at most 0.2 s each: 4 to 6 minutes on two cores"
+	@echo "make test    set up, run the tests that take at most 0.2 s each: 9 to 14 minutes on two cores"
 	@echo "make slow    all other tests: many draws, whole runs, references, guides by the letter"
 	@echo "make extras  the tests of Flower, Gymnasium, trackers, Optuna, Slurm and Ray, in an environment of their own"
 	@echo "make static  format, lint, types, layers, docs with warnings as errors"

@@ -151,8 +151,12 @@ def design():
 
 
 def closings(row, **settings):
-    """Return index, opening, closing and deliveries of the rounds of a composition; ``None`` if it cannot run."""
+    """Return index, opening, closing and deliveries of the rounds of a composition; ``None`` if it cannot run.
+
+    Users evaluate nothing, as the time of that comes after the deadline.
+    """
     data = copy.deepcopy(row.data)
+    data["access"].pop("evaluation", None)
     data["access"]["round"] |= settings
     try:
         rounds, _ = checks.simulate(validate(ScenarioDocument(data, "losses")))
