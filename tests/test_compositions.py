@@ -108,7 +108,7 @@ def repeats_at_once(row):
     access = row.scenario.access
     if access.mac is None:
         return False
-    return access.mac.sends_groups or (access.shared_air and access.mac.divides_band)
+    return access.mac.sends_groups or access.shared_air
 
 
 def quick_design():

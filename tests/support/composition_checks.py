@@ -11,7 +11,7 @@ from netfl.simulation.setup import access_context
 from support.recorders import Memory
 from support.run_invariants import check_tables, tables_of_recorder, watched
 
-MAX_EVENTS = 16_000
+MAX_EVENTS = 8_000
 """Number of events after which a run is cut off."""
 MAX_TIME_S = 1e6
 """Simulated time after which a run is cut off, as that of a user that drives away for ever."""
