@@ -46,7 +46,7 @@ ASSUMED: dict[str, Any] = {
     "test_samples": 1000,  # a tenth of its test set, at the default cost of a forward pass
     "answer": "100 B",
 }
-"""What no figure of the source states, or what it states as a range."""
+"""What the source does not state, or states as a range."""
 
 
 class Readings(NamedTuple):

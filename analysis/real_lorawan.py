@@ -1,4 +1,4 @@
-"""What netfl's LoRaWAN takes for granted, beside two outdoor and indoor devices of Saint Eynard and one of Tour Perret.
+"""netfl's model of LoRaWAN beside two devices of Saint Eynard, outdoors and indoors, and one of Tour Perret.
 
     python analysis/real_lorawan.py fit DIR     choices and fits from the first half of each file, stored
     python analysis/real_lorawan.py judge DIR   the second halves of Saint Eynard by the stored fits, stored

@@ -83,7 +83,7 @@ class OutageRuns(Spec):
     share: Annotated[float, Field(gt=0, lt=1)]
     """Share of rounds in an outage."""
     together: bool = False
-    """All users have the same outages; otherwise each its own."""
+    """Whether all users have the same outages.  If not, each user has its own."""
 
 
 class TimeVarying(IntermittentAccess):

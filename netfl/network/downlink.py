@@ -42,6 +42,26 @@ class DownlinkPath(Protocol):
         """Send *version* from the server to *receivers*."""
 
 
+class LeadingPath:
+    """A path before another downlink, which has the size of a broadcast.
+
+    Args:
+        inner: the other downlink.
+    """
+
+    def __init__(self, inner: DownlinkPath) -> None:
+        self._inner = inner
+
+    @property
+    def bits(self) -> float:
+        """Size of a broadcast."""
+        return self._inner.bits
+
+    @bits.setter
+    def bits(self, bits: float) -> None:
+        self._inner.bits = bits
+
+
 class ExpectedUsers(Protocol):
     """Record of the users of whom something is expected, which learns that a version never reaches some of them."""
 

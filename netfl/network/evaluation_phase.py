@@ -1,6 +1,6 @@
 """Evaluations at the end of rounds: the model goes to users, who compute and answer, before the round closes.
 
-The model goes by a downlink of its own object, so that its copies are told from those of the round; both share the
+The model has a downlink object of its own, which tells its copies from those of the round.  Both objects share the
 links, the queues and the transmitters of towers.  `EvaluationReceiver` stands in for a tower there.
 """
 

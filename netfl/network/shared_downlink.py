@@ -8,7 +8,7 @@ import numpy as np
 
 from netfl.network.backhaul.shared_link import LinkTransfer, SharedLink
 from netfl.network.clock import Clock, call_after
-from netfl.network.downlink import DownlinkPath, Receivers
+from netfl.network.downlink import DownlinkPath, LeadingPath, Receivers
 from netfl.network.tower import Tower
 from netfl.types import Floats, Ints, Users
 
@@ -28,7 +28,7 @@ class _Copy:
     transfer: LinkTransfer | None = None
 
 
-class SharedDownlink:
+class SharedDownlink(LeadingPath):
     """The direction from the server: copies of versions share its rate, and then go on by another downlink.
 
     Args:
@@ -39,22 +39,13 @@ class SharedDownlink:
     """
 
     def __init__(self, env: Clock, link: SharedLink, limits_bps: Floats, inner: DownlinkPath, *, by_user: bool) -> None:
+        super().__init__(inner)
         self._env = env
         self._limits_bps = limits_bps
         self._by_user = by_user
-        self._inner = inner
         self._copies: list[_Copy] = []
         self._arrived: list[_Copy] = []
         self._link = link
-
-    @property
-    def bits(self) -> float:
-        """Size of a broadcast."""
-        return self._inner.bits
-
-    @bits.setter
-    def bits(self, bits: float) -> None:
-        self._inner.bits = bits
 
     def send(self, version: int, receivers: Receivers) -> None:
         """Send *version* from the server to *receivers*."""

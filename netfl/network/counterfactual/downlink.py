@@ -6,7 +6,7 @@ from typing import Any
 
 from netfl.network.clock import Clock
 from netfl.network.counterfactual import Exemptions
-from netfl.network.downlink import DownlinkPath, IdealDownlink, Receivers
+from netfl.network.downlink import DownlinkPath, IdealDownlink, LeadingPath, Receivers
 from netfl.network.tower import Tower
 from netfl.types import Users
 
@@ -30,7 +30,7 @@ class UninterruptedDownlink(IdealDownlink):
             super()._cross(tower, version, users[~is_exempt], undisturbed_s)
 
 
-class DirectDownlink:
+class DirectDownlink(LeadingPath):
     """A downlink by which exempt users have a version at once; other users have it by another downlink.
 
     Args:
@@ -38,18 +38,9 @@ class DirectDownlink:
     """
 
     def __init__(self, exemptions: Exemptions, inner: DownlinkPath, env: Clock) -> None:
+        super().__init__(inner)
         self._exemptions = exemptions
-        self._inner = inner
         self._env = env
-
-    @property
-    def bits(self) -> float:
-        """Size of a broadcast."""
-        return self._inner.bits
-
-    @bits.setter
-    def bits(self, bits: float) -> None:
-        self._inner.bits = bits
 
     def send(self, version: int, receivers: Receivers) -> None:
         """Send *version* from the server to *receivers*."""

@@ -15,13 +15,11 @@ import numpy as np
 import simpy
 
 from netfl.network.mac._dcf import RTS_BITS, Backoff, FrameTiming, PhyTiming
+from netfl.network.mac._sensing_stations import NS, SLACK_S, SensingStations
 from netfl.network.mac._station_rates import StationRates
 from netfl.network.radio.cell import Cell
-from netfl.types import Bools, Floats
+from netfl.types import Bools
 
-_NS = 1e-9
-_SLACK_S = 1e-8
-"""Rounding error of the clock at an instant."""
 _RUN_OUT = -1
 """Slots of a counter that has run out before its station had a frame."""
 
@@ -64,7 +62,7 @@ class _Exchange:
     ready_s: float
 
 
-class HiddenStations:
+class HiddenStations(SensingStations):
     """The stations of one cell, of which each has a view of the medium of its own.
 
     All times are whole nanoseconds from the start of the run, so that ties do not depend on rounding.  At each
@@ -95,16 +93,13 @@ class HiddenStations:
         after_error: int,
     ) -> None:
         size = cell.size
-        self._cell = cell
+        super().__init__(cell, threshold_dbm)
         self._phy = phy
         self._timing = timing
         self._rates = rates
         self._backoff = backoff
         self._limit = limit
-        self._threshold_dbm = threshold_dbm
         self._all = np.ones(size, np.bool_)
-        self._hearers: dict[int, Bools] = {}  # of each station, while powers and distances are fixed
-        self._now = 0
 
         # what each station senses
         self._sensed = np.zeros(size, np.int64)  # number of signals on the air that it senses
@@ -128,7 +123,6 @@ class HiddenStations:
         # what is to come
         self._ends: list[tuple[int, int, _Signal]] = []  # heap by time
         self._begins: list[tuple[int, int, Callable[[], None]]] = []  # heap by time
-        self._coming: list[tuple[float, int]] = []  # heap of (time, station) of future frames
         self._number = 0  # of entries of the heaps, which keeps their order
 
     def serve(self) -> Generator[simpy.Event, Any, None]:
@@ -137,36 +131,24 @@ class HiddenStations:
         while True:
             self._update_stations()
             next_ns = self._next_ns()
-            next_s = np.inf if next_ns is None else next_ns * _NS
+            next_s = np.inf if next_ns is None else next_ns * NS
             until_s = next_s
             if self._coming:
                 until_s = min(next_s, self._coming[0][0])
-            if until_s > cell.env.now + _SLACK_S:
+            if until_s > cell.env.now + SLACK_S:
                 yield cell.wait_for_change(until_s)
                 continue
-            if next_ns is not None and next_s <= until_s + _SLACK_S:
+            if next_ns is not None and next_s <= until_s + SLACK_S:
                 yield from self._advance(next_ns)
 
     # stations and their frames
-
-    def _update_stations(self) -> None:
-        """Take in the stations whose frames are new, gone or changed."""
-        cell = self._cell
-        self._now = max(self._now, round(cell.env.now / _NS))
-        if cell.changed:
-            for station in np.unique(cell.changes()).tolist():
-                self._update(station)
-        while self._coming and self._coming[0][0] <= cell.env.now + _SLACK_S:
-            ready_s, station = heappop(self._coming)
-            if cell.ready_s[station] == ready_s:  # else the frame has changed since
-                self._update(station)
 
     def _update(self, station: int) -> None:
         """Take in the frame of a station; one in an exchange does so at the end of it."""
         if station in self._exchange:
             return
         ready_s = float(self._cell.ready_s[station])
-        if ready_s > self._cell.env.now + _SLACK_S:
+        if ready_s > self._cell.env.now + SLACK_S:
             self._withdraw(station)
             if ready_s < np.inf:
                 heappush(self._coming, (ready_s, station))
@@ -292,18 +274,6 @@ class HiddenStations:
         self._is_readable[idle] = False
         self._is_in_error[idle] = False
 
-    def _sensed_by(self, station: int) -> Bools:
-        """Return the stations that sense a station, ``[size]``."""
-        is_fixed = self._cell.has_fixed_sensing
-        if is_fixed and station in self._hearers:
-            return self._hearers[station]
-        power_dbm: Floats = self._cell.between_users_dbm(station)
-        hearers = power_dbm >= self._threshold_dbm
-        hearers[station] = False
-        if is_fixed:
-            self._hearers[station] = hearers
-        return hearers
-
     # exchanges
 
     def _begin_exchange(self, station: int) -> None:
@@ -321,7 +291,7 @@ class HiddenStations:
     def _send_request(self, exchange: _Exchange) -> None:
         timing = exchange.timing
         mode = self._rates.mode_of(self._phy.control_rate(exchange.rate_mbps))
-        outcome = self._cell.request(exchange.station, RTS_BITS, timing.rts * _NS, mode=mode, limit=self._limit)
+        outcome = self._cell.request(exchange.station, RTS_BITS, timing.rts * NS, mode=mode, limit=self._limit)
         # stations that read it reset their NAV, unless a CTS follows
         nav_timeout = 2 * self._phy.sifs + timing.cts + self._phy.preamble + 2 * self._phy.slot
         reserved_ns = self._now + timing.rts + nav_timeout
@@ -354,14 +324,14 @@ class HiddenStations:
         station = exchange.station
         timing = exchange.timing
         users = np.array([station])
-        if self._cell.ready_s[station] > self._cell.env.now + _SLACK_S or not self._cell.connected(users)[0]:
+        if self._cell.ready_s[station] > self._cell.env.now + SLACK_S or not self._cell.connected(users)[0]:
             self._is_sending[station] = False  # the frame went, or an outage came, after its RTS
             self._conclude(exchange, is_success=False)
             return
         exchange.ready_s = float(self._cell.ready_s[station])
-        begin_s = self._now * _NS if self._cell.quiet else 0.0
+        begin_s = self._now * NS if self._cell.quiet else 0.0
         mode = self._rates.mode_of(exchange.rate_mbps)
-        outcome = self._cell.attempt(users, duration_s=timing.data * _NS, limit=self._limit, mode=mode, begin_s=begin_s)
+        outcome = self._cell.attempt(users, duration_s=timing.data * NS, limit=self._limit, mode=mode, begin_s=begin_s)
         reserved_ns = self._now + timing.data + self._phy.sifs + timing.ack
         self._is_readable[station] = False  # a station that has got a CTS does not listen before it sends
         self._is_in_error[station] = False
@@ -388,7 +358,7 @@ class HiddenStations:
         self, exchange: _Exchange, duration: int, reserved_ns: int, on_end: Callable[[bool], None]
     ) -> None:
         """Let the tower send a CTS or an ACK, which all stations sense."""
-        self._cell.answer(duration * _NS)
+        self._cell.answer(duration * NS)
         self._begin_signal(duration, _Signal(self._all, reserved_ns, on_end))
         self._is_readable[exchange.station] = False  # a frame to the station itself sets no NAV
 

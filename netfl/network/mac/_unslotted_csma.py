@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
+from netfl.network.mac._sensing_stations import NS, SLACK_S, SensingStations
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmission import Frames
-from netfl.types import Bools, Floats, Users
+from netfl.types import Bools, Users
 
-_NS = 1e-9
-_SLACK_S = 1e-8
-"""Rounding error of the clock at an instant."""
 SYMBOL = 16_000
 """Duration of a symbol of the O-QPSK PHY at 2.4 GHz, in ns: 62.5 ksymbol/s (IEEE 802.15.4-2020 §12)."""
 BIT_RATE_BPS = 250e3
@@ -139,7 +137,7 @@ class _Exchange:
     space: int = 0
 
 
-class UnslottedCsma:
+class UnslottedCsma(SensingStations):
     """The stations of one cell, each with backoffs of its own.
 
     All times are whole nanoseconds from the start of the run, so that ties do not depend on rounding.  At each instant
@@ -151,16 +149,13 @@ class UnslottedCsma:
     """
 
     def __init__(self, cell: Cell, parameters: CsmaParameters, uniforms: Iterator[float]) -> None:
-        self._cell = cell
+        super().__init__(cell, parameters.threshold_dbm)
         self._parameters = parameters
         self._uniforms = uniforms
-        self._now = 0
         self._exchange: dict[int, _Exchange] = {}  # of stations with a frame that is tried now
         self._free_from = [0] * cell.size  # end of the space after the last frame of each station
-        self._hearers: dict[int, Bools] = {}  # of each station, while powers and distances are fixed
         self._signals: list[_Signal] = []  # on the air, or that ended within the last assessment
         self._answers_until = 0  # end of the acknowledgement that the tower sends
-        self._coming: list[tuple[float, int]] = []  # heap of (time, station) of future frames
         self._events: list[tuple[int, int, int, Callable[[], None]]] = []  # heap of (time, order, number, act)
         self._outcomes: list[tuple[int, int, simpy.Event]] = []  # heap of (end, number, outcome) of frames on the air
         self._number = 0  # of entries of the heap, which keeps their order
@@ -170,14 +165,14 @@ class UnslottedCsma:
         cell = self._cell
         while True:
             self._update_stations()
-            next_s = self._events[0][0] * _NS if self._events else np.inf
+            next_s = self._events[0][0] * NS if self._events else np.inf
             until_s = next_s
             if self._coming:
                 until_s = min(next_s, self._coming[0][0])
-            if until_s > cell.env.now + _SLACK_S:
+            if until_s > cell.env.now + SLACK_S:
                 yield cell.wait_for_change(until_s)
                 continue
-            if self._events and next_s <= until_s + _SLACK_S:
+            if self._events and next_s <= until_s + SLACK_S:
                 self._now = max(self._now, self._events[0][0])
                 yield from self._await_outcomes()
                 while self._events and self._events[0][0] <= self._now:
@@ -196,25 +191,13 @@ class UnslottedCsma:
 
     # stations and their frames
 
-    def _update_stations(self) -> None:
-        """Take in the stations whose frames are new, gone or changed."""
-        cell = self._cell
-        self._now = max(self._now, round(cell.env.now / _NS))
-        if cell.changed:
-            for station in np.unique(cell.changes()).tolist():
-                self._update(station)
-        while self._coming and self._coming[0][0] <= cell.env.now + _SLACK_S:
-            ready_s, station = heappop(self._coming)
-            if cell.ready_s[station] == ready_s:  # else the frame has changed since
-                self._update(station)
-
     def _update(self, station: int) -> None:
         """Take in the frame of a station; one whose frame is on the air does so at the end of it."""
         exchange = self._exchange.get(station)
         if exchange is not None and (exchange.is_sent or exchange.duplicate is not None):
             return
         ready_s = float(self._cell.ready_s[station])
-        if ready_s > self._cell.env.now + _SLACK_S:
+        if ready_s > self._cell.env.now + SLACK_S:
             self._exchange.pop(station, None)  # its frame is gone, or an outage cuts it off
             if ready_s < np.inf:
                 heappush(self._coming, (ready_s, station))
@@ -267,24 +250,9 @@ class UnslottedCsma:
     def _is_jammed(self, station: int, begin: int, end: int) -> bool:
         """Return whether a station senses a burst of a jammer within an interval."""
         jamming = self._cell.jamming
-        if jamming is None or not jamming.timeline.is_busy(begin * _NS, end * _NS):
+        if jamming is None or not jamming.timeline.is_busy(begin * NS, end * NS):
             return False
-        threshold_dbm = self._parameters.threshold_dbm
-        return threshold_dbm is None or bool(self._cell.jammer_dbm()[station] >= threshold_dbm)
-
-    def _sensed_by(self, station: int) -> Bools | None:
-        """Return the stations that sense a station, ``[size]``; ``None`` for all."""
-        threshold_dbm = self._parameters.threshold_dbm
-        if threshold_dbm is None:
-            return None
-        is_fixed = self._cell.has_fixed_sensing
-        if is_fixed and station in self._hearers:
-            return self._hearers[station]
-        power_dbm: Floats = self._cell.between_users_dbm(station)
-        hearers = power_dbm >= threshold_dbm
-        if is_fixed:
-            self._hearers[station] = hearers
-        return hearers
+        return self._threshold_dbm is None or bool(self._cell.jammer_dbm()[station] >= self._threshold_dbm)
 
     # frames
 
@@ -299,7 +267,7 @@ class UnslottedCsma:
             if not cell.can_repeat(station):  # it is cut off
                 self._conclude(exchange)
                 return
-            outcome = cell.repeat(station, exchange.duplicate, exchange.airtime * _NS)
+            outcome = cell.repeat(station, exchange.duplicate, exchange.airtime * NS)
         else:
             if not cell.drop_silent([station]):  # it is cut off, or withholds its frame, and starts over after that
                 del self._exchange[station]
@@ -308,12 +276,15 @@ class UnslottedCsma:
             exchange.airtime = frame_airtime(frame_bits)
             exchange.space = frame_space(frame_bits)
             limit = self._parameters.max_attempts
-            begin_s = self._now * _NS if cell.quiet else 0.0
-            outcome = cell.attempt(users, duration_s=exchange.airtime * _NS, limit=limit, begin_s=begin_s)
+            begin_s = self._now * NS if cell.quiet else 0.0
+            outcome = cell.attempt(users, duration_s=exchange.airtime * NS, limit=limit, begin_s=begin_s)
         exchange.is_sent = True
         exchange.tries += 1
         end = self._now + exchange.airtime
-        self._signals.append(_Signal(self._now, end, self._sensed_by(station)))
+        sensed_by = None
+        if self._threshold_dbm is not None:
+            sensed_by = self._sensed_by(station)
+        self._signals.append(_Signal(self._now, end, sensed_by))
         self._number += 1
         heappush(self._outcomes, (end, self._number, outcome))
         frame = exchange.duplicate
@@ -341,7 +312,7 @@ class UnslottedCsma:
         if self._answers_until > self._now or not self._cell.can_answer(self._cell.transmitter):
             return
         self._answers_until = self._now + ACK
-        self._cell.answer(ACK * _NS)
+        self._cell.answer(ACK * NS)
         answer = _Signal(self._now, self._answers_until)
         self._signals.append(answer)
         self._schedule(answer.end, _END, partial(self._end_acknowledgement, exchange, answer))
@@ -379,7 +350,7 @@ class UnslottedCsma:
 
     def take(self, users: Users) -> Mapping[str, Any]:
         """Take what is known of users who leave, as `DeviceState.take`."""
-        now = max(self._now, round(self._cell.env.now / _NS))
+        now = max(self._now, round(self._cell.env.now / NS))
         free_from = []
         for user in users.tolist():
             exchange = self._exchange.pop(user, None)
