@@ -1,6 +1,6 @@
 """Models of different families work together: checks of scenarios in which every pair of levels meets.
 
-`support.compositions` draws the scenarios.  Each failure prints its scenario as YAML.  A scenario that fails may be
+`support.designs` holds the scenarios.  Each failure prints its scenario as YAML.  A scenario that fails may be
 reduced by `NETFL_COMPOSITION`, a list of its levels: ``NETFL_COMPOSITION="mac=tdma round=first" pytest ... -k named``.
 """
 
@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from support import composition_checks as checks
 from support import compositions
-from support.compositions import RefusedError, budgeted, checked, design
+from support.compositions import RefusedError, budgeted, checked
+from support.designs import Design, design
 from support.scaled_scenarios import scaled
 from support.small_network import as_yaml
 
@@ -26,6 +27,8 @@ from netfl.scenario.yaml_document import ScenarioDocument
 
 QUICK = 8
 """Rows of the design that `make test` checks."""
+SLOW_MODELS = {"inactivity", "diurnal_rate"}
+"""Models that simulate days before time 0, which takes seconds."""
 CHUNKS = 24
 """Parts of the design that `make slow` checks."""
 MACS = [
@@ -39,32 +42,6 @@ MACS = [
 ROUNDS = [*list_kinds(RoundPolicy), "duration", "mylab.half:Half"]
 FADING = {"channel": "rayleigh"}
 """Fading that differs from frame to frame, so that no user has a lasting advantage."""
-FIXED_TIMES = {
-    **dict.fromkeys(("csma_ca", "csma_ca of several rates", "csma_ca with arf", "csma_ca of hidden stations",
-                     "csma_ca of stations that sense all", "csma_ca of 802.15.4", "csma_ca of hidden 802.15.4",
-                     "csma_ca of 802.15.4 without acknowledgements"), "slots of a standard"),
-    **dict.fromkeys(("lora", "lora logistic"), "bands of a standard"),
-    **dict.fromkeys(("lorawan", "lorawan of two demodulators", "lorawan that answers", "lorawan that hops"),
-                    "frames and duty cycles of a standard"),
-    "underwater": "the speed of sound", "diurnal": "hours of the day", "diurnal_rate": "hours of the day",
-    "inactivity": "hours of the day", "disaster": "positions", "my_channels:Foliage": "a carrier", "rain": "a carrier",
-    "file": "times of a file", "mylab.blockage:Blockage": "a coherence time of 1 s",
-}  # fmt: skip
-"""Models whose times do not scale, and why."""
-SCALED_AXES = ("mac", "round", "channel", "interference", "jammer", "queue", "outage", "traffic", "size", "downlink",
-               "transport", "on_new_version", "staleness", "compute", "energy", "trains_when", "server_link",
-               "evaluation")  # fmt: skip
-FADING_KINDS = {
-    "none",
-    "constant",
-    "gilbert_elliott",
-    "markov",
-    "nakagami",
-    "rayleigh",
-    "rician",
-    "mylab.blockage:Blockage",
-}
-"""Channels that do not depend on positions."""
 
 
 def explain(row, problem):
@@ -111,31 +88,30 @@ def repeats_at_once(row):
     return access.mac.sends_groups or access.shared_air
 
 
-def quick_design():
-    """Return the design without models that simulate days before time 0, which takes seconds."""
-    return compositions.design_without({"inactivity", "diurnal_rate"}, tuple(compositions.axes()))
-
-
-@pytest.mark.parametrize("index", range(QUICK))
-def test_composition_keeps_invariants(index):
-    check(quick_design().row(index))
+@pytest.mark.parametrize("number", range(QUICK))
+def test_composition_keeps_invariants(number):
+    quick = [index for index, row in enumerate(design().rows) if SLOW_MODELS.isdisjoint(row.values())]
+    check(design().build(quick[number]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_compositions_keep_invariants(chunk):
-    while row := design().row(chunk):
-        check(row, replica=1)
-        chunk += CHUNKS
+    for index in range(chunk, len(design().rows), CHUNKS):
+        check(design().build(index), replica=1)
 
 
 @pytest.mark.slow
-def test_design_covers_all_pairs():
-    whole = design()
-    while whole.row(len(whole.rows)):
-        pass
-    assert whole.covered + len(whole.refused) == whole.pairs
-    assert len(whole.refused) < 0.25 * whole.pairs
+@pytest.mark.parametrize("name", ["all", "scaled"])
+def test_stored_design_covers_all_pairs(name):
+    """Or they are refused.  If a model or a level is new, `support.designs` says how to store rows for it."""
+    stored = Design(name)
+    missing = stored.missing()
+    for pair in missing:
+        with pytest.raises(RefusedError):
+            checked(dict(pair))
+    pairs = sum(len(a) * len(b) for a, b in itertools.combinations(stored.levels.values(), 2))
+    assert len(missing) < 0.25 * pairs
 
 
 def test_models_of_guides_are_levels():
@@ -333,22 +309,16 @@ def check_scale(row):
             pytest.fail(explain(row, f"times multiplied by {factor:.3g} are not the times of the deliveries"))
 
 
-def scaled_design():
-    """Return the design of models without fixed times."""
-    return compositions.design_without({*FIXED_TIMES}, SCALED_AXES, channel=FADING_KINDS)
-
-
 @pytest.mark.parametrize("index", range(4))
 def test_outcomes_do_not_depend_on_the_unit_of_time(index):
-    check_scale(scaled_design().row(index))
+    check_scale(design("scaled").build(index))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(8))
 def test_outcomes_of_all_pairs_do_not_depend_on_the_unit_of_time(chunk):
-    while row := scaled_design().row(8 + chunk):
-        check_scale(row)
-        chunk += 8
+    for index in range(4 + chunk, len(design("scaled").rows), 8):
+        check_scale(design("scaled").build(index))
 
 
 @pytest.mark.parametrize("mac", ["max_snr", "tdma"])

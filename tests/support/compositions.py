@@ -1,14 +1,12 @@
-"""Small scenarios in which models of all families meet: a seeded covering design over their levels.
+"""Small scenarios in which models of all families meet, by levels on axes.
 
 An axis is a family or a key, and its levels are the models of that family, from the registry, or values of the key.
-`design` draws scenarios until every pair of levels of two axes occurs in one of them, or is refused by the validation.
 New models join their axis by their file alone.  The models of the guides and contracts join as plug-ins do: each is a
-``package.module:Class`` of `support.guide_models`.
+``package.module:Class`` of `support.guide_models`.  `support.designs` says which levels are combined.
 """
 
 import copy
 import itertools
-import random
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -31,8 +29,6 @@ from support.tiny_scenarios import OF_FILES, example_settings
 
 USERS, ROUNDS, DURATION_S = 6, 12, 5.0
 BANDWIDTH_HZ, AIRTIME_S = 125e3, 0.05
-SEED = 1
-"""Seed of the design."""
 _AMPLE_DB = 300.0
 """Gain that makes every signal strong enough."""
 _CERTAIN = 1.0 - 1e-9
@@ -80,30 +76,13 @@ CYCLE_S = 3.0
 """Longest time of a model of outages or fading, as examples with hours would not change in a run of seconds."""
 _ROUND_KEYS = ("round", "compute", "broadcast_rate", "update_size")
 
-BUILT_AXES = {
-    "air",
-    "association",
-    "channel",
-    "mac",
-    "motion",
-    "outage",
-    "placement",
-    "radio",
-    "receivers",
-    "reception",
-    "routing",
-    "source",
-    "topology",
-}
-"""Axes whose errors may depend on the layout."""
-
 
 class RefusedError(Exception):
     """Levels that have no meaning together."""
 
 
 class Row(NamedTuple):
-    """One scenario of the design: its levels by axis, its plain data, and the data validated."""
+    """One scenario: its levels by axis, its plain data, and the data validated."""
 
     levels: dict[str, str]
     data: dict[str, Any]
@@ -581,97 +560,3 @@ def budgeted(row: Row) -> Row:
     control = data["access"].get("power_control", {})
     control |= {key: f"{need_db + _ABOVE_NEED_DB[key]:.3f} dB" for key in _ABOVE_NEED_DB if key in control}
     return Row(row.levels, data, _build(data))
-
-
-class Design:
-    """A covering design, row by row: each begins with a pair that is not covered yet, and adds the most new pairs.
-
-    Args:
-        names: Axes to combine; all if empty.
-
-    Attributes:
-        rows: Rows that are drawn.
-        refused: Pairs that the validation refuses even alone, with its reason.
-    """
-
-    def __init__(self, names: tuple[str, ...] = (), seed: int = SEED) -> None:
-        self.axes = {name: levels for name, levels in axes().items() if not names or name in names}
-        self.rows: list[Row] = []
-        self.refused: dict[frozenset, str] = {}
-        self._rng = random.Random(seed)
-        self.restart()
-
-    def restart(self) -> None:
-        """Start over with all pairs of `axes`."""
-        pairs = [
-            frozenset({(one, a), (two, b)})
-            for one, two in itertools.combinations(self.axes, 2)
-            for a in self.axes[one]
-            for b in self.axes[two]
-        ]
-        self._rng.shuffle(pairs)
-        self._open = dict.fromkeys(pairs)
-        self.pairs = len(pairs)
-
-    @property
-    def covered(self) -> int:
-        """Number of pairs that occur in a row."""
-        return self.pairs - len(self._open) - len(self.refused)
-
-    def row(self, index: int) -> Row | None:
-        """Return one row; ``None`` after the last."""
-        while len(self.rows) <= index and self._open:
-            self._extend()
-        return self.rows[index] if index < len(self.rows) else None
-
-    def _extend(self):
-        pair = next(iter(self._open))
-        try:
-            row = checked(dict(pair))
-        except RefusedError as error:
-            self.refused[pair] = str(error)
-            del self._open[pair]
-            return
-        for axis in self._rng.sample([*self.axes], len(self.axes)):
-            if axis in row.levels:
-                continue
-            for level in self._candidates(row.levels, axis):
-                try:
-                    row = checked(row.levels | {axis: level}, is_whole=axis in BUILT_AXES)
-                    break
-                except RefusedError:
-                    continue
-        complete = {axis: row.levels.get(axis, next(iter(known))) for axis, known in self.axes.items()}
-        for covered in itertools.combinations(complete.items(), 2):
-            self._open.pop(frozenset(covered), None)
-        self.rows.append(budgeted(row))
-
-    def _candidates(self, levels, axis):
-        """Return the levels of an axis that add the most new pairs, the best first."""
-        gains = {level: sum(frozenset({(axis, level), item}) in self._open for item in levels.items())
-                 for level in self.axes[axis]}  # fmt: skip
-        ranked = sorted(self.axes[axis], key=lambda level: (-gains[level], self._rng.random()))
-        return [level for level in ranked[:3] if gains[level]]
-
-
-@cache
-def design(*names: str) -> Design:
-    """Return the design of this process over the axes *names*, by default over all."""
-    return Design(names)
-
-
-@cache
-def _restricted(
-    excluded: frozenset[str], names: tuple[str, ...], kept: tuple[tuple[str, frozenset[str]], ...]
-) -> Design:
-    drawn = Design(names)
-    for axis, levels in drawn.axes.items():
-        wanted = dict(kept).get(axis, frozenset(levels)) - excluded
-        drawn.axes[axis] = {level: value for level, value in levels.items() if level in wanted}
-    drawn.restart()
-    return drawn
-
-
-def design_without(excluded: set[str], names: tuple[str, ...], **kept: set[str]) -> Design:
-    """Return the design over the axes *names* without some levels; *kept* are the only levels of an axis."""
-    return _restricted(frozenset(excluded), names, tuple((axis, frozenset(levels)) for axis, levels in kept.items()))

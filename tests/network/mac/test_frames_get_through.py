@@ -20,6 +20,7 @@ from netfl.errors import ScenarioError
 from netfl.simulation.setup import access_context, warnings
 
 DURATION_S = 30.0
+DURATION_OF_WLAN_S = 1.0  # its frames take a millisecond or less
 ROUNDS = 15
 MAX_REPEATS = 30
 """Repeats in a row that may meet the same frames: users that send with a probability of 1/2 do with 2e-9."""
@@ -61,7 +62,7 @@ def scenario_of(mac, load, size, channel):
     access["topology"] = {"kind": "star", "distances": [5.0, 25.0], "rate": "1 Mbps", "delay": "1 ms"}
     data |= {"users": 2, "replicas": 1}
     if "duration" in data:
-        data["duration"] = DURATION_S
+        data["duration"] = DURATION_OF_WLAN_S if access["mac"]["kind"] == "csma_ca" else DURATION_S
     else:
         data["rounds"] = ROUNDS
         access["round"]["deadline"] = "2 s"
@@ -86,19 +87,23 @@ def most_repeats(attempts):
     """Return the largest number of failures in a row of a user that met the same frames at the same phases."""
     attempts = attempts[attempts["outcome"] != "unfinished"]
     starts_s, ends_s, users = (attempts[name].to_numpy() for name in ("start_s", "end_s", "user"))
+    has_failed = (attempts["outcome"] != "received").to_numpy()
+    longest_s = (ends_s - starts_s).max(initial=0.0)
+    first = np.searchsorted(starts_s, starts_s - longest_s)  # no frame before it lasts until this one starts
+    after_last = np.searchsorted(starts_s, ends_s)
     longest = 0
     for user in np.unique(users):
         last = None
         run = 0
         for index in np.flatnonzero(users == user):
-            overlaps = (starts_s < ends_s[index]) & (ends_s > starts_s[index]) & (users != user)
-            others = np.flatnonzero(overlaps)
+            near = slice(first[index], after_last[index])
+            overlaps = (ends_s[near] > starts_s[index]) & (users[near] != user)
+            others = first[index] + np.flatnonzero(overlaps)
             begins_s = np.round(starts_s[others] - starts_s[index], 6)
             lasts_s = np.round(ends_s[others] - ends_s[index], 6)
             met = tuple(zip(users[others].tolist(), begins_s.tolist(), lasts_s.tolist(), strict=True))
-            has_failed = attempts["outcome"].iloc[index] != "received"
-            run = run + 1 if has_failed and met and met == last else 0
-            last = met if has_failed else None
+            run = run + 1 if has_failed[index] and met and met == last else 0
+            last = met if has_failed[index] else None
             longest = max(longest, run)
     return longest
 
