@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import sys
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -50,6 +52,7 @@ def netfl_mbps(cell: Any, runs: Path) -> tuple[float, float]:
     """Return netfl's throughput in Mb/s with the half width of its 95 % interval; make the run if it is missing."""
     folder = runs / f"{cell.standard}-{cell.rate_mbps}-{cell.stations}"
     if not (folder / "summary.json").exists():
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
         netfl.trace(netfl.load(ROOT / "scenarios/validation/dcf.yaml", keys_of(cell)), folder)
     summary = json.loads((folder / "summary.json").read_text())
     return summary["throughput_bps"] / 1e6, summary["throughput_bps.ci95"] / 1e6
@@ -98,24 +101,49 @@ def run(runs: Path) -> None:
     pd.DataFrame(rows).to_csv(STORED, index=False)
 
 
-def page() -> None:
-    """Draw docs/validation/ns3_dcf.png, and print one row for each rate."""
+def compared() -> pd.DataFrame:
+    """Return the stored rows with the names of their rates, and the differences from the tables and the reference."""
     rows = pd.read_csv(STORED)
+    rows["name"] = [f"{standard}, {rate:g} Mb/s" for standard, rate in zip(rows.standard, rows.rate_mbps, strict=True)]
     rows["difference"] = [difference(row) for row in rows.itertuples()]
-    of_rates = zip(rows.standard, rows.rate_mbps, strict=True)
-    names = [f"{rate:g}, {standard[-3:]}" for standard, rate in dict.fromkeys(of_rates)]
+    rows["from_reference"] = rows.netfl_mbps / rows.reference_mbps - 1.0
+    return rows
+
+
+def table() -> list[str]:
+    """Return the table of the page: for each rate its differences, and how many cells the reference had to decide."""
+    lines = [
+        "| standard, rate | difference from the nearer table | cells above 1.5 % | from the reference there |",
+        "|---|---|---|---|",
+    ]
+    for name, cells in compared().groupby("name", sort=False):
+        shown = f"{100 * cells.difference.min():+.1f} to {100 * cells.difference.max():+.1f} %"
+        above = cells[cells.difference.abs() > ACCEPTED]
+        stations = ", ".join(f"{count}" for count in above.stations)
+        reference = ""
+        if len(above):
+            reference = f"{100 * above.from_reference.min():+.2f} to {100 * above.from_reference.max():+.2f} %"
+        lines.append(f"| {name} | {shown} | {stations and f'n = {stations}'} | {reference} |")
+    return lines
+
+
+def page() -> None:
+    """Draw docs/validation/ns3_dcf.png, and print the table."""
+    rows = compared()
+    names = [*dict.fromkeys(rows.name)]
     shown = 100.0 * rows["difference"].to_numpy().reshape(len(names), -1)
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     drawn = axes.imshow(shown, cmap="RdBu_r", vmin=-3, vmax=3, aspect="auto")
     axes.set_xticks(range(shown.shape[1]), rows.stations.unique())
     axes.set_yticks(range(len(names)), names)
-    axes.set(xlabel="saturated stations", ylabel="rate (Mb/s), standard")
+    axes.set_xlabel("saturated stations")
     for (line, column), value in np.ndenumerate(shown):
         axes.text(column, line, f"{value:+.1f}", ha="center", va="center", fontsize=7.5,
                   color="white" if abs(value) > 2 else "black")  # fmt: skip
     figure.colorbar(drawn, label="netfl against the nearer table (%)")
     figure.savefig(ROOT / "docs/validation/ns3_dcf.png", dpi=150)
+    sys.stdout.write("\n".join(table()) + "\n")
 
 
 if __name__ == "__main__":
