@@ -1,7 +1,7 @@
 """The rule of the pages of the papers: whether a published value, or a claimed order, agrees with our runs.
 
 There is one rule for all rows, and it can fail. It was chosen in November 2026, when the results that it judges were
-known. Section 111 of docs/decisions.md has its reasons.
+known. Decision 111 (docs/decisions/papers-and-theories.md) has its reasons.
 
 **Values.** d ± q is the 95 % Welch interval of ours minus published, and M the margin of the value. The value agrees if
 the whole interval lies within ± M (|d| + q ≤ M), disagrees if the whole interval lies outside (|d| - q > M), and is

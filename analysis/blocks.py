@@ -1,4 +1,4 @@
-"""Users and blocks chosen together, as Chen et al. (IEEE TWC 2021): the tables and the plot of a guide.
+"""Users and blocks chosen together, as Chen et al. (IEEE TWC 2021): the tables and the plot of a page.
 
 The sweeps of ``scenarios/beyond/block_assignment.yaml`` compare the joint choice with the paper's three baselines.
 
@@ -27,7 +27,7 @@ from netfl.sweeps.results import Sweep
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "analysis/results/block_assignment.csv"
-PLOT = ROOT / "docs/howto/blocks.png"
+PLOT = ROOT / "docs/reproduction/blocks.png"
 
 BLOCKS = (12, 9, 6, 3)
 METHODS = {
@@ -142,7 +142,7 @@ def gain(results: pd.DataFrame, metric: str, blocks: int, baseline: str, *, redr
 
 
 def tables(results: pd.DataFrame) -> list[str]:
-    """Return the lines of the two tables of the guide."""
+    """Return the lines of the two tables of the page."""
     lines = []
     for metric, heading in (
         ("digits", "digits that arrive in a round, joint (%)"),

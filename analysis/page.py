@@ -67,6 +67,12 @@ These pages compare the published results of {papers} papers with runs of netfl.
 
 {pages}
 
+Two more papers have pages of their own, without verdicts of the rule below. Their hypotheses were written before the
+runs:
+
+- [Client Selection for Federated Learning with Heterogeneous Resources in Mobile Edge](fedcs.md)
+- [A Joint Learning and Communications Framework for Federated Learning over Wireless Networks](block_assignment.md)
+
 **{claims}**
 
 {counts}
@@ -170,6 +176,8 @@ command, its replicas and its hours.
 :hidden:
 
 {toctree}
+fedcs
+block_assignment
 ```
 """
 

@@ -4,8 +4,9 @@
     python analysis/rural_verdicts.py --store runs/rural10     # keep the final accuracy of each block
     python analysis/rural_verdicts.py                          # accuracies, differences and verdicts of the stored rows
 
-Hypotheses and the rule of a verdict are those of decision 114, which was committed before a learner ran on this
-scenario: a part is shown if the 95 % interval of the paired difference is above zero, refuted if below, and else open.
+Hypotheses and the rule of a verdict are those of decision 114 (docs/decisions/papers-and-theories.md), which was
+committed before a learner ran on this scenario: a part is shown if the 95 % interval of the paired difference is above
+zero, refuted if below, and else open.
 """
 
 from __future__ import annotations

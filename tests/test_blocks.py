@@ -1,4 +1,4 @@
-"""The comparison of users and blocks chosen together: shares by hand, and the tables of the guide."""
+"""The comparison of users and blocks chosen together: shares by hand, and the tables of the page."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from support.inline_sweep_engine import Here
 import netfl
 
 ROOT = Path(__file__).parents[1]
-GUIDE = ROOT / "docs/howto/allocation.md"
+PAGE = ROOT / "docs/reproduction/block_assignment.md"
 
 
-def test_the_tables_of_the_guide_are_those_of_the_stored_results():
-    guide = GUIDE.read_text(encoding="utf-8").splitlines()
-    assert not set(blocks.tables(blocks.read_results())) - set(guide)
+def test_the_tables_of_the_page_are_those_of_the_stored_results():
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    assert not set(blocks.tables(blocks.read_results())) - set(page)
 
 
 def test_every_method_has_five_replicas_at_each_number_of_blocks():
@@ -41,7 +41,7 @@ def test_gains_are_paired_by_replica():
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    """Return a sweep of the joint choice and of random users, with the scenario of the guide at a small size."""
+    """Return a sweep of the joint choice and of random users, with the scenario of the page at a small size."""
     limits = {"kind": "block_assignment", "deadline": "500 ms", "budget": "3 mJ"}
     small = {
         "rounds": 10,

@@ -17,7 +17,7 @@ from netfl.types import KINDS
 
 ROOT = Path(__file__).parents[1]
 SCENARIOS = sorted(path for path in ROOT.glob("scenarios/**/*.yaml"))
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/[bhr]*/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/[bdhr]*/*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
