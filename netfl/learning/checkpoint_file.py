@@ -94,7 +94,8 @@ def _check_archive(path: Path) -> None:
         names = [Path(name).name for name in archive.namelist()]
         if names.count(_PICKLE) != 1 or _SCRIPT in names:
             raise ValueError("not an archive of torch.save")
-        with archive.open(archive.namelist()[names.index(_PICKLE)]) as content:
+        description = archive.namelist()[names.index(_PICKLE)]
+        with archive.open(description) as content:
             if content.read(len(_PROTOCOL)) != _PROTOCOL:
                 raise ValueError("a pickle of another protocol")
 
@@ -120,9 +121,10 @@ def pack_reports(reports: Sequence[LearnerReport]) -> dict[str, Any]:
 def unpack_reports(content: Mapping[str, Any]) -> dict[int, LearnerReport]:
     """Restore the reports of `pack_reports`, by round."""
     reports: dict[int, LearnerReport] = {}
-    for entry in content["reports"]:
-        metrics = dict(zip(entry["names"], entry["values"].numpy(), strict=True))
-        reports[entry["round"]] = LearnerReport(entry["round"], metrics)
+    for saved in content["reports"]:
+        index = saved["round"]
+        metrics = dict(zip(saved["names"], saved["values"].numpy(), strict=True))
+        reports[index] = LearnerReport(index, metrics)
     packed = content["answers"]
     values = packed["values"].numpy()
     start = 0

@@ -44,12 +44,11 @@ _MANY_BATCHES = 1000
 def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
     """Try the user-written parts of *learners*; raise a ScenarioError."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        faults = [
-            fault.under(f"learners.{name}.{key}")
-            for name, learner in learners.items()
-            for key, part in find_plugins(learner)
-            for fault in _faults(part, learner, users, max_deliveries)
-        ]
+        faults = []
+        for name, learner in learners.items():
+            for key, part in find_plugins(learner):
+                trial = _faults(part, learner, users, max_deliveries)
+                faults += [fault.under(f"learners.{name}.{key}") for fault in trial]
     if faults:
         raise ScenarioError(faults)
 
@@ -57,12 +56,10 @@ def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries
 def try_codecs(codecs: Codecs) -> None:
     """Try user-written *codecs*; raise a ScenarioError."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        faults = [
-            fault.under(key)
-            for key, codec in codecs.named.items()
-            if is_plugin(codec)
-            for fault in _codec_faults(codec)
-        ]
+        faults = []
+        for key, codec in codecs.named.items():
+            if is_plugin(codec):
+                faults += [fault.under(key) for fault in _codec_faults(codec)]
     if faults:
         raise ScenarioError(faults)
 
@@ -70,9 +67,9 @@ def try_codecs(codecs: Codecs) -> None:
 def try_model(model: Model, data: Data) -> None:
     """Open a user-written *model* for examples like *data* and try it; raise a ScenarioError with the first problem."""
     with torch.random.fork_rng(devices=[]):
-        found = _model_problem(model, data.shape, data.classes, data.tokens)
-    if found is not None:
-        problem, remedy = found
+        wrong = _model_problem(model, data.shape, data.classes, data.tokens)
+    if wrong is not None:
+        problem, remedy = wrong
         raise ScenarioError([Fault("model", problem, kind_of(type(model)), remedy)])
 
 
@@ -336,9 +333,9 @@ def _report_faults(
     if not part.reports:
         yield Fault("", UNDECLARED, kind, DECLARE)
         return False
-    found = values_problem(part, values)
-    if found is not None:
-        problem, remedy = found
+    wrong = values_problem(part, values)
+    if wrong is not None:
+        problem, remedy = wrong
         yield Fault("", f"its method 'metrics' {problem}", kind, remedy)
         return False
     for name, value in values.items():

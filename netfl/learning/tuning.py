@@ -454,8 +454,9 @@ def choose_candidate(
         search: its ranges.
         scores: of all candidates of the learner so far.
     """
-    alive = frozenset(alive_candidates(scores))
-    able = _above_floors(tuning, [each for each in scores if each in alive], scores)
+    trained = alive_candidates(scores)
+    alive = frozenset(trained)
+    able = _above_floors(tuning, trained, scores)
     step = search.ranges[LR]
     if not able:
         if all(score.has_diverged for score in scores.values()):
@@ -525,23 +526,27 @@ class TuningChoice:
 
     def problem(self, tuning: TuningSpec) -> str:
         """Return why the learners are not tuned; empty if they are."""
-        named: dict[str, list[str]] = {}
-        for name, each in self.learners.items():
-            if each.problem:
-                named.setdefault(each.problem, []).append(name)
-            elif each.wider:
-                named.setdefault("edge", []).append(name)
-                named.setdefault("dimensions", []).extend(each.wider)
+        learners_by_problem: dict[str, list[str]] = {}
+        at_edge: list[str] = []
+        dimensions: list[str] = []
+        for name, choice in self.learners.items():
+            if choice.problem:
+                learners_by_problem.setdefault(choice.problem, []).append(name)
+            elif choice.wider:
+                at_edge.append(name)
+                dimensions += choice.wider
         clauses = []
         for problem, verb in (("diverged", "diverged"), ("floor", "miss the floor")):
-            if problem in named:
-                clauses.append(f"all {self.candidates} candidates of {', '.join(named[problem])} {verb}")
-        if "dead" in named:
-            clauses.append(f"no candidate learns, of {self.candidates} of {', '.join(named['dead'])}")
-        if "edge" in named:
-            keys = " and ".join(dict.fromkeys(named["dimensions"]))
+            if problem in learners_by_problem:
+                names = ", ".join(learners_by_problem[problem])
+                clauses.append(f"all {self.candidates} candidates of {names} {verb}")
+        if "dead" in learners_by_problem:
+            names = ", ".join(learners_by_problem["dead"])
+            clauses.append(f"no candidate learns, of {self.candidates} of {names}")
+        if at_edge:
+            keys = " and ".join(dict.fromkeys(dimensions))
             clauses.append(
-                f"the best {keys} of {', '.join(named['edge'])} by validation {tuning.criterion.label} is at the edge "
+                f"the best {keys} of {', '.join(at_edge)} by validation {tuning.criterion.label} is at the edge "
                 f"of {self.candidates} candidates each"
             )
         return ", and ".join(clauses)

@@ -35,8 +35,8 @@ def store_examples(options: dict[str, Any]) -> Mapping[str, Any]:
         parts["test"] = stack(options.pop("test"))
     for key, part in parts.items():
         for problem, remedy in _find_problems(part, parts["file"], options):
-            place = "data.test" if key == "test" else "data"
-            raise ScenarioError([Fault(place, problem, None, remedy)])
+            dotted_key = "data.test" if key == "test" else "data"
+            raise ScenarioError([Fault(dotted_key, problem, None, remedy)])
     files: dict[str, Any] = {key: _store(part) for key, part in parts.items()}
     if options.get("targets") is None:
         files["labels"] = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
@@ -143,8 +143,10 @@ def _find_problems(
         problem = f"x has examples of shape {[*x.shape[1:]]}, but those for training have {[*training['x'].shape[1:]]}"
         yield problem, "give both the same shape"
     if label.ndim != 1 and not is_regression:
-        remedy = "give one label for each example; for one-hot rows that is label.argmax(1); for a regression, give "
-        remedy += "the number of values under the key 'targets'"
+        remedy = (
+            "give one label for each example; for one-hot rows that is label.argmax(1); "
+            "for a regression, give the number of values under the key 'targets'"
+        )
         yield f"label is an array {[*label.shape]}", remedy
     for name, array in arrays.items():
         if array.shape[:1] != x.shape[:1] or (name == "user" and array.ndim != 1):

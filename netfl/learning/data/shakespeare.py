@@ -52,7 +52,9 @@ class Shakespeare(PerUserData):
     """Fewest examples of a role; others are left out."""
 
     def load(self, streams: Streams) -> Dataset:
-        texts = [text for file in read_files("shakespeare") for text in read_roles(file.data.decode("ascii")).values()]
+        texts: list[str] = []
+        for file in read_files("shakespeare"):
+            texts += read_roles(file.data.decode("ascii")).values()
         sizes = np.array([max(len(text) - _LENGTH, 0) for text in texts])
         roles = choose_users(sizes, self.min_samples, self.users, Streams(self.seed).rng("shakespeare", "users"))
         windows, next_letters = zip(*(cut_examples(texts[role]) for role in roles), strict=True)
@@ -64,13 +66,14 @@ class Shakespeare(PerUserData):
     def _split(self, sizes: Ints) -> SplitRows:
         """Cut each role's text into training, validation and test rows, in this order and with gaps."""
         test, validation = held_out_sizes(sizes, self.validation_share, self.test_share, self.test_rounding)
-        place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of an example at its role
+        first_examples = np.cumsum(sizes) - sizes
+        position = np.arange(sizes.sum()) - np.repeat(first_examples, sizes)  # of an example in the text of its role
         end_of_training = np.repeat(sizes - test - validation, sizes)
         begin_of_test = np.repeat(sizes - test, sizes)
         gap = np.where(end_of_training < begin_of_test, _LENGTH - 1, 0)  # none without validation examples
-        is_train = place < end_of_training
-        is_validation = (place >= end_of_training + gap) & (place < begin_of_test)
-        is_test = place >= begin_of_test + _LENGTH - 1
+        is_train = position < end_of_training
+        is_validation = (position >= end_of_training + gap) & (position < begin_of_test)
+        is_test = position >= begin_of_test + _LENGTH - 1
         return SplitRows(np.flatnonzero(is_train), np.flatnonzero(is_validation), np.flatnonzero(is_test))
 
 
