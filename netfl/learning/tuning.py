@@ -569,9 +569,11 @@ def tuning_state(
         return f"not tuned in {len(failed)} of {len(problems)} replicas: {failed[0]}"
     if failed:
         return f"not tuned: {failed[0]}"
-    fewest = min(candidates)
-    most = max(candidates)
-    number = f"{fewest} candidates each" if fewest == most else f"{fewest} to {most} candidates each"
+    smallest = min(candidates)
+    largest = max(candidates)
+    number = f"{largest} candidates each"
+    if smallest < largest:
+        number = f"{smallest} to {largest} candidates each"
     if tuning.per == "replica":
         scope = "replica"
     elif tuning.learners or tuning.keys:
