@@ -660,10 +660,11 @@ def _block_lanes(replicas: Sequence[ReplicaData], users: int, lane_replicas: Int
     members = [members_by_block(replica.dataset.blocks, users) for replica in replicas]
     names = dict.fromkeys(name for of_replica in members for name in of_replica)
     nobody = np.zeros(users, bool)
-    lanes = {}
+    blocks = {}
     for name in names:
-        lanes[name] = np.stack([members[replica].get(name, nobody) for replica in lane_replicas.tolist()])
-    return lanes
+        of_replicas = np.stack([of_replica.get(name, nobody) for of_replica in members])
+        blocks[name] = of_replicas[lane_replicas]
+    return blocks
 
 
 def _label_mixes(data: Dataset, split: Sequence[Ints]) -> Floats:

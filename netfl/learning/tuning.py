@@ -178,9 +178,12 @@ class TuningSpec(Spec):
         candidates = []
         for name, search in searches.items():
             learner = learners[name]
-            roundings = {key: read_key(learner, key, each) for key, each in search.ranges.items() if key != LR}
+            roundings = {}
+            for key, each in search.ranges.items():
+                if key != LR and (round_ := read_key(learner, key, each)):
+                    roundings[key] = round_
             for listed, place in product(self.settings, search.places[-self.trials :]):
-                in_box = [(key, round_(math.exp(place[key]))) for key, round_ in roundings.items() if round_]
+                in_box = [(key, round_(math.exp(place[key]))) for key, round_ in roundings.items()]
                 settings = (*listed, *in_box)
                 centre = _centre_at(learner, centres[name], settings, rule)
                 lr = centre * self.factor ** (place[LR] - lowered)

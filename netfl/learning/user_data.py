@@ -257,7 +257,8 @@ def _stacked(arrays: Sequence[NDArray[np.generic]]) -> tuple[list[NDArray[np.gen
     for key, array in distinct.items():
         first_rows[key] = rows
         rows += len(array)
-    return list(distinct.values()), np.array([first_rows[id(array)] for array in arrays], np.int64)
+    first = np.array([first_rows[id(array)] for array in arrays], np.int64)
+    return list(distinct.values()), first
 
 
 def _concatenate(parts: Sequence[NDArray[np.generic]]) -> Tensor:

@@ -118,7 +118,11 @@ class Synthetic(PerUserData):
         def last_coordinate(streams: Streams, users: int) -> Floats:
             variant = "iid" if self.variant == "iid" else "non_iid"  # of a hybrid, the users that differ
             data = self.model_copy(update={"variant": variant})
-            return np.array([data.draw_examples(streams, user, 1)[0][0, -1] for user in range(users)])
+            coordinates = np.empty(users)
+            for user in range(users):
+                x, _ = data.draw_examples(streams, user, 1)
+                coordinates[user] = x[0, -1]
+            return coordinates
 
         if self.variant == "iid":
             variance_between_users = 0.0
