@@ -17,19 +17,19 @@ _GPU_EXAMINED = 1 << 20
 """Examples that a GPU evaluates at once, counted once for each model."""
 _GPU_COPIES = 16
 """Share of a GPU's free memory for one copy of the jobs that train at once: the rest is for changes and activations."""
-
-
-_BATCHED_MODELS, _BATCHED_SIZE = 4, 1 << 16
-"""Fewest models, and largest size of a model, that a CPU trains faster in one call of `torch.func` than one by one."""
+_BATCHED_MODELS = 4
+"""Fewest models that a CPU trains faster in one call of `torch.func` than one by one."""
+_BATCHED_SIZE = 1 << 16
+"""Largest size of such a model."""
+_TOGETHER_LANES = 4
+"""Fewest learners whose versions a CPU aggregates faster together than lane by lane."""
+_TOGETHER_SIZE = 1 << 14
+"""Largest size of such a version."""
 
 
 def is_faster_batched(models: int, size: int) -> bool:
     """Return whether so many *models* of a *size*, by autograd on a CPU, are faster in one call than one by one."""
     return models >= _BATCHED_MODELS and size <= _BATCHED_SIZE
-
-
-_TOGETHER_LANES, _TOGETHER_SIZE = 4, 1 << 14
-"""Fewest learners, and largest size of a version, that a CPU aggregates faster together than lane by lane."""
 
 
 def is_faster_together(learners: int, size: int) -> bool:
@@ -49,7 +49,9 @@ def max_jobs_at_once(job_size: int, numbers: int | None = None) -> int:
         job_size: parameters and mini-batches of a job.
         numbers: the limit of the device, as of `gpu_numbers_at_once`; ``None`` for a CPU.
     """
-    return max(1, (_TRAINED if numbers is None else numbers) // job_size)
+    if numbers is None:
+        numbers = _TRAINED
+    return max(1, numbers // job_size)
 
 
 def evaluation_slices(examples: int, models: int | None = None, layer_bytes: int = 0) -> Iterator[slice]:

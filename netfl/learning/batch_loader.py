@@ -48,26 +48,29 @@ class BatchLoader:
     """
 
     def __init__(self, data: UserDatasets, cohort: Cohort, batches: Batches, members: int) -> None:
-        rows = data.rows_of(cohort, batches)
-        moves = None if data.augmentation is None else data.augmentation.draw(cohort, batches)
+        self._data = data
         self.extents = tuple((users * members, width) for users, width in batches.layout.extents)
         """Jobs, and examples of each, in every step."""
-        labels = _repeat_users(data.labels_of(rows, cohort, batches), members)
-        copies = 1 if rows.shape[1] == 1 else members
+        self._has_equal_shares = batches.layout.is_full
+        rows = data.rows_of(cohort, batches)
+        labels = data.labels_of(rows, cohort, batches)
+        copies = 1 if rows.shape[1] == 1 else members  # the members of a single user share a view of its examples
+        moves = None
+        if data.augmentation is not None:
+            moves = _repeat_users(data.augmentation.draw(cohort, batches), copies)
         self._inputs = BatchInputs(
             rows=_repeat_users(rows, copies),
-            labels=labels,
+            labels=_repeat_users(labels, members),
             shares=_repeat_users(batches.layout.on(data.x).shares, members),
-            moves=None if moves is None else _repeat_users(moves, copies),
+            moves=moves,
         )
-        self._data = data
-        self._has_equal_shares = batches.layout.is_full
 
     def scale_shares(self, factors: Tensor) -> None:
         """Multiply the shares of each job by its factor of *factors*, ``[jobs, 1]``."""
         shares = self._inputs.shares
-        equal = shares[:1, :, :1] if self._has_equal_shares else shares
-        self._inputs = self._inputs._replace(shares=(equal * factors).expand(shares.shape))
+        distinct = shares[:1, :, :1] if self._has_equal_shares else shares  # equal ones are one number in memory
+        scaled = distinct * factors
+        self._inputs = self._inputs._replace(shares=scaled.expand(shares.shape))
 
     @property
     def inputs(self) -> BatchInputs:
@@ -81,39 +84,57 @@ class BatchLoader:
         return loader
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        all_rows, all_labels, all_shares, moves = self._inputs
-        x, shape, augmentation = self._data.x, self._data.x.shape[1:], self._data.augmentation
-        is_small = moves is None and all_rows.numel() * x[0].numel() <= _GATHERED
-        gathered = gather(x, all_rows) if is_small else None
-        buffer = self._data.buffer(0 if is_small else all_rows[0].numel())
-        labels, shares = all_labels.unbind(), all_shares.unbind()
-        if gathered is None and moves is None and len(set(self.extents)) == 1:
-            yield from zip(self._gather_steps(all_rows, buffer), labels, shares, strict=True)
-            return
-        for step, (jobs, width) in enumerate(self.extents):
-            y, share = labels[step], shares[step]
-            if share.shape != (jobs, width):
-                y, share = y[:jobs, :width], share[:jobs, :width]
-            if gathered is not None:
-                yield gathered[step, :jobs, :width].expand(jobs, -1, *shape), y, share
-                continue
-            rows = all_rows[step, :jobs, :width]
-            examples = torch.index_select(x, 0, rows.flatten(), out=buffer[: rows.numel()])
-            if augmentation is not None and moves is not None:
-                examples = augmentation.apply(examples, moves[step, :jobs, :width].flatten())
-            yield examples.view(*rows.shape, *shape).expand(jobs, -1, *shape), y, share
+        rows, _, _, moves = self._inputs
+        if moves is None and rows.numel() * self._data.x[0].numel() <= _GATHERED:
+            examples = self._gather_at_once()
+        elif moves is None and len(set(self.extents)) == 1:
+            examples = self._gather_equal_steps()
+        else:
+            examples = self._gather_steps()
+        labels = self._inputs.labels.unbind()
+        shares = self._inputs.shares.unbind()
+        for (jobs, width), x, y, share in zip(self.extents, examples, labels, shares, strict=True):
+            if share.shape != (jobs, width):  # fewer jobs train, or mini-batches are smaller
+                yield x, y[:jobs, :width], share[:jobs, :width]
+            else:
+                yield x, y, share
 
-    def _gather_steps(self, rows: Tensor, buffer: Tensor) -> Iterator[Tensor]:
-        """Gather the examples of steps of one size; all views are made once."""
-        x, (jobs, width) = self._data.x, self.extents[0]
+    def _gather_at_once(self) -> Iterator[Tensor]:
+        """Yield the examples of each step; all are gathered before the first."""
+        gathered = gather(self._data.x, self._inputs.rows)
+        shape = self._data.x.shape[1:]
+        for step, (jobs, width) in enumerate(self.extents):
+            yield gathered[step, :jobs, :width].expand(jobs, -1, *shape)
+
+    def _gather_equal_steps(self) -> Iterator[Tensor]:
+        """Yield the examples of steps of one size, in one memory; all views are made once."""
+        x = self._data.x
+        rows = self._inputs.rows
+        jobs, width = self.extents[0]
+        buffer = self._data.buffer(rows[0].numel())
         examples = buffer.view(rows.shape[1], width, *x.shape[1:]).expand(jobs, -1, *x.shape[1:])
         for of_step in rows.flatten(1).unbind():
             torch.index_select(x, 0, of_step, out=buffer)
             yield examples
+
+    def _gather_steps(self) -> Iterator[Tensor]:
+        """Yield the examples of steps of several sizes in one memory, or moved ones."""
+        all_rows, _, _, moves = self._inputs
+        x = self._data.x
+        shape = x.shape[1:]
+        augmentation = self._data.augmentation
+        buffer = self._data.buffer(all_rows[0].numel())
+        for step, (jobs, width) in enumerate(self.extents):
+            rows = all_rows[step, :jobs, :width]
+            examples = torch.index_select(x, 0, rows.flatten(), out=buffer[: rows.numel()])
+            if augmentation is not None and moves is not None:
+                examples = augmentation.apply(examples, moves[step, :jobs, :width].flatten())
+            yield examples.view(*rows.shape, *shape).expand(jobs, -1, *shape)
 
 
 def _repeat_users(values: Tensor, members: int) -> Tensor:
     """Repeat *values*, ``[steps, users, …]``, for each member: ``[steps, users · members, …]``, if possible a view."""
     if members == 1:
         return values
-    return values[:, :, None].expand(-1, -1, members, *values.shape[2:]).flatten(1, 2)
+    of_members = values[:, :, None].expand(-1, -1, members, *values.shape[2:])
+    return of_members.flatten(1, 2)

@@ -61,15 +61,16 @@ class Concepts:
         >>> concepts.labels.tolist(), concepts.of_user.tolist()
         ([[0, 1, 2, 3, 4, 5], [0, 1, 2, 5, 4, 3]], [0, 0, 1, 0])
         """
-        known = [(0, *range(classes))]  # quarter turns, and the labels
+        concepts = [(0, *range(classes))]  # quarter turns, and the labels
         of_user = np.zeros(users, np.int64)
         for block in blocks:
-            concept = (block.quarter_turns, *(block.relabel.get(label, label) for label in range(classes)))
-            if concept not in known:
-                known.append(concept)
-            of_user[block.users] = known.index(concept)
-        table = np.array(known, np.int64)
-        return cls(table[:, 1:], table[:, 0], of_user)
+            labels = [block.relabel.get(label, label) for label in range(classes)]
+            concept = (block.quarter_turns, *labels)
+            if concept not in concepts:
+                concepts.append(concept)
+            of_user[block.users] = concepts.index(concept)
+        table = np.array(concepts, np.int64)
+        return cls(labels=table[:, 1:], quarter_turns=table[:, 0], of_user=of_user)
 
     def labels_by(self, users: Ints | int, y: Ints) -> Ints:
         """Return the labels that *users*, one or one of each example, give to examples of the labels *y*."""
@@ -77,7 +78,8 @@ class Concepts:
 
     def seen_by(self, user: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the examples *x* as *user* sees them, perhaps as a view."""
-        return turned(x, int(self.quarter_turns[self.of_user[user]]))
+        concept = self.of_user[user]
+        return turned(x, int(self.quarter_turns[concept]))
 
 
 def turned(images: NDArray[np.float32], quarter_turns: int) -> NDArray[np.float32]:

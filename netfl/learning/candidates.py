@@ -127,29 +127,39 @@ class Search:
         """
         ranges = {**self.ranges, **wider}
         if len(ranges) > 1:
-            points = halton(self.passes * trials, trials, len(ranges), shift)
-            lows = np.array([each.low for each in ranges.values()])
-            highs = np.array([each.high for each in ranges.values()])
-            added = [dict(zip(ranges, row, strict=True)) for row in (lows + points * (highs - lows)).tolist()]
-            return replace(self, ranges=ranges, places=[*self.places, *added], passes=self.passes + 1)
-        values = sorted(place[LR] for place in self.places)
-        if not values:
-            steps = [number - (trials - 1) / 2 for number in range(trials)]
-        elif LR in wider:
-            below = trials
-            if wider[LR].high > self.ranges[LR].high:
-                below = trials // 2 if wider[LR].low < self.ranges[LR].low else 0
-            steps = [values[0] - number for number in range(below, 0, -1)]
-            steps += [values[-1] + number for number in range(1, trials - below + 1)]
+            added = self._points_in_box(ranges, trials, shift)
         else:
-            steps = halve_gaps(values, trials)
-        everything = [*values, *steps]
-        return replace(
-            self,
-            ranges={LR: LogRange(min(everything), max(everything))},
-            places=[*self.places, *({LR: step} for step in steps)],
-            passes=self.passes + 1,
-        )
+            added = [{LR: step} for step in self._steps_of_lr(trials, wider)]
+            steps = [place[LR] for place in (*self.places, *added)]
+            ranges = {LR: LogRange(min(steps), max(steps))}
+        return replace(self, ranges=ranges, places=[*self.places, *added], passes=self.passes + 1)
+
+    def _points_in_box(self, ranges: Mapping[str, LogRange], trials: int, shift: Floats) -> list[dict[str, float]]:
+        """Return the places of the next points of the low-discrepancy sequence."""
+        points = halton(self.passes * trials, trials, len(ranges), shift)  # in the unit cube
+        low = np.array([each.low for each in ranges.values()])
+        high = np.array([each.high for each in ranges.values()])
+        places = low + points * (high - low)
+        return [dict(zip(ranges, place, strict=True)) for place in places.tolist()]
+
+    def _steps_of_lr(self, trials: int, wider: Mapping[str, LogRange]) -> list[float]:
+        """Return the places of a pass over ``lr`` alone, in steps from the centre."""
+        earlier = sorted(place[LR] for place in self.places)
+        if not earlier:
+            return [number - (trials - 1) / 2 for number in range(trials)]
+        if LR not in wider:
+            return halve_gaps(earlier, trials)
+        is_lower = wider[LR].low < self.ranges[LR].low
+        is_higher = wider[LR].high > self.ranges[LR].high
+        if not is_higher:
+            below = trials
+        elif is_lower:
+            below = trials // 2
+        else:
+            below = 0
+        steps = [earlier[0] - number for number in range(below, 0, -1)]
+        steps += [earlier[-1] + number for number in range(1, trials - below + 1)]
+        return steps
 
 
 def halve_gaps(values: Sequence[float], number: int) -> list[float]:
@@ -182,11 +192,11 @@ def halton(first: int, number: int, dimensions: int, shift: Floats) -> Floats:
     """
     points = np.zeros((number, dimensions))
     for dimension, base in enumerate(_PRIMES[:dimensions]):
-        rest = np.arange(first, first + number)
+        higher_digits = np.arange(first, first + number)
         weight = 1.0 / base
-        while rest.any():
-            points[:, dimension] += weight * (rest % base)
-            rest = rest // base
+        while higher_digits.any():
+            points[:, dimension] += weight * (higher_digits % base)
+            higher_digits = higher_digits // base
             weight /= base
     return np.asarray((points + shift[:dimensions]) % 1.0)
 
@@ -220,18 +230,26 @@ def possible_range(learner: LearnerSpec, key: str, now: LogRange, wider: LogRang
     """
     round_ = read_key(learner, key, now)
     assert round_ is not None
-    ends = []
-    for inside, beyond in ((now.low, wider.low), (now.high, wider.high)):
-        end = beyond
-        if not takes_value(learner, key, round_(math.exp(beyond))):
-            end = inside
-            step = beyond - inside
-            for _ in range(_HALVINGS):
-                step /= 2
-                if takes_value(learner, key, round_(math.exp(end + step))):
-                    end += step
-        ends.append(end if abs(end - inside) > (now.high - now.low) / 20 else inside)
-    return LogRange(*ends)
+
+    def farthest(inside: float, beyond: float) -> float:
+        """Return the end between *inside*, which the learner takes, and *beyond*."""
+        if takes_value(learner, key, round_(math.exp(beyond))):
+            return beyond
+        end = inside
+        step = beyond - inside
+        for _ in range(_HALVINGS):
+            step /= 2
+            if takes_value(learner, key, round_(math.exp(end + step))):
+                end += step
+        return end
+
+    smallest_gain = (now.high - now.low) / 20
+    low = farthest(now.low, wider.low)
+    high = farthest(now.high, wider.high)
+    return LogRange(
+        low if abs(low - now.low) > smallest_gain else now.low,
+        high if abs(high - now.high) > smallest_gain else now.high,
+    )
 
 
 def takes_value(learner: LearnerSpec, key: str, value: Any) -> bool:

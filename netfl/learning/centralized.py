@@ -40,24 +40,22 @@ class CentralizedBaseline:
     def __init__(
         self, learners: Sequence[LearnerSpec], architecture: Architecture, pooled: UserDatasets, origins: Tensor
     ) -> None:
-        self._learners, self._architecture, self._pooled = learners, architecture, pooled
+        self._learners = learners
+        self._architecture = architecture
+        self._pooled = pooled
         self._models = origins.clone()
 
     def step(self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: Ints) -> None:
         """Train the baselines of *group* in round *index*, in which the users of *cohort* made *steps*, ``[users]``."""
-        total = len(self._pooled.sizes)
         replicas_by_work: dict[tuple[int, int], list[int]] = {}
-        for part in cohort.parts:
-            work = (part.stop - part.start, max(1, round(float(steps[part].mean()))))
-            replicas_by_work.setdefault(work, []).append(int(cohort.replicas[part.start]))
-        for (users, count), numbers in replicas_by_work.items():
-            replicas = np.array(numbers)
-            lanes = upload(np.array(group.members) * total + replicas[:, None], self._models.device)
-            learners = {member: self._central_learner(member, users, count) for member in group.members}
-            central = LearnerGroup(learners, self._architecture, self._pooled)
-            parts = tuple(slice(row, row + 1) for row in range(len(replicas)))
-            pooled = Cohort(replicas, np.zeros_like(replicas), np.full_like(replicas, index - 1), parts)
-            self._models[lanes] = central.train_cohort(self._models[lanes], sampler, pooled).models
+        for part in cohort.parts:  # the users of one replica
+            users = part.stop - part.start
+            mean_steps = max(1, round(float(steps[part].mean())))
+            replica = int(cohort.replicas[part.start])
+            replicas_by_work.setdefault((users, mean_steps), []).append(replica)
+        for (users, mean_steps), replicas in replicas_by_work.items():
+            learners = {member: self._central_learner(member, users, mean_steps) for member in group.members}
+            self._train(learners, np.array(replicas), index, sampler)
 
     def distances(self, versions: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Yield ``‖w - w_c‖`` and ``‖w_c‖``, ``[2, lanes]``, of *versions*, ``[lanes, size + 1]``, by metric.
@@ -65,13 +63,16 @@ class CentralizedBaseline:
         The metrics are those of the whole model and of each layer; `relative_distance` returns their values.
         """
         parameters = self._architecture.size - self._architecture.buffers
-        federated, central = (values[:, :parameters].double() for values in (versions, self._models))
+        federated = versions[:, :parameters].double()
+        central = self._models[:, :parameters].double()
         yield "weight_divergence", _distance(federated, central)
         start = 0
         for name, shape in self._architecture.layout.items():
             if start == parameters:
                 break  # buffers follow
-            layer = slice(start, start := start + int(np.prod(shape)))
+            end = start + int(np.prod(shape))
+            layer = slice(start, end)
+            start = end
             yield f"weight_divergence/layer:{name}", _distance(federated[:, layer], central[:, layer])
 
     def state(self) -> dict[str, Tensor]:
@@ -83,14 +84,29 @@ class CentralizedBaseline:
         self._models = state["models"].to(self._models)
 
     def _central_learner(self, learner: int, users: int, steps: int) -> LearnerSpec:
+        """Return a learner that makes so many *steps*, with the mini-batches of so many *users* together."""
         spec = self._learners[learner]
-        batch = spec.batch_size if spec.batch_size == "full" else spec.batch_size * users
-        return spec.model_copy(update={"batch_size": batch, "local_steps": steps, "local_epochs": None})
+        batch_size = spec.batch_size
+        if batch_size != "full":
+            batch_size = batch_size * users
+        return spec.model_copy(update={"batch_size": batch_size, "local_steps": steps, "local_epochs": None})
+
+    def _train(self, learners: Mapping[int, LearnerSpec], replicas: Ints, index: int, sampler: BatchSampler) -> None:
+        """Train the baselines of *learners*, by their numbers, in *replicas*."""
+        members = np.array([*learners])
+        lanes = upload(members * len(self._pooled.sizes) + replicas[:, None], self._models.device)
+        parts = tuple(slice(row, row + 1) for row in range(len(replicas)))
+        user_0 = np.zeros_like(replicas)
+        cohort = Cohort(replicas, user_0, np.full_like(replicas, index - 1), parts)
+        group = LearnerGroup(learners, self._architecture, self._pooled)
+        self._models[lanes] = group.train_cohort(self._models[lanes], sampler, cohort).models
 
 
 def _distance(values: Tensor, reference: Tensor) -> Tensor:
     """Return ``‖values - reference‖`` and ``‖reference‖``, ``[2, lanes]``."""
-    return torch.stack([torch.linalg.vector_norm(x, dim=1) for x in (values - reference, reference)])
+    distance = torch.linalg.vector_norm(values - reference, dim=1)
+    norm = torch.linalg.vector_norm(reference, dim=1)
+    return torch.stack([distance, norm])
 
 
 def relative_distance(distance: Floats, norm: Floats) -> Floats:

@@ -94,40 +94,40 @@ def _check_archive(path: Path) -> None:
         names = [Path(name).name for name in archive.namelist()]
         if names.count(_PICKLE) != 1 or _SCRIPT in names:
             raise ValueError("not an archive of torch.save")
-        with archive.open(archive.namelist()[names.index(_PICKLE)]) as content:
+        description = archive.namelist()[names.index(_PICKLE)]
+        with archive.open(description) as content:
             if content.read(len(_PROTOCOL)) != _PROTOCOL:
                 raise ValueError("a pickle of another protocol")
 
 
 def pack_reports(reports: Sequence[LearnerReport]) -> dict[str, Any]:
     """Convert *reports* for `save`: the metrics of each, and the answers of all in one tensor with their counts."""
-    mappings = [answers for report in reports for answers in report.answers]
-    values_of = [values for answers in mappings for values in answers.values()]
-    metrics = [
-        {
-            "round": report.round,
-            "names": [*report.metrics],
-            "values": torch.from_numpy(np.stack([*report.metrics.values()])),
-        }
-        for report in reports
-        if report.metrics
-    ]
-    answers = {
-        "rounds": [report.round for report in reports for _ in report.answers],
-        "counts": [{question: len(values) for question, values in answers.items()} for answers in mappings],
-        "values": torch.from_numpy(np.concatenate([np.empty(0), *values_of])),
-    }
-    return {"reports": metrics, "answers": answers}
+    metrics = []
+    rounds = []  # of each mapping of answers
+    counts = []  # of values by question
+    values = [np.empty(0)]
+    for report in reports:
+        if report.metrics:
+            stacked = torch.from_numpy(np.stack([*report.metrics.values()]))
+            metrics.append({"round": report.round, "names": [*report.metrics], "values": stacked})
+        for answers in report.answers:
+            rounds.append(report.round)
+            counts.append({question: len(of_question) for question, of_question in answers.items()})
+            values += answers.values()
+    packed = {"rounds": rounds, "counts": counts, "values": torch.from_numpy(np.concatenate(values))}
+    return {"reports": metrics, "answers": packed}
 
 
 def unpack_reports(content: Mapping[str, Any]) -> dict[int, LearnerReport]:
     """Restore the reports of `pack_reports`, by round."""
     reports: dict[int, LearnerReport] = {}
-    for entry in content["reports"]:
-        metrics = dict(zip(entry["names"], entry["values"].numpy(), strict=True))
-        reports[entry["round"]] = LearnerReport(entry["round"], metrics)
-    packed, start = content["answers"], 0
+    for saved in content["reports"]:
+        index = saved["round"]
+        metrics = dict(zip(saved["names"], saved["values"].numpy(), strict=True))
+        reports[index] = LearnerReport(index, metrics)
+    packed = content["answers"]
     values = packed["values"].numpy()
+    start = 0
     for index, counts in zip(packed["rounds"], packed["counts"], strict=True):
         answers = {}
         for question, count in counts.items():

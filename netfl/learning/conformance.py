@@ -58,12 +58,10 @@ def payload_faults(
     learners: Mapping[str, LearnerSpec], model: Model, data: Data, codecs: Codecs = WHOLE
 ) -> Iterator[Fault]:
     """Yield the errors of parts from outside netfl whose payloads cannot be computed."""
-    faults = [
-        fault.under(f"learners.{name}.aggregation")
-        for name, learner in learners.items()
-        if any(find_plugins(learner.aggregation))
-        for fault in _extra_faults(learner.aggregation)
-    ]
+    faults = []
+    for name, learner in learners.items():
+        if any(find_plugins(learner.aggregation)):
+            faults += [fault.under(f"learners.{name}.aggregation") for fault in _extra_faults(learner.aggregation)]
     for key, codec in codecs.named.items():
         if is_plugin(codec):
             faults += [fault.under(key) for fault in _bits_faults(codec)]
@@ -78,24 +76,24 @@ def payload_faults(
 
 def layer_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
     """Yield the errors of rules of devices whose personal layers *model* does not have."""
-    with_layers = {
-        name: learner.device
-        for name, learner in learners.items()
-        if learner.device is not None and learner.device.has_personal_layers
-    }
-    if not with_layers:
+    rules = {}
+    for name, learner in learners.items():
+        if learner.device is not None and learner.device.has_personal_layers:
+            rules[name] = learner.device
+    if not rules:
         return
     architecture, failure = try_call(model, lambda: model.open(data.shape, data.classes, data.tokens))
     if architecture is None:
         remedy = "correct its method 'open', which rules of devices ask for layers"
         yield Fault("model", f"its layers cannot be listed: {failure}", kind_of(type(model)), remedy)
         return
-    for name, rule in with_layers.items():
+    for name, rule in rules.items():
         faults, failure = try_call(rule, partial(_listed_faults, rule, architecture.layout))
         if failure:
             problem = f"its method 'personal' fails for {', '.join(architecture.layout)}: {failure}"
             faults = [Fault("", problem, kind_of(type(rule)), "return the names of what stays on the device")]
-        yield from (fault.under(f"learners.{name}.device") for fault in faults or ())
+        for fault in faults or ():
+            yield fault.under(f"learners.{name}.device")
 
 
 def _listed_faults(rule: DeviceRule, layout: Layout) -> list[Fault]:
@@ -123,7 +121,8 @@ def check_plugins(
     Raises:
         ScenarioError: one of them violates the contract of its family.
     """
-    if not any(any(find_plugins(part)) for part in (model, *learners.values(), *codecs.named.values())):
+    parts = (model, *learners.values(), *codecs.named.values())
+    if not any(any(find_plugins(part)) for part in parts):  # torch is not imported for netfl's own
         return
     from netfl.learning import plugin_trials
 

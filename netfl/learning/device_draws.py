@@ -18,7 +18,11 @@ from netfl.types import Ints
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_MASK, _BITS, _WORDS = 0xFFFFFFFF, 32, 4
+_BITS = 32
+"""Bits of a random word."""
+_MASK = 0xFFFFFFFF
+_WORDS = 4
+"""Random words of a counter."""
 _SIGN = 1 << 31
 _LAST = torch.iinfo(torch.int64).max
 
@@ -39,10 +43,14 @@ def philox(
     a, b, c, d = counter
     k0, k1 = key
     for _ in range(rounds):
-        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
-        a, c = (right >> _BITS & _MASK) ^ b ^ k0, (left >> _BITS & _MASK) ^ d ^ k1
-        b, d = right & _MASK, left & _MASK
-        k0, k1 = k0 + _WEYL[0] & _MASK, k1 + _WEYL[1] & _MASK
+        left = a * _MULTIPLIERS[0]
+        right = c * _MULTIPLIERS[1]
+        a = (right >> _BITS & _MASK) ^ b ^ k0
+        c = (left >> _BITS & _MASK) ^ d ^ k1
+        b = right & _MASK
+        d = left & _MASK
+        k0 = k0 + _WEYL[0] & _MASK
+        k1 = k1 + _WEYL[1] & _MASK
     return [a, b, c, d]
 
 
@@ -59,9 +67,10 @@ def draw_places(
         device: a GPU.
         graphs: of the GPU, if it has them.
     """
-    shape = int(entries[3].max()), counts.shape[1], int(counts.max())
-    padded = None if counts.min() == counts.max() else upload(counts, device)
-    inputs = (upload(entries, device), upload(users, device), padded)
+    sizes = entries[3]
+    shape = (int(sizes.max()), counts.shape[1], int(counts.max()))
+    counts_if_padded = None if counts.min() == counts.max() else upload(counts, device)
+    inputs = (upload(entries, device), upload(users, device), counts_if_padded)
     return run_recorded(graphs, ("places", shape), partial(_places, shape), inputs)
 
 
@@ -74,22 +83,28 @@ def _places(shape: tuple[int, int, int], entries: Tensor, users: Tensor, counts:
         users: as there, on the device.
         counts: as there, on the device; ``None`` if all mini-batches have the same number of examples.
     """
-    (largest, steps, columns), device = shape, entries.device
-    blocks = -(-largest // _WORDS)
+    largest, steps, columns = shape
+    device = entries.device
+    # shuffle the places of each pass, [passes, largest]: sort them by random words
     user, low, high, sizes, *key = entries[..., None]
+    blocks = -(-largest // _WORDS)
     block = torch.arange(blocks, device=device)
     words = torch.stack(philox((user, block, low, high), (key[0], key[1])), dim=2).flatten(1)
     place = torch.arange(blocks * _WORDS, device=device)
-    ranked = (words - _SIGN << _BITS | place).where(place < sizes, _LAST)[:, :largest]  # signed, in the same order
-    shuffled = ranked.sort(dim=1).values & _MASK
+    keyed = words - _SIGN << _BITS | place  # a word above a place; signed, in the same order
+    keyed = keyed.where(place < sizes, _LAST)[:, :largest]
+    shuffled = keyed.sort(dim=1).values & _MASK
 
+    # cut the passes into mini-batches
     first, per_pass, width = users[..., None]
-    step, column = torch.arange(steps, device=device), torch.arange(columns, device=device)
+    step = torch.arange(steps, device=device)
+    column = torch.arange(columns, device=device)
     start = (first + step // per_pass) * largest + step % per_pass * width
+    position = start[..., None] + column  # [users, steps, columns]
     if counts is None:
-        return _take(shuffled, start[..., None] + column)
+        return _take(shuffled, position)
     is_real = column < counts[..., None]
-    return _take(shuffled, (start[..., None] + column).where(is_real, 0)).where(is_real, 0)
+    return _take(shuffled, position.where(is_real, 0)).where(is_real, 0)
 
 
 def draw_moves(
@@ -106,7 +121,7 @@ def draw_moves(
         device: a GPU.
         graphs: of the GPU, if it has them.
     """
-    inputs = upload(entries, device), upload(before.T, device)
+    inputs = (upload(entries, device), upload(before.T, device))
     return run_recorded(graphs, ("moves", width, moves), partial(_moves, width, moves), inputs)
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
     from netfl.learning.centralized import CentralizedBaseline
     from netfl.learning.cohort import Cohort
-    from netfl.learning.data import Dataset
+    from netfl.learning.data import Dataset, Examples
     from netfl.learning.objective import Objective
     from netfl.learning.server_state import LaneServers
     from netfl.learning.spec import EvaluateSpec
@@ -55,17 +55,20 @@ def user_losses(architecture: Architecture, data: UserDatasets, replica: int, us
     They are float64 on the device of the models, and are not read by the host.
     """
     rows, sizes = data.rows_held(replica, users)
-    model, count = architecture.open(models, trained=False), len(models)
+    count = len(models)
+    model = architecture.open(models, trained=False)
     parts = []
     for _, x, y in data.slices(replica, rows, count, architecture.largest_layer):
         model.scores(x.expand(count, *x.shape))
         parts.append(model.losses(y.expand(count, *y.shape)).double())
-    losses = torch.cat(parts, dim=1)
+    losses = torch.cat(parts, dim=1)  # of each example, user by user, [models, examples]
     if runs_on_gpu(losses.device):
         lengths = upload(sizes, losses.device)
         sums = torch.segment_reduce(losses.T.contiguous(), "sum", lengths=lengths, axis=0, unsafe=True)
         return sums / lengths[:, None]
-    return tensor((np.add.reduceat(losses.numpy(), np.cumsum(sizes) - sizes, axis=1) / sizes).T)
+    first_examples = np.cumsum(sizes) - sizes
+    user_sums = np.add.reduceat(losses.numpy(), first_examples, axis=1)
+    return tensor((user_sums / sizes).T)
 
 
 def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> Tensor:
@@ -74,16 +77,19 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     The gradient is the difference that a step of size 1 makes.  It is computed in float64, because the step is small
     compared with the parameters.
     """
-    rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
-    theta, count = models.double(), len(models)
-    gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
+    users = np.arange(data.sizes.shape[1])
+    rows, _ = data.rows_held(replica, users)
+    count = len(models)
+    theta = models.double()
+    after = torch.empty_like(theta)
+    gradient = torch.zeros_like(theta)
     for _, x, y in data.slices(replica, rows, count, architecture.largest_layer):
-        model, labels = architecture.open(theta), y.expand(count, *y.shape)
+        model = architecture.open(theta)  # each slice starts from θ
         model.scores(x.double().expand(count, *x.shape))
-        model.losses(labels)
+        model.losses(y.expand(count, *y.shape))
         model.descend(theta.new_full((count, len(x)), 1.0 / len(rows)))
         model.store(after)
-        gradient += theta - after
+        gradient += theta - after  # the share of these examples in ∇F
     return torch.as_tensor(torch.linalg.vector_norm(gradient, dim=1))
 
 
@@ -109,9 +115,12 @@ class LearningMetrics:
         levels: Sequence[float],
         own_models: UserEvaluation | None = None,
     ) -> None:
+        self._names = frozenset(options.metrics)
+        self._evaluation = evaluation
+        self._servers = servers
+        self._baseline = baseline
+        self._levels = levels
         self._own_models = own_models
-        self._names, self._evaluation, self._servers = frozenset(options.metrics), evaluation, servers
-        self._baseline, self._levels = baseline, levels
         self._objectives = [spec.objective for spec in servers.specs]
         self._lane_replicas = evaluation.lane_replicas
         replicas = len(set(self._lane_replicas.tolist()))
@@ -134,37 +143,45 @@ class LearningMetrics:
         A lane whose loss is not finite has diverged; the metrics of diverged lanes are NaN.
         """
         versions = self._servers.reported(newest)
-        measured = read_together({**self._evaluation.measure(versions), **dict(self._measure_options(versions, index))})
+        values_on_device = self._evaluation.measure(versions)
+        values_on_device |= dict(self._measure_options(versions, index))
+        measured = read_together(values_on_device)
         metrics = dict(self._evaluation.metrics(measured, self._objectives, self._deliveries, self._levels))
         metrics |= dict(self._optional_metrics(measured))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
             self._servers.mark_diverged(int(lane), index, f"loss after round {index}")
+        diverged = self._servers.diverged_lanes
         reported = self._servers.reported_values
         if reported is not None:
-            metrics |= reported.metrics(measured["reported",], index, self._servers.diverged_lanes)
+            metrics |= reported.metrics(measured["reported",], index, diverged)
         for values in metrics.values():
-            values[[*self._servers.diverged_lanes]] = np.nan
+            values[[*diverged]] = np.nan
         return metrics
 
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`."""
-        state = {"deliveries": tensor(self._deliveries.copy()), "ages": tensor(self._ages.copy())}
-        return state if self._baseline is None else state | {"twins": self._baseline.state()}
+        state: dict[str, Any] = {"deliveries": tensor(self._deliveries.copy()), "ages": tensor(self._ages.copy())}
+        if self._baseline is not None:
+            state["twins"] = self._baseline.state()
+        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        self._deliveries, self._ages = (np.array(state[name].numpy()) for name in ("deliveries", "ages"))
+        self._deliveries = np.array(state["deliveries"].numpy())
+        self._ages = np.array(state["ages"].numpy())
         if self._baseline is not None:
             self._baseline.restore(state["twins"])
 
     def _measure_options(self, versions: Tensor, index: int) -> Iterator[tuple[Key, Tensor]]:
         """Yield the values on the device from which `_optional_metrics` follow."""
         if "weight" in self._names:
-            yield from ((("weight", lane), values) for lane, values in self._servers.user_weights().items())
+            for lane, weights in self._servers.user_weights().items():
+                yield ("weight", lane), weights
         if "gradient_norm" in self._names:
             yield ("gradient_norm",), self._evaluation.gradient_norms(versions)
         if self._baseline is not None:
-            yield from ((("baseline", metric), pair) for metric, pair in self._baseline.distances(versions))
+            for metric, pair in self._baseline.distances(versions):
+                yield ("baseline", metric), pair
         if self._own_models is not None:
             yield from self._own_models.measure(versions, index)
         if self._servers.reported_values is not None:
@@ -176,12 +193,14 @@ class LearningMetrics:
             has_deliveries = count > 0
             yield "staleness_mean", np.divide(total, count, out=np.full(len(count), np.nan), where=has_deliveries)
             yield "staleness_max", np.where(has_deliveries, maximum, np.nan)
-            self._ages[:] = 0.0
+            self._ages[:] = 0.0  # the next evaluation counts from here
         if "weight" in self._names:
-            weights = np.full((len(self._lane_replicas), self._deliveries.shape[1]), np.nan)
+            users = self._deliveries.shape[1]
+            weights = np.full((len(self._lane_replicas), users), np.nan)  # NaN where an aggregation has no weights
             for (lane,), values in select_values(measured, "weight").items():
                 weights[int(lane)] = values
-            yield from ((f"weight/user:{user}", column) for user, column in enumerate(weights.T))
+            for user, of_user in enumerate(weights.T):
+                yield f"weight/user:{user}", of_user
         if "gradient_norm" in self._names:
             yield "gradient_norm", measured["gradient_norm",]
         for (metric,), pair in select_values(measured, "baseline").items():
@@ -216,17 +235,20 @@ class EvaluationSet:
     """
 
     def __init__(self, groupings: Sequence[Grouping], like: Tensor) -> None:
+        # distinct examples and labels, and for each grouping the number of its own
         examples = {id(grouping.x): grouping.x for grouping in groupings}
         self._x = [tensor(np.ascontiguousarray(x)).to(like) for x in examples.values()]
         self._example_numbers = [list(examples).index(id(grouping.x)) for grouping in groupings]
-        uploaded = {id(grouping.y): labels_on([grouping.y], like) for grouping in groupings}
-        self._labels = list(uploaded.values())
-        self._label_numbers = [list(uploaded).index(id(grouping.y)) for grouping in groupings]
+        labels = {id(grouping.y): labels_on([grouping.y], like) for grouping in groupings}
+        self._labels = list(labels.values())
+        self._label_numbers = [list(labels).index(id(grouping.y)) for grouping in groupings]
+        # of each grouping
         self._groups = [tensor(grouping.groups).to(like.device) for grouping in groupings]
-        self.names = ("accuracy", "loss") if self._labels[0].ndim == 1 else ("loss", "mse", "mae")
         self._counts = [np.bincount(each.groups, minlength=each.size).astype(float) for each in groupings]
         self._divisors = [upload(np.maximum(counts, 1.0), like.device) for counts in self._counts]
         self._rows_of_owners = self._rows_by_group(groupings[-1], like)
+        is_regression = self._labels[0].ndim == 2
+        self.names = ("loss", "mse", "mae") if is_regression else ("accuracy", "loss")
 
     def sums(self, architecture: Architecture, theta: Tensor) -> list[Tensor]:
         """Evaluate the models *theta*, ``[models, size]``, on the device.
@@ -234,18 +256,18 @@ class EvaluationSet:
         Returns:
             For each way of grouping the sums over the examples of each group, ``[metrics, models, groups]``.
         """
-        model, models = architecture.open(theta, trained=False), len(theta)
+        models = len(theta)
+        model = architecture.open(theta, trained=False)
         shapes = [(len(self.names), models, len(counts)) for counts in self._counts]
         sums = [theta.new_zeros(shape, dtype=torch.float64) for shape in shapes]
-        layer_bytes = architecture.largest_layer * theta.element_size()
-        for rows in evaluation_slices(len(self._x[0]), models if runs_on_gpu(theta.device) else None, layer_bytes):
+        for rows in _slices(len(self._x[0]), models, architecture, theta):
             for example_number, examples in enumerate(self._x):
                 x = examples[rows]
                 scores = model.scores(x.expand(models, *x.shape))
-                values: dict[int, Tensor] = {}  # by the number of the labels
+                values: dict[int, Tensor] = {}  # of these examples, by the number of their labels
                 for number, total in enumerate(sums):
                     if self._example_numbers[number] != example_number:
-                        continue
+                        continue  # a grouping of other examples
                     label_number = self._label_numbers[number]
                     if label_number not in values:
                         values[label_number] = self._values(model, scores, self._labels[label_number][rows])
@@ -266,12 +288,13 @@ class EvaluationSet:
         x = self._x[self._example_numbers[-1]]
         y = self._labels[self._label_numbers[-1]]
         means = theta.new_zeros(len(self.names), len(theta), dtype=torch.float64)
-        layer_bytes = architecture.largest_layer * theta.element_size()
         for group, rows in self._rows_of_owners.items():
             model = architecture.open(theta[group : group + 1], trained=False)
-            for part in evaluation_slices(len(rows), 1 if runs_on_gpu(theta.device) else None, layer_bytes):
-                scores = model.scores(x[rows[part]][None])
-                means[:, group] += self._values(model, scores, y[rows[part]])[:, 0].sum(1) / len(rows)
+            for part in _slices(len(rows), 1, architecture, theta):
+                rows_at_once = rows[part]
+                scores = model.scores(x[rows_at_once][None])
+                values = self._values(model, scores, y[rows_at_once])[:, 0]  # of the only model, [metrics, examples]
+                means[:, group] += values.sum(1) / len(rows)
         return means
 
     @staticmethod
@@ -296,8 +319,9 @@ class EvaluationSet:
         """Return the performance that follows from `sums`, one for each way of grouping."""
         results = []
         for total, counts in zip(sums, self._counts, strict=True):
-            means = dict(zip(self.names, total / np.maximum(counts, 1.0), strict=True))
-            results.append(UserPerformance(means, np.broadcast_to(counts, total.shape[1:])))
+            means = total / np.maximum(counts, 1.0)  # [metrics, models, groups]
+            by_name = dict(zip(self.names, means, strict=True))
+            results.append(UserPerformance(by_name, np.broadcast_to(counts, total.shape[1:])))
         return results
 
 
@@ -319,26 +343,16 @@ class Evaluation:
         learners: int,
         rare_classes: Sequence[int],
     ) -> None:
-        self._architecture, self._data, self._rare = architecture, data, rare_classes
+        self._architecture = architecture
+        self._data = data
+        self._rare = rare_classes
         self.users = len(replicas[0].split)
         self.lane_replicas = np.tile(np.arange(len(replicas)), learners)
-        has_own = [users_have_test_data(replica.dataset, replica.split) for replica in replicas]
-        test_keys = [_test_key(replica.dataset, flag) for replica, flag in zip(replicas, has_own, strict=True)]
-        self._tests: list[tuple[Ints, EvaluationSet]] = []
-        for number, lanes in self._shared_lanes(test_keys):
-            dataset = replicas[number].dataset
-            groupings = _test_groupings(dataset, self.users, has_own=has_own[number])
-            self._tests.append((lanes, EvaluationSet(groupings, data.x)))
+        self._has_own = [users_have_test_data(replica.dataset, replica.split) for replica in replicas]
+        self._tests = self._open_test_sets([replica.dataset for replica in replicas])
         validation = [replica.validation for replica in replicas if replica.validation is not None]
-        self._validations: list[tuple[Ints, EvaluationSet]] = []
-        for number, lanes in self._shared_lanes([id(examples) for examples in validation]):
-            examples = validation[number]
-            grouping = Grouping(examples.x, examples.y, np.zeros(len(examples.y), np.int64), 1)
-            if examples.user is not None:
-                grouping = Grouping(examples.x, examples.y, examples.user, self.users)
-            self._validations.append((lanes, EvaluationSet([grouping], data.x)))
+        self._validations = self._open_validation_sets(validation)
         self._validates_users = all(examples.user is not None for examples in validation)
-        self._has_own = has_own
         self._concepts = [_concepts_of_users(replica.dataset, self.users) for replica in replicas]
         self._blocks = _block_lanes(replicas, self.users, self.lane_replicas)
         self._mixes = [_label_mixes(replica.dataset, replica.split) for replica in replicas]
@@ -355,10 +369,12 @@ class Evaluation:
         measured: dict[Key, Tensor] = {("t",): versions[:, -1]}
         for kind, sets in (("test", self._tests), ("validation", self._validations)):
             for number, (lanes, examples) in enumerate(sets):
-                sums = examples.sums(self._architecture, theta[upload(lanes, theta.device)])
-                measured |= {(kind, number, grouping): values for grouping, values in enumerate(sums)}
+                models = theta[upload(lanes, theta.device)]
+                for grouping, sums in enumerate(examples.sums(self._architecture, models)):
+                    measured[kind, number, grouping] = sums
         for name, evaluation in self._sets.items():
-            measured |= {("set", name, *key): values for key, values in evaluation.measure(versions).items()}
+            for key, values in evaluation.measure(versions).items():
+                measured["set", name, *key] = values
         return measured
 
     def metrics(
@@ -376,14 +392,12 @@ class Evaluation:
             deliveries: number of deliveries so far, ``[replicas, users]``.
             levels: α of the reported CVaR.
         """
-        t, (classes, users) = measured["t",], self._test(measured)
+        t = measured["t",]
+        classes, users = self._test(measured)
+        lane_deliveries = deliveries[self.lane_replicas].astype(float)
         return {
-            **dict(class_metrics(classes, self._rare)),
-            **self._explained_variance(classes),
-            **dict(block_metrics(users, self._blocks)),
-            **dict(user_metrics(users)),
-            **dict(accuracy_spread(users)),
-            **dict(objective_metrics(objectives, users, deliveries[self.lane_replicas].astype(float), t, levels)),
+            **self._test_metrics(classes, users),
+            **dict(objective_metrics(objectives, users, lane_deliveries, t, levels)),
             **dict(self._validate(measured)),
             **dict(self._metrics_of_sets(measured)),
         }
@@ -401,8 +415,8 @@ class Evaluation:
         parts = []
         for start in range(0, len(models), _MODELS_AT_ONCE):
             users = slice(start, start + _MODELS_AT_ONCE)
-            by_label = torch.stack(examples.means(self._architecture, models[users]))  # of each concept
-            parts.append(self._of_mixes(by_label, replica, users))
+            means = examples.means(self._architecture, models[users])  # by label, of each concept
+            parts.append(self._of_mixes(torch.stack(means), replica, users))
         return torch.cat(parts, dim=1)
 
     def of_version(self, model: Tensor, replica: int) -> Tensor:
@@ -443,24 +457,13 @@ class Evaluation:
         expected = (by_label * mixes).sum(3)  # [concepts, metrics, users]
         return expected.gather(0, concepts.expand(1, expected.shape[1], -1))[0]
 
-    def _metrics_of_sets(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
-        """Yield the metrics on further test sets, such as ``accuracy@raw/class:9``."""
-        for name, evaluation in self._sets.items():
-            classes, users = evaluation._test(select_values(measured, "set", name))
-            found = {
-                **dict(class_metrics(classes, self._rare)),
-                **evaluation._explained_variance(classes),
-                **dict(block_metrics(users, evaluation._blocks)),
-                **dict(user_metrics(users)),
-                **dict(accuracy_spread(users)),
-            }
-            yield from ((metric_on_set(metric, name), values) for metric, values in found.items())
-
     def _test(self, measured: Mapping[Key, Floats]) -> tuple[UserPerformance, UserPerformance]:
         """Return the performance on the test examples, by label and by user."""
-        by_class, by_user = [], []
+        by_class = []
+        by_user = []
         for number, (lanes, examples) in enumerate(self._tests):
-            classes, *further = examples.performance([*select_values(measured, "test", number).values()])
+            sums = [*select_values(measured, "test", number).values()]
+            classes, *further = examples.performance(sums)  # as of `_test_groupings`
             by_class.append((lanes, classes))
             if self._has_own[self.lane_replicas[lanes[0]]]:
                 by_user.append((lanes, further[0]))
@@ -468,45 +471,97 @@ class Evaluation:
                 by_user.append((lanes, self._expected_performance(lanes, [classes, *further])))
         return merge_performance(by_class), merge_performance(by_user)
 
+    def _test_metrics(self, classes: UserPerformance, users: UserPerformance) -> dict[str, Floats]:
+        """Return the metrics that follow from the performance of `_test` alone."""
+        return {
+            **dict(class_metrics(classes, self._rare)),
+            **self._explained_variance(classes),
+            **dict(block_metrics(users, self._blocks)),
+            **dict(user_metrics(users)),
+            **dict(accuracy_spread(users)),
+        }
+
+    def _metrics_of_sets(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
+        """Yield the metrics on further test sets, such as ``accuracy@raw/class:9``."""
+        for name, evaluation in self._sets.items():
+            classes, users = evaluation._test(select_values(measured, "set", name))
+            for metric, values in evaluation._test_metrics(classes, users).items():
+                yield metric_on_set(metric, name), values
+
     def _explained_variance(self, performance: UserPerformance) -> dict[str, Floats]:
         """Return R² of a regression, ``1 - mse / variance of the test targets``."""
         if "mse" not in performance.means:
             return {}
-        return {"r2": 1 - performance.whole()["mse"] / np.array(self._variances)[self.lane_replicas]}
+        variances = np.array(self._variances)[self.lane_replicas]
+        return {"r2": 1 - performance.whole()["mse"] / variances}
 
     def _expected_performance(self, lanes: Ints, classes: Sequence[UserPerformance]) -> UserPerformance:
         """Return the expected performance for each user's mix of labels, from that by label for each concept."""
         replicas = self.lane_replicas[lanes]
-        means = {name: np.zeros(self._weights[replicas].shape) for name in classes[0].means}
+        weights = self._weights[replicas]  # [lanes, users]
+        means = {name: np.zeros(weights.shape) for name in classes[0].means}
         for replica in np.unique(replicas).tolist():
-            rows = replicas == replica
-            mixes = self._mixes[replica].T
+            in_replica = replicas == replica
+            mixes = self._mixes[replica].T  # [labels, users]
             for name, values in means.items():
                 for concept, performance in enumerate(classes):
-                    expected = performance.means[name][rows] @ mixes
-                    values[rows] = np.where(self._concepts[replica] == concept, expected, values[rows])
-        return UserPerformance(means, self._weights[replicas])
+                    expected = performance.means[name][in_replica] @ mixes
+                    has_concept = self._concepts[replica] == concept
+                    values[in_replica] = np.where(has_concept, expected, values[in_replica])
+        return UserPerformance(means, weights)
 
     def _validate(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         """Yield the means over all validation examples, and over each user's."""
         if not self._validations:
             return
-        performance = merge_performance(
-            [
-                (lanes, examples.performance([*select_values(measured, "validation", number).values()])[0])
-                for number, (lanes, examples) in enumerate(self._validations)
-            ]
-        )
-        yield from ((f"validation_{name}", values) for name, values in performance.whole().items())
+        parts = []
+        for number, (lanes, examples) in enumerate(self._validations):
+            sums = [*select_values(measured, "validation", number).values()]
+            (performance,) = examples.performance(sums)
+            parts.append((lanes, performance))
+        merged = merge_performance(parts)
+        for name, values in merged.whole().items():
+            yield f"validation_{name}", values
         if self._validates_users:
-            yield from user_metrics(performance, "validation_")
+            yield from user_metrics(merged, "validation_")
+
+    def _open_test_sets(self, datasets: Sequence[Dataset]) -> list[tuple[Ints, EvaluationSet]]:
+        """Upload the test examples of *datasets*, of a replica each; return them with the lanes that they test."""
+        keys = [_test_key(dataset, has_own) for dataset, has_own in zip(datasets, self._has_own, strict=True)]
+        test_sets = []
+        for replica, lanes in self._shared_lanes(keys):
+            groupings = _test_groupings(datasets[replica], self.users, has_own=self._has_own[replica])
+            test_sets.append((lanes, EvaluationSet(groupings, self._data.x)))
+        return test_sets
+
+    def _open_validation_sets(self, validation: Sequence[Examples]) -> list[tuple[Ints, EvaluationSet]]:
+        """Upload *validation* examples, of a replica each if there are any; return them with their lanes."""
+        if not validation:
+            return []
+        validation_sets = []
+        for replica, lanes in self._shared_lanes([id(examples) for examples in validation]):
+            examples = validation[replica]
+            if examples.user is not None:
+                grouping = Grouping(examples.x, examples.y, examples.user, self.users)
+            else:  # all are one group
+                grouping = Grouping(examples.x, examples.y, np.zeros(len(examples.y), np.int64), 1)
+            validation_sets.append((lanes, EvaluationSet([grouping], self._data.x)))
+        return validation_sets
 
     def _shared_lanes(self, keys: Sequence[object]) -> list[tuple[int, Ints]]:
-        """Group the lanes whose replicas have the same key; return a replica and the lanes of each group."""
+        """Group the lanes whose replicas have equal *keys*; return a replica and the lanes of each group."""
         groups: dict[object, list[int]] = {}
-        for lane, replica in enumerate(self.lane_replicas.tolist() if keys else ()):
+        for lane, replica in enumerate(self.lane_replicas.tolist()):
             groups.setdefault(keys[replica], []).append(lane)
         return [(int(self.lane_replicas[lanes[0]]), np.array(lanes)) for lanes in groups.values()]
+
+
+def _slices(examples: int, models: int, architecture: Architecture, theta: Tensor) -> Iterator[slice]:
+    """Cut so many *examples* into slices that the device of *theta* evaluates at once for so many *models*."""
+    layer_bytes = architecture.largest_layer * theta.element_size()
+    if runs_on_gpu(theta.device):
+        return evaluation_slices(examples, models, layer_bytes)
+    return evaluation_slices(examples, layer_bytes=layer_bytes)
 
 
 def select_values(measured: Mapping[Key, Floats], *prefix: str | int) -> dict[Key, Floats]:
@@ -537,21 +592,24 @@ def on_validation_examples(replicas: Sequence[ReplicaData]) -> list[ReplicaData]
 def merge_performance(parts: Sequence[tuple[Ints, UserPerformance]]) -> UserPerformance:
     """Merge the performance of some lanes each into that of all lanes, in order."""
     order = np.argsort(np.concatenate([lanes for lanes, _ in parts]))
-    means = {
-        name: np.concatenate([performance.means[name] for _, performance in parts])[order] for name in parts[0][1].means
-    }
-    return UserPerformance(means, np.concatenate([performance.counts for _, performance in parts])[order])
+    performances = [performance for _, performance in parts]
+    means = {}
+    for name in performances[0].means:
+        means[name] = np.concatenate([performance.means[name] for performance in performances])[order]
+    counts = np.concatenate([performance.counts for performance in performances])[order]
+    return UserPerformance(means, counts)
 
 
 def _test_key(dataset: Dataset, has_own: bool) -> object:
     """Return what the evaluation of the test examples depends on; replicas with equal keys share it."""
     key = (id(dataset.test_x), id(dataset.test_y), has_own)
-    if dataset.concepts is None:
+    concepts = dataset.concepts
+    if concepts is None:
         return key
-    concepts = dataset.concepts.labels.tobytes(), dataset.concepts.quarter_turns.tobytes()
+    labels_and_turns = (concepts.labels.tobytes(), concepts.quarter_turns.tobytes())
     if has_own:  # test examples are as their users see and label them
-        return *key, concepts, dataset.concepts.of_user.tobytes()
-    return *key, concepts
+        return *key, labels_and_turns, concepts.of_user.tobytes()
+    return *key, labels_and_turns
 
 
 def _test_groupings(dataset: Dataset, users: int, *, has_own: bool) -> list[Grouping]:
@@ -562,13 +620,16 @@ def _test_groupings(dataset: Dataset, users: int, *, has_own: bool) -> list[Grou
         users: the number of users.
         has_own: whether users have their own test examples.
     """
-    x, y, groups = dataset.test_x, dataset.test_y, dataset.test_groups
+    x = dataset.test_x
+    y = dataset.test_y
+    groups = dataset.test_groups
     concepts = dataset.concepts
-    groupings = [Grouping(x, y, groups, dataset.groups)]
+    by_label = Grouping(x, y, groups, dataset.groups)
     if has_own and dataset.test_user is not None:
         if concepts is not None:
             x, y = _as_users_see(dataset, concepts, dataset.test_user)
-        return [*groupings, Grouping(x, y, dataset.test_user, users)]
+        return [by_label, Grouping(x, y, dataset.test_user, users)]
+    groupings = [by_label]
     if concepts is not None:
         views = {turns: turned(x, turns) for turns in np.unique(concepts.quarter_turns).tolist()}
         for turns, labels in zip(concepts.quarter_turns[1:].tolist(), concepts.labels[1:], strict=True):
@@ -589,7 +650,9 @@ def _as_users_see(dataset: Dataset, concepts: Concepts, owners: Ints) -> tuple[N
 
 def _concepts_of_users(dataset: Dataset, users: int) -> Ints:
     """Return the number of each user's concept, ``[users]``; 0 if all give the labels of the data."""
-    return np.zeros(users, np.int64) if dataset.concepts is None else dataset.concepts.of_user
+    if dataset.concepts is None:
+        return np.zeros(users, np.int64)
+    return dataset.concepts.of_user
 
 
 def _block_lanes(replicas: Sequence[ReplicaData], users: int, lane_replicas: Ints) -> dict[str, Bools]:
@@ -597,20 +660,25 @@ def _block_lanes(replicas: Sequence[ReplicaData], users: int, lane_replicas: Int
     members = [members_by_block(replica.dataset.blocks, users) for replica in replicas]
     names = dict.fromkeys(name for of_replica in members for name in of_replica)
     nobody = np.zeros(users, bool)
-    return {
-        name: np.stack([members[replica].get(name, nobody) for replica in lane_replicas.tolist()]) for name in names
-    }
+    blocks = {}
+    for name in names:
+        of_replicas = np.stack([of_replica.get(name, nobody) for of_replica in members])
+        blocks[name] = of_replicas[lane_replicas]
+    return blocks
 
 
 def _label_mixes(data: Dataset, split: Sequence[Ints]) -> Floats:
     """Return the shares of the data's labels at each user, ``[users, classes]``, over labels with test examples."""
     groups = data.train_groups
     counts = np.stack([np.bincount(groups[rows], minlength=data.groups) for rows in split])
-    counts *= np.bincount(data.test_groups, minlength=data.groups) > 0
+    is_tested = np.bincount(data.test_groups, minlength=data.groups) > 0
+    counts *= is_tested
     return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), 1))
 
 
 def _target_variance(data: Dataset) -> float:
     """Return the variance of the test targets, averaged over the outputs; NaN for labels and for equal targets."""
-    variance = float(data.test_y.astype(float).var(axis=0).mean()) if data.is_regression else 0.0
+    if not data.is_regression:
+        return float("nan")
+    variance = float(data.test_y.astype(float).var(axis=0).mean())
     return variance if variance > 0 else float("nan")

@@ -39,10 +39,11 @@ def set_faults(data: Data, sets: Sets) -> Iterator[Fault]:
         except ValidationError as error:
             yield from (fault.under(name) for fault in faults_of(error))
             continue
-        for what in ("classes", "shape", "tokens"):
-            ours, theirs = getattr(data, what), getattr(varied, what)
-            if ours != theirs:
-                problem = f"changes the {what} of the examples from {ours} to {theirs}, but the model is the same"
+        for attribute in ("classes", "shape", "tokens"):
+            before = getattr(data, attribute)
+            after = getattr(varied, attribute)
+            if before != after:
+                problem = f"changes the {attribute} of the examples from {before} to {after}, but the model is the same"
                 yield Fault(name, problem, None, "leave out the key that does this")
 
 
@@ -58,14 +59,16 @@ def load_test_sets(data: Data, sets: Sets, dataset: Dataset, streams: Streams) -
     Raises:
         ScenarioError: a set equals the test set of the data, as its options change no test example.
     """
-    found = {}
+    test_sets = {}
     for name, options in sets.items():
         other = vary_data(data, options).load(streams)
         if np.array_equal(other.test_x, dataset.test_x) and np.array_equal(other.test_y, dataset.test_y):
             problem = "has no effect: its test examples are those of the data"
             raise ScenarioError([Fault(f"sets.{name}", problem, None, "give a key that changes them, or remove it")])
-        found[name] = Examples(other.test_x, other.test_y, other.test_user)
-    return replace(dataset, test_sets=found) if found else dataset
+        test_sets[name] = Examples(other.test_x, other.test_y, other.test_user)
+    if not test_sets:
+        return dataset
+    return replace(dataset, test_sets=test_sets)
 
 
 def of_test_set(dataset: Dataset, name: str) -> Dataset:
@@ -83,10 +86,11 @@ def on_validation(dataset: Dataset, validation: Examples) -> Dataset:
 
 def thin_tests(dataset: Dataset, stride: int) -> Dataset:
     """Return *dataset* with one of *stride* examples of each test set."""
-    owners = None if dataset.test_user is None else dataset.test_user[::stride]
-    sets = {
-        name: Examples(each.x[::stride], each.y[::stride], None if each.user is None else each.user[::stride])
-        for name, each in dataset.test_sets.items()
-    }
-    test_x, test_y = dataset.test_x[::stride], dataset.test_y[::stride]
-    return replace(dataset, test_x=test_x, test_y=test_y, test_user=owners, test_sets=sets)
+    tests = _thinned(Examples(dataset.test_x, dataset.test_y, dataset.test_user), stride)
+    test_sets = {name: _thinned(examples, stride) for name, examples in dataset.test_sets.items()}
+    return replace(dataset, test_x=tests.x, test_y=tests.y, test_user=tests.user, test_sets=test_sets)
+
+
+def _thinned(examples: Examples, stride: int) -> Examples:
+    user = None if examples.user is None else examples.user[::stride]
+    return Examples(examples.x[::stride], examples.y[::stride], user)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from netfl.learning.step_graphs import StepGraphs
 
 _WORDS = 4
+"""Random words of a draw."""
 _CPU = torch.device("cpu")
-_HALF, _LOW = np.array(32, np.uint64), np.array(0xFFFFFFFF, np.uint64)
+_WORD_BITS = np.array(32, np.uint64)
+_LOW_WORD = np.array(0xFFFFFFFF, np.uint64)
 
 
 class LayoutTensors(NamedTuple):
@@ -61,19 +63,23 @@ class BatchLayout:
         counted = work.count(sizes)
         self.steps: Ints = counted.steps
         """Steps of each user, in the order of the cohort, ``[users]``."""
-        self.order = np.argsort(-counted.steps, kind="stable")
-        """The index of each user in the cohort, ``[users]``."""
         self._samples = sizes
         self._tensors: dict[tuple[torch.device, torch.dtype], LayoutTensors] = {}
+
+        self.order = np.argsort(-counted.steps, kind="stable")
+        """The index of each user in the cohort, ``[users]``; all that follows is in this order."""
         self.is_ordered = bool((np.diff(self.order) > 0).all())
         """True if the users are in the order of the cohort."""
-        self.width, self.per_pass, steps = (
-            column[self.order] for column in (counted.width, counted.per_pass, counted.steps)
-        )
         sizes = sizes[self.order]
+        steps = counted.steps[self.order]
+        self.width = counted.width[self.order]
+        """Examples in a mini-batch of each user, ``[users]``."""
+        self.per_pass = counted.per_pass[self.order]
+        """Mini-batches of a pass of each user, ``[users]``."""
+        self._widest = int(self.width.max())
+
         self.passes: Ints = -(-steps // self.per_pass)
         """Shuffles of each user, ``[users]``."""
-        self._widest = int(self.width.max())
         self.users = np.repeat(np.arange(len(sizes)), self.passes)
         """The user of each shuffle, ``[shuffles]``."""
         self.numbers = _ranges(self.passes)
@@ -81,26 +87,35 @@ class BatchLayout:
         self.sizes: Ints = sizes[self.users]
         """Examples in each shuffle, ``[shuffles]``."""
         self._has_equal_sizes = bool((sizes == sizes[0]).all())
+
         step = np.arange(steps.max())
-        offset = step % self.per_pass[:, None] * self.width[:, None]
-        self.counts: Ints = np.minimum(self.width[:, None], sizes[:, None] - offset) * (step < steps[:, None])
+        offset = step % self.per_pass[:, None] * self.width[:, None]  # examples of earlier mini-batches of the pass
+        counts = np.minimum(self.width[:, None], sizes[:, None] - offset)  # the last of a pass has the remainder
+        self.counts: Ints = counts * (step < steps[:, None])
         """Examples in each mini-batch, ``[users, steps]``; 0 after a user's last step."""
         self.is_full = bool(self.counts.min() == self._widest)
         """True if all mini-batches have the same number of examples."""
-        self.extents = tuple(zip((self.counts > 0).sum(0).tolist(), self.counts.max(0).tolist(), strict=True))
+        training_users = (self.counts > 0).sum(0)
+        self.extents = tuple(zip(training_users.tolist(), self.counts.max(0).tolist(), strict=True))
         """For each step the number of users that still train, and their largest mini-batch."""
-        before = (np.cumsum(self.passes * sizes) - self.passes * sizes)[:, None]
-        self._first: Ints = before + step // self.per_pass[:, None] * sizes[:, None] + offset
+
+        # positions in all shuffles, which follow one another
+        shuffled = self.passes * sizes  # examples in all shuffles of a user
+        first_of_user = (np.cumsum(shuffled) - shuffled)[:, None]
+        first_of_pass = first_of_user + step // self.per_pass[:, None] * sizes[:, None]
+        self._first: Ints = first_of_pass + offset  # of each mini-batch, [users, steps]
 
     def on(self, like: Tensor) -> LayoutTensors:
         """Return the tensors of this layout, in the type and on the device of *like*; they are made once."""
-        key, width = (like.device, like.dtype), self._widest
+        key = (like.device, like.dtype)
         if key not in self._tensors:
-            counts = self.counts.T[..., None]
-            if self.is_full:
+            width = self._widest
+            counts = self.counts.T[..., None]  # [steps, users, 1]
+            if self.is_full:  # all shares are equal, so that one number in memory is enough
                 shares = like.new_full((1, 1, 1), 1 / width).expand(*counts.shape[:2], width)
             else:
-                shares = upload((np.arange(width) < counts) / np.maximum(counts, 1), *key)
+                is_real = np.arange(width) < counts
+                shares = upload(is_real / np.maximum(counts, 1), *key)
             self._tensors[key] = LayoutTensors(upload(self.steps, *key), upload(self._samples, *key), shares)
         return self._tensors[key]
 
@@ -110,11 +125,14 @@ class BatchLayout:
 
         ``[shuffles, 1]`` twice and ``[blocks of a shuffle]`` if all sizes are equal, otherwise ``[blocks]`` each.
         """
-        counts = -(-self.sizes // _WORDS)
+        counts = -(-self.sizes // _WORDS)  # blocks of each shuffle
+        shuffles = np.arange(len(counts))
         if self._has_equal_sizes:
-            shuffles, blocks = np.arange(len(counts))[:, None], np.arange(counts[0], dtype=np.uint64)
+            shuffles = shuffles[:, None]
+            blocks = np.arange(counts[0], dtype=np.uint64)
         else:
-            shuffles, blocks = np.repeat(np.arange(len(counts)), counts), _ranges(counts).astype(np.uint64)
+            shuffles = np.repeat(shuffles, counts)
+            blocks = _ranges(counts).astype(np.uint64)
         return self.users[shuffles], shuffles, blocks
 
     def shuffle(self, words: Sequence[NDArray[np.uint64]]) -> Ints:
@@ -125,29 +143,37 @@ class BatchLayout:
         Args:
             words: four for each of `blocks`, ``[…]`` each.
         """
-        drawn = np.empty((*words[0].shape, _WORDS), np.uint64)
-        for place, word in enumerate(words):
-            np.left_shift(word, _HALF, out=drawn[..., place])
-        drawn |= self._block_places
+        keyed = np.empty((*words[0].shape, _WORDS), np.uint64)  # 64 bits: a random word above a place
+        for number, word in enumerate(words):
+            np.left_shift(word, _WORD_BITS, out=keyed[..., number])
+        keyed |= self._block_places
         if self._has_equal_sizes:
-            ranked = drawn.reshape(len(self.sizes), -1)[:, : self.sizes[0]]
-            ranked.sort(axis=1)
+            shuffled = keyed.reshape(len(self.sizes), -1)[:, : self.sizes[0]]
+            shuffled.sort(axis=1)  # in place: a shuffle is a row
         else:
-            ends = _WORDS * np.cumsum(-(-self.sizes // _WORDS))
-            begins = [0, *ends[:-1].tolist()]
-            segments = zip(begins, self.sizes.tolist(), strict=True)
-            ranked = np.concatenate([np.sort(drawn.ravel()[begin : begin + size]) for begin, size in segments])
-        shape = self.counts.shape[1], self._widest
+            shuffled = self._sort_shuffles(keyed.ravel())
+
+        steps = self.counts.shape[1]
         if self.is_full and self._has_equal_sizes:  # the mini-batches of a user follow one another
-            ranked = ranked.reshape(len(self.counts), -1)[:, : shape[0] * shape[1]].reshape(-1, *shape)
-            return (ranked & _LOW).view(np.int64)
-        shuffled = (ranked.ravel()[self._ranks] & _LOW).view(np.int64)
-        return shuffled if self.is_full else np.where(self._is_real, shuffled, 0)
+            of_users = shuffled.reshape(len(self.counts), -1)[:, : steps * self._widest]
+            in_batches = of_users.reshape(-1, steps, self._widest)
+        else:
+            in_batches = shuffled.ravel()[self._ranks]
+        places = (in_batches & _LOW_WORD).view(np.int64)
+        return places if self.is_full else np.where(self._is_real, places, 0)
+
+    def _sort_shuffles(self, keyed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Sort each shuffle by itself and join them; the words that fill the last block of a shuffle are dropped."""
+        ends = _WORDS * np.cumsum(-(-self.sizes // _WORDS))
+        begins = [0, *ends[:-1].tolist()]
+        segments = zip(begins, self.sizes.tolist(), strict=True)
+        return np.concatenate([np.sort(keyed[begin : begin + size]) for begin, size in segments])
 
     @cached_property
     def _block_places(self) -> NDArray[np.uint64]:
         """The places of the four words of each block, ``[…, 4]``."""
-        places = self.blocks[2][..., None] * np.uint64(_WORDS) + np.arange(_WORDS, dtype=np.uint64)
+        _, _, blocks = self.blocks
+        places = blocks[..., None] * np.uint64(_WORDS) + np.arange(_WORDS, dtype=np.uint64)
         return np.asarray(places, np.uint64)
 
     @cached_property
@@ -198,7 +224,8 @@ class BatchSampler:
     def __init__(
         self, streams: Sequence[Streams], device: torch.device = _CPU, graphs: StepGraphs | None = None
     ) -> None:
-        self._device, self._graphs = device, graphs
+        self._device = device
+        self._graphs = graphs
         self._keys = StreamKeys(streams, "batches")
         self._step_keys = StreamKeys(streams, "training")
         self._layouts: dict[LocalWork, tuple[bytes, BatchLayout]] = {}
@@ -206,24 +233,34 @@ class BatchSampler:
     def draw(self, cohort: Cohort, sizes: Ints, work: LocalWork) -> Batches:
         """Draw the mini-batches of *cohort*, whose users hold *sizes* examples, ``[users]``, and do *work*."""
         layout = self._layout(sizes, work)
-        columns = cohort.replicas, cohort.users, cohort.bases
-        replicas, users, bases = columns if layout.is_ordered else (column[layout.order] for column in columns)
-        nodes = None if cohort.nodes is None else cohort.nodes[layout.order]
-        numbers = layout.numbers
+        replicas = cohort.replicas
+        users = cohort.users
+        bases = cohort.bases
+        nodes = cohort.nodes
+        if not layout.is_ordered:
+            replicas = replicas[layout.order]
+            users = users[layout.order]
+            bases = bases[layout.order]
+            nodes = None if nodes is None else nodes[layout.order]
+        passes = layout.numbers  # of each shuffle, among all of its user from this base
         if cohort.repeats is not None:
-            numbers = numbers + (cohort.repeats[layout.order] * layout.passes)[layout.users]
+            earlier_passes = cohort.repeats[layout.order] * layout.passes
+            passes = passes + earlier_passes[layout.users]
         if runs_on_gpu(self._device):
             keys = self._keys.of(replicas, nodes)[layout.users].T.astype(np.int64)
-            entries = np.stack([users[layout.users], numbers, bases[layout.users], layout.sizes, *keys])
+            entries = np.stack([users[layout.users], passes, bases[layout.users], layout.sizes, *keys])
             of_users = np.stack([np.cumsum(layout.passes) - layout.passes, layout.per_pass, layout.width])
             return Batches(layout, draw_places(entries, of_users, layout.counts, self._device, self._graphs))
         owners, shuffles, blocks = layout.blocks
-        if nodes is None and len({*replicas.tolist()}) == 1:
+        if nodes is None and len({*replicas.tolist()}) == 1:  # one key for all, which is faster
             first, second = self._keys.of(replicas[:1], None)[0].tolist()
         else:
             first, second = self._keys.of(replicas, nodes).T[:, owners]  # NumPy broadcasts the keys
-        user, number, base = (column.astype(np.uint64) for column in (users[owners], numbers[shuffles], bases[owners]))
-        return Batches(layout, layout.shuffle(philox((user, blocks, number, base), (first, second))))
+        user = users[owners].astype(np.uint64)
+        number = passes[shuffles].astype(np.uint64)
+        base = bases[owners].astype(np.uint64)
+        words = philox((user, blocks, number, base), (first, second))
+        return Batches(layout, layout.shuffle(words))
 
     def draw_keys(self, cohort: Cohort, batches: Batches) -> Ints:
         """Draw a number below 2**62 for each step of each user of *batches*, ``[steps, users]``.
@@ -232,21 +269,23 @@ class BatchSampler:
         as dropout, do not depend on the other users.  Learners of one replica get the same numbers.
         """
         order = batches.order
-        replicas, users, bases = (column[order] for column in (cohort.replicas, cohort.users, cohort.bases))
-        repeats = 0 if cohort.repeats is None else cohort.repeats[order].astype(np.uint64)
-        index = (bases.astype(np.uint64) << _HALF) | repeats
         nodes = None if cohort.nodes is None else cohort.nodes[order]
-        keys = self._step_keys.of(replicas, nodes).T
+        keys = self._step_keys.of(cohort.replicas[order], nodes).T
+        repeats = 0 if cohort.repeats is None else cohort.repeats[order].astype(np.uint64)
+        index = (cohort.bases[order].astype(np.uint64) << _WORD_BITS) | repeats
         steps = np.arange(batches.counts.shape[1])[:, None]
-        high, low, *_ = RandomField((keys[0], keys[1])).words(users, index, steps)  # NumPy broadcasts the keys
-        return (((high >> np.uint64(2)) << _HALF) | low).astype(np.int64)
+        field = RandomField((keys[0], keys[1]))  # NumPy broadcasts the keys
+        high, low, *_ = field.words(cohort.users[order], index, steps)
+        high = high >> np.uint64(2)  # of 30 bits
+        return ((high << _WORD_BITS) | low).astype(np.int64)
 
     def _layout(self, sizes: Ints, work: LocalWork) -> BatchLayout:
         """Return the layout of users with *sizes*; one for each *work* is kept, as users often have equal sizes."""
-        key, (kept, layout) = sizes.tobytes(), self._layouts.get(work, (b"", None))
-        if layout is None or kept != key:
+        key = sizes.tobytes()
+        last_key, layout = self._layouts.get(work, (b"", None))
+        if layout is None or last_key != key:
             layout = BatchLayout(sizes, work)
-            self._layouts[work] = key, layout
+            self._layouts[work] = (key, layout)
         return layout
 
 

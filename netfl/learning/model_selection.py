@@ -39,21 +39,22 @@ class ModelSelection:
             members = [{}] * len(weights)
         replicas = list(dict.fromkeys(replica for _, replica in lanes))
         self.lanes = tuple((name, replica) for name in choose for replica in replicas)
-        self._selections = [
-            _Selection(choice, np.array([lanes.index((learner, replica)) for learner in choice.learners]), *of_users)
-            for choice in choose.values()
-            for replica, of_users in zip(replicas, zip(weights, members, strict=True), strict=True)
-        ]
+        self._selections: list[_Selection] = []
+        for choice in choose.values():
+            for replica, of_users, blocks in zip(replicas, weights, members, strict=True):
+                candidates = np.array([lanes.index((learner, replica)) for learner in choice.learners])
+                self._selections.append(_Selection(choice, candidates, of_users, blocks))
 
     def extend_metrics(self, metrics: Mapping[str, Floats]) -> Mapping[str, Floats]:
         """Append the metrics of the selections to *metrics*, each ``[lanes]``."""
         selected = [dict(_selected_metrics(selection, metrics)) for selection in self._selections]
         names = dict.fromkeys([*metrics, *(name for values in selected for name in values)])
         missing = np.full(self._lane_count, np.nan)
-        return {
-            name: np.concatenate([metrics.get(name, missing), [values.get(name, np.nan) for values in selected]])
-            for name in names
-        }
+        extended = {}
+        for name in names:
+            of_selections = [values.get(name, np.nan) for values in selected]
+            extended[name] = np.concatenate([metrics.get(name, missing), of_selections])
+        return extended
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,37 +72,40 @@ def _selected_metrics(selection: _Selection, metrics: Mapping[str, Floats]) -> I
     choice = selection.choice
     lanes = selection.lanes
     weights = selection.weights
-    best = _best(choice, metrics[choice.by][lanes][:, None])[0]  # for users without validation examples
+    best = _best(choice, metrics[choice.by][lanes][:, None])[0]
     if best < 0:
         return
     users = np.arange(len(weights))
     best_by_user = _best(choice, _by_user(choice.by, users, metrics)[lanes])
-    chosen = np.where(best_by_user < 0, best, best_by_user)
-    names = [name for name in NAMES if f"{name}/user:0" in metrics]
-    test, validation = (
-        _single_lane(
-            {name: _by_user(f"{prefix}{name}", users, metrics)[lanes[chosen], users] for name in names}, user_weights
-        )
-        for prefix, user_weights in (("", weights), ("validation_", np.ones(len(users))))
-    )
-    for name, whole in test.whole().items():
-        yield name, float(whole[0])
-    of_blocks = block_metrics(test, {block: is_member[None] for block, is_member in selection.members.items()})
-    for name, column in (
-        *of_blocks,
+    chosen = np.where(best_by_user < 0, best, best_by_user)  # users without validation examples take the best of all
+
+    def performance(prefix: str, user_weights: Floats) -> UserPerformance:
+        """Return the performance of the model that each user has chosen, from metrics with *prefix*."""
+        names = [name for name in NAMES if f"{name}/user:0" in metrics]
+        means = {name: _by_user(f"{prefix}{name}", users, metrics)[lanes[chosen], users] for name in names}
+        return _single_lane(means, user_weights)
+
+    test = performance("", weights)
+    validation = performance("validation_", np.ones(len(users)))
+    members = {block: is_member[None] for block, is_member in selection.members.items()}
+    for name, values in (
+        *test.whole().items(),
+        *block_metrics(test, members),
         *user_metrics(test),
         *accuracy_spread(test),
         *user_metrics(validation, "validation_"),
     ):
-        yield name, float(column[0])
-    yield from ((f"chosen/user:{user}", float(index)) for user, index in enumerate(chosen))
+        yield name, float(values[0])
+    for user, index in enumerate(chosen):
+        yield f"chosen/user:{user}", float(index)
 
 
 def _best(choice: ChoiceSpec, values: Floats) -> Ints:
     """Return the index of the best lane in each column of *values*, ``[lanes, columns]``; -1 if all are NaN."""
     sign = -1.0 if choice.by == "validation_loss" else 1.0
     scores = np.where(np.isnan(values), -np.inf, sign * values)
-    return np.where(np.isneginf(scores).all(0), -1, scores.argmax(0))
+    has_none = np.isneginf(scores).all(0)
+    return np.where(has_none, -1, scores.argmax(0))
 
 
 def _by_user(metric: str, users: Ints, metrics: Mapping[str, Floats]) -> Floats:
@@ -111,6 +115,6 @@ def _by_user(metric: str, users: Ints, metrics: Mapping[str, Floats]) -> Floats:
 
 def _single_lane(means: Mapping[str, Floats], weights: Floats) -> UserPerformance:
     """Build the performance of a single lane from means of users, ``[users]``; NaN has weight 0."""
-    known = ~np.isnan(means["loss"])
-    of_lane = {name: np.where(known, values, 0.0)[None] for name, values in means.items()}
-    return UserPerformance(of_lane, np.where(known, weights, 0.0)[None])
+    has_value = ~np.isnan(means["loss"])
+    of_lane = {name: np.where(has_value, values, 0.0)[None] for name, values in means.items()}
+    return UserPerformance(of_lane, np.where(has_value, weights, 0.0)[None])

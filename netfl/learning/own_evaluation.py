@@ -58,9 +58,9 @@ class OwnEvaluation:
         self._sampler = sampler
         self._tuning: list[LearnerGroup] = []  # of each learner, if there is any
         if fine_tune is not None:
-            steps = {"local_steps": fine_tune, "local_epochs": None}
-            brief = [spec.model_copy(update=steps) for spec in learners]
-            self._tuning = [LearnerGroup({number: spec}, architecture, data) for number, spec in enumerate(brief)]
+            for number, spec in enumerate(learners):
+                of_some_steps = spec.model_copy(update={"local_steps": fine_tune, "local_epochs": None})
+                self._tuning.append(LearnerGroup({number: of_some_steps}, architecture, data))
 
     def measure(self, versions: Tensor, index: int) -> Iterator[tuple[Key, Tensor]]:
         """Yield the performance of all users, ``[metrics, users]``, by the beginning of its metrics and the lane.
@@ -70,26 +70,34 @@ class OwnEvaluation:
             index: their number.
         """
         replicas = self._evaluation.lane_replicas
+        replica_count = replicas.max() + 1
         for lane, replica in enumerate(replicas.tolist()):
             models = self._devices.own_models(versions[lane], lane)
             if self._devices.has_own_models(lane):
                 yield (OWN, lane), self._evaluation.of_users(models[:, :-1], replica)
-            else:
+            else:  # all users have the version
                 yield (OWN, lane), self._evaluation.of_version(versions[lane, :-1], replica)
             if self._tuning:
-                group = self._tuning[lane // (replicas.max() + 1)]
+                group = self._tuning[lane // replica_count]
                 tuned = self._fine_tuned(models, group, replica, index)
                 yield (FINE_TUNED, lane), self._evaluation.of_users(tuned[:, :-1], replica)
 
     def metrics(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         """Yield the metrics of all lanes that follow from the values of `measure`."""
         lanes = range(len(self._evaluation.lane_replicas))
-        for prefix in (OWN, FINE_TUNED) if self._tuning else (OWN,):
+        prefixes = (OWN, FINE_TUNED) if self._tuning else (OWN,)
+        for prefix in prefixes:
             values = np.stack([measured[prefix, lane] for lane in lanes], axis=1)
             yield from own_metrics(self._evaluation.user_performance(values), f"{prefix}_")
 
     def _fine_tuned(self, models: Tensor, group: LearnerGroup, replica: int, index: int) -> Tensor:
         """Return the *models* of all users of a replica after fine-tuning, ``[users, size + 1]``."""
         users = np.arange(len(models))
-        cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, index), (slice(0, len(users)),))
-        return group.train_cohort(models[:, None], self._sampler, cohort).models[:, 0]
+        cohort = Cohort(
+            replicas=np.full_like(users, replica),
+            users=users,
+            bases=np.full_like(users, index),
+            parts=(slice(0, len(users)),),
+        )
+        trained = group.train_cohort(models[:, None], self._sampler, cohort)
+        return trained.models[:, 0]

@@ -49,14 +49,19 @@ class ParallelLearner:
     """
 
     def __init__(self, workers: int, task: LearningTask, start_workers: StartWorkers) -> None:
-        names, self._replica_count = [*task.learners], len(task.replicas)
-        self.lanes, self._task, self._start_workers = task.lanes, task, start_workers
+        self._task = task
+        self._start_workers = start_workers
+        self._replica_count = len(task.replicas)
+        self.lanes = task.lanes
         self.diverged: tuple[Divergence, ...] = ()
+        names = [*task.learners]
         self._shards = shard_lanes(len(names), self._replica_count, workers)
         self._tasks = [_shard_task(task, shard) for shard in self._shards]
-        feedback_learner = task.feedback_learner or (names[0] if len(names) == 1 else None)
-        self._has_feedback = [feedback_learner in shard.learners for shard in self._tasks]
-        self._pending_s: deque[float] = deque()
+        feedback_learner = task.feedback_learner
+        if not feedback_learner and len(names) == 1:  # the only one answers an access without being named
+            feedback_learner = names[0]
+        self._has_feedback = [feedback_learner in shard_task.learners for shard_task in self._tasks]
+        self._pending_s: deque[float] = deque()  # ends of the rounds without an answer, the oldest first
         self._workers: Sequence[WorkerHandle] = ()
 
     @contextmanager
@@ -87,22 +92,22 @@ class ParallelLearner:
             ModelError: as of `BatchedLearner.step`, for these rounds or earlier ones.
             MachineError: a worker has ended.
         """
+        index = round_number(rounds)
         open_rounds = [round_ for round_ in rounds if round_ is not None]
-        index, is_asked = round_number(rounds), any(round_.queries for round_ in open_rounds)
+        is_asked = any(round_.queries for round_ in open_rounds)
         if is_asked and not any(self._has_feedback):
             raise ValueError("an access uses the learners' reports, but does not name a learner")
         for worker, shard, has_feedback in zip(self._workers, self._shards, self._has_feedback, strict=True):
             shard_rounds = [rounds[replica] for replica in shard.replicas]
-            if not has_feedback:
-                shard_rounds = [
-                    replace(round_, queries={}) if round_ is not None and round_.queries else round_
-                    for round_ in shard_rounds
-                ]
+            if not has_feedback:  # another worker answers the access
+                shard_rounds = [_without_queries(round_) for round_ in shard_rounds]
             worker.send(("step", shard_rounds))
         self._pending_s.append(max(round_.closed_s for round_ in open_rounds))
         is_due = is_asked or index % self._task.evaluate.every == 0 or index == self._task.rounds
-        report = self._receive_reports(0 if is_due else _MAX_PENDING)
-        return report if is_due else LearnerReport(index, diverged=report.diverged)
+        if is_due:
+            return self._receive_reports(0)
+        earlier = self._receive_reports(_MAX_PENDING)
+        return LearnerReport(index, diverged=earlier.diverged)
 
     def state(self) -> dict[str, Any]:
         """Return the state of all lanes for `restore`; see `BatchedLearner.state`."""
@@ -154,20 +159,22 @@ class ParallelLearner:
 
     def _receive_reports(self, max_pending: int) -> LearnerReport:
         """Receive answers until at most *max_pending* rounds wait; return the last with all new divergences."""
-        report, diverged = LearnerReport(0), list[Divergence]()
+        report = LearnerReport(0)
+        diverged: list[Divergence] = []
         while len(self._pending_s) > max_pending:
-            time_s, answers = self._pending_s.popleft(), [worker.receive() for worker in self._workers]
-            report = self._merge_reports(answers[0].round, answers, time_s)
+            time_s = self._pending_s.popleft()
+            shard_reports = [worker.receive() for worker in self._workers]
+            report = self._merge_reports(shard_reports[0].round, shard_reports, time_s)
             diverged += report.diverged
         return replace(report, diverged=tuple(diverged))
 
     def _merge_reports(self, index: int, reports: Sequence[LearnerReport], time_s: float) -> LearnerReport:
         """Merge the reports of all workers on one round, or raise a `ModelError` if all lanes have diverged."""
-        new = tuple(lost for report in reports for lost in report.diverged)
+        new = tuple(divergence for report in reports for divergence in report.diverged)
         self.diverged += new
         if new and len(self.diverged) == len(self.lanes) and not self._task.may_diverge:
-            lost = min(new, key=lambda entry: self.lanes.index((entry.learner, entry.replica)))
-            raise ModelError(f"{lost.learner}, replica {lost.replica}", lost.problem, user=lost.user, time_s=time_s)
+            first = min(new, key=lambda divergence: self.lanes.index((divergence.learner, divergence.replica)))
+            raise ModelError(f"{first.learner}, replica {first.replica}", first.problem, user=first.user, time_s=time_s)
         names = _merge_names([report.metrics for report in reports])
         metrics = {name: np.full(len(self.lanes), np.nan) for name in names}
         for shard, report in zip(self._shards, reports, strict=True):
@@ -200,12 +207,20 @@ def _shard_task(task: LearningTask, shard: LaneShard) -> LearningTask:
     )
 
 
+def _without_queries(round_: Round | None) -> Round | None:
+    if round_ is None or not round_.queries:
+        return round_
+    return replace(round_, queries={})
+
+
 def _merge_names(metrics: Sequence[Mapping[str, object]]) -> list[str]:
     """Merge the names of all *metrics*; each stays behind its predecessor."""
     names: list[str] = []
-    for mapping in metrics:
+    for of_shard in metrics:
+        if [*of_shard] == names:
+            continue
         position = 0
-        for name in mapping if [*mapping] != names else ():
+        for name in of_shard:
             if name in names:
                 position = names.index(name)
             else:

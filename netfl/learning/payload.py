@@ -36,14 +36,14 @@ def learner_payloads(
     numbers = _ModelSize.of(learners, model, data, needs_buffers=False).numbers
     sends_more = any(_sends_more(learner.aggregation, numbers) for learner in learners.values())
     size = _ModelSize.of(learners, model, data, needs_buffers=sends_more or bool(codecs.named))
-    payload = size.payload(codecs)
+    of_model = size.payload(codecs)
     payloads = {}
     for name, learner in learners.items():
         personal = personal_numbers(learner, model, data)
         shared = size.trained - personal.trained
-        uplink = NUMBER_BITS * (learner.aggregation.uplink_extra(shared) - personal.all)
-        downlink = NUMBER_BITS * (learner.aggregation.downlink_extra(shared) - personal.all)
-        payloads[name] = Payload(payload.uplink_bits + uplink, payload.downlink_bits + downlink)
+        more_up = NUMBER_BITS * (learner.aggregation.uplink_extra(shared) - personal.all)
+        more_down = NUMBER_BITS * (learner.aggregation.downlink_extra(shared) - personal.all)
+        payloads[name] = Payload(of_model.uplink_bits + more_up, of_model.downlink_bits + more_down)
     return payloads
 
 

@@ -64,7 +64,11 @@ class UserPerformance:
     def whole(self) -> dict[str, Floats]:
         """Return the means over all groups, ``[lanes]``; NaN without examples."""
         total = self.counts.sum(1)
-        return {name: _ratio((values * self.counts).sum(1), total) for name, values in self.means.items()}
+        means = {}
+        for name, values in self.means.items():
+            sums = (values * self.counts).sum(1)
+            means[name] = _ratio(sums, total)
+        return means
 
     def by_group(self) -> dict[str, Floats]:
         """Return the means of each group, ``[lanes, groups]``; NaN for an empty group."""
@@ -79,32 +83,37 @@ def cvar(losses: Floats, rho: Floats, alpha: float) -> Floats:
     >>> cvar(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.4, 0.1]), 0.2)
     array(3.)
     """
-    order = np.argsort(-losses, axis=-1)
+    order = np.argsort(-losses, axis=-1)  # the worst first
     worst = np.take_along_axis(losses, order, -1)
     mass = np.take_along_axis(np.broadcast_to(rho, losses.shape), order, -1)
-    before = np.cumsum(mass, -1) - mass
-    taken = np.clip(alpha - before, 0.0, mass)
-    return np.asarray((taken * worst).sum(-1) / taken.sum(-1))
+    mass_of_worse = np.cumsum(mass, -1) - mass
+    in_tail = np.clip(alpha - mass_of_worse, 0.0, mass)  # the mass that belongs to the worst share α
+    return np.asarray((in_tail * worst).sum(-1) / in_tail.sum(-1))
 
 
 def class_metrics(classes: UserPerformance, rare: Sequence[int]) -> Iterator[tuple[str, Floats]]:
     """Yield the metrics of the whole test set, of each class with examples, and of the *rare* classes together."""
-    by_class = classes.by_group() if "accuracy" in classes.means else {}
+    is_regression = "accuracy" not in classes.means
+    by_class = classes.by_group()
     for name, whole in classes.whole().items():
         yield name, whole
-        for label, column in enumerate(by_class[name].T if name in by_class else ()):
-            if not np.isnan(column).all():
-                yield f"{name}/class:{label}", column
+        if is_regression:  # has no classes
+            continue
+        for label, of_class in enumerate(by_class[name].T):
+            if not np.isnan(of_class).all():
+                yield f"{name}/class:{label}", of_class
     if rare:
         labels = [*rare]
         accuracy = {"accuracy": classes.means["accuracy"][:, labels]}
-        yield "rare_accuracy", UserPerformance(accuracy, classes.counts[:, labels]).whole()["accuracy"]
+        rare_classes = UserPerformance(accuracy, classes.counts[:, labels])
+        yield "rare_accuracy", rare_classes.whole()["accuracy"]
 
 
 def user_metrics(users: UserPerformance, prefix: str = "") -> Iterator[tuple[str, Floats]]:
     """Yield the metrics of each user, with *prefix* before the names; NaN for users without examples."""
     for name, values in users.by_group().items():
-        yield from ((f"{prefix}{name}/user:{user}", column) for user, column in enumerate(values.T))
+        for user, of_user in enumerate(values.T):
+            yield f"{prefix}{name}/user:{user}", of_user
 
 
 def own_metrics(users: UserPerformance, prefix: str) -> Iterator[tuple[str, Floats]]:
@@ -112,13 +121,14 @@ def own_metrics(users: UserPerformance, prefix: str) -> Iterator[tuple[str, Floa
 
     Each user with examples has the same weight.
     """
-    known = users.counts > 0
-    rank = np.arange(known.shape[1])
-    tenth = np.maximum(known.sum(1) // 10, 1)[:, None]
+    has_examples = users.counts > 0
+    rank = np.arange(has_examples.shape[1])
+    tenth = np.maximum(has_examples.sum(1) // 10, 1)[:, None]
     for name, values in users.by_group().items():
-        yield f"{prefix}{name}", _mean(values, known)
+        yield f"{prefix}{name}", _mean(values, has_examples)
         if name == "accuracy":
-            yield f"{prefix}{name}_worst10", _mean(np.sort(values, 1), rank < tenth)
+            rising = np.sort(values, 1)
+            yield f"{prefix}{name}_worst10", _mean(rising, rank < tenth)
     yield from user_metrics(users, prefix)
 
 
@@ -131,7 +141,8 @@ def block_metrics(users: UserPerformance, members: Mapping[str, Bools]) -> Itera
     """
     for block, is_member in members.items():
         of_block = UserPerformance(users.means, np.where(is_member, users.counts, 0.0))
-        yield from ((f"{name}/block:{block}", values) for name, values in of_block.whole().items())
+        for name, values in of_block.whole().items():
+            yield f"{name}/block:{block}", values
 
 
 def accuracy_spread(users: UserPerformance) -> Iterator[tuple[str, Floats]]:
@@ -142,17 +153,26 @@ def accuracy_spread(users: UserPerformance) -> Iterator[tuple[str, Floats]]:
     """
     if "accuracy" not in users.means:
         return
-    known, accuracies = users.counts > 0, users.by_group()["accuracy"]
-    count = known.sum(1)
-    ranked, rank = np.sort(accuracies, 1), np.arange(known.shape[1])
-    tenth, last = np.maximum(count // 10, 1)[:, None], count[:, None]
-    mean = _mean(accuracies, known)
-    total, squares = (np.where(known, values, 0.0).sum(1) for values in (accuracies, accuracies**2))
+    accuracies = users.by_group()["accuracy"]
+    has_examples = users.counts > 0
+    count = has_examples.sum(1)
+    mean = _mean(accuracies, has_examples)
     yield "accuracy_users_mean", mean
-    yield "accuracy_users_worst10", _mean(ranked, rank < tenth)
-    yield "accuracy_users_best10", _mean(ranked, (rank >= last - tenth) & (rank < last))
-    yield "accuracy_users_variance", _mean((accuracies - mean[:, None]) ** 2, known)
-    yield "accuracy_users_jain", np.where((count > 0) & (squares == 0), 1.0, _ratio(total**2, squares * count))
+
+    rising = np.sort(accuracies, 1)  # users without examples, of NaN, come last
+    rank = np.arange(accuracies.shape[1])
+    end = count[:, None]
+    tenth = np.maximum(count // 10, 1)[:, None]
+    yield "accuracy_users_worst10", _mean(rising, rank < tenth)
+    yield "accuracy_users_best10", _mean(rising, (rank >= end - tenth) & (rank < end))
+
+    deviations = accuracies - mean[:, None]
+    yield "accuracy_users_variance", _mean(deviations**2, has_examples)
+
+    total = np.where(has_examples, accuracies, 0.0).sum(1)
+    squares = np.where(has_examples, accuracies**2, 0.0).sum(1)
+    all_are_zero = (count > 0) & (squares == 0)  # and so equal
+    yield "accuracy_users_jain", np.where(all_are_zero, 1.0, _ratio(total**2, squares * count))
 
 
 def objective_metrics(
@@ -167,22 +187,24 @@ def objective_metrics(
         t: ``[lanes]``.
         levels: α of the CVaR.
     """
-    known = users.counts > 0
-    weights = np.where(known, deliveries, 0.0)
-    weights = np.where(weights.sum(1, keepdims=True) > 0, weights, known)
+    has_examples = users.counts > 0
+    weights = np.where(has_examples, deliveries, 0.0)
+    has_deliveries = weights.sum(1, keepdims=True) > 0
+    weights = np.where(has_deliveries, weights, has_examples)
     rho = weights / np.maximum(weights.sum(1, keepdims=True), np.finfo(float).tiny)
+    losses = users.means["loss"]
     yield "t", t
     values = np.full(len(t), np.nan)
     with np.errstate(invalid="ignore", over="ignore"):  # the losses of a lane that diverges are infinite
-        for lane, (objective, mask) in enumerate(zip(objectives, known, strict=True)):
-            if mask.any():
-                values[lane] = objective.value(users.means["loss"][lane][mask], rho[lane][mask], float(t[lane]))
+        for lane, (objective, tested) in enumerate(zip(objectives, has_examples, strict=True)):
+            if tested.any():
+                values[lane] = objective.value(losses[lane][tested], rho[lane][tested], float(t[lane]))
     yield "objective", values
-    lanes = known.any(1)
+    lanes = has_examples.any(1)
     for level in levels:
         values = np.full(len(t), np.nan)
         with np.errstate(invalid="ignore", over="ignore"):
-            values[lanes] = cvar(users.means["loss"][lanes], rho[lanes], level)
+            values[lanes] = cvar(losses[lanes], rho[lanes], level)
         yield f"cvar/alpha:{level:g}", values
 
 

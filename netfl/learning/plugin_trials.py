@@ -44,12 +44,11 @@ _MANY_BATCHES = 1000
 def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
     """Try the user-written parts of *learners*; raise a ScenarioError."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        faults = [
-            fault.under(f"learners.{name}.{key}")
-            for name, learner in learners.items()
-            for key, part in find_plugins(learner)
-            for fault in _faults(part, learner, users, max_deliveries)
-        ]
+        faults = []
+        for name, learner in learners.items():
+            for key, part in find_plugins(learner):
+                trial = _faults(part, learner, users, max_deliveries)
+                faults += [fault.under(f"learners.{name}.{key}") for fault in trial]
     if faults:
         raise ScenarioError(faults)
 
@@ -57,12 +56,10 @@ def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries
 def try_codecs(codecs: Codecs) -> None:
     """Try user-written *codecs*; raise a ScenarioError."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        faults = [
-            fault.under(key)
-            for key, codec in codecs.named.items()
-            if is_plugin(codec)
-            for fault in _codec_faults(codec)
-        ]
+        faults = []
+        for key, codec in codecs.named.items():
+            if is_plugin(codec):
+                faults += [fault.under(key) for fault in _codec_faults(codec)]
     if faults:
         raise ScenarioError(faults)
 
@@ -70,12 +67,14 @@ def try_codecs(codecs: Codecs) -> None:
 def try_model(model: Model, data: Data) -> None:
     """Open a user-written *model* for examples like *data* and try it; raise a ScenarioError with the first problem."""
     with torch.random.fork_rng(devices=[]):
-        found = _model_problem(model, data.shape, data.classes, data.tokens)
-    if found is not None:
-        raise ScenarioError([Fault("model", found[0], kind_of(type(model)), found[1])])
+        wrong = _model_problem(model, data.shape, data.classes, data.tokens)
+    if wrong is not None:
+        problem, remedy = wrong
+        raise ScenarioError([Fault("model", problem, kind_of(type(model)), remedy)])
 
 
 def _model_problem(model: Model, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[str, str] | None:
+    """Return the first problem of *model* and its remedy; ``None`` without one."""
     remedy = "return ModuleArchitecture(module, start)"
     architecture, failure = try_call(model, lambda: model.open(shape, classes, tokens))
     if failure:
@@ -93,7 +92,8 @@ def _faults(part: object, learner: LearnerSpec, users: int, max_deliveries: int)
     if isinstance(part, Objective):
         yield from _objective_faults(part)
     elif isinstance(part, Aggregation):
-        yield from _aggregation_faults(part, learner, users, min(_MAX_DELIVERIES, users, max(1, max_deliveries)))
+        deliveries = min(_MAX_DELIVERIES, users, max(1, max_deliveries))
+        yield from _aggregation_faults(part, learner, users, deliveries)
     elif isinstance(part, DeviceRule):
         yield from _device_faults(part, learner)
 
@@ -110,16 +110,15 @@ def _device_faults(part: DeviceRule, learner: LearnerSpec) -> Iterator[Fault]:
             return
         inputs = {"start": start, "trained": start.clone().mul_(0.5), "kept": kept}
         given = f"two models of {_VERSION_SIZE} numbers, and what a device has before its {number} update"
-        found = yield from _try(part, "keep", inputs, "", f"{given}; it returns vectors by name")
-        if found is None:
+        newly_kept = yield from _try(part, "keep", inputs, "", f"{given}; it returns vectors by name")
+        if newly_kept is None:
             return
-        if not _are_vectors(found) or any(len(found[name]) != len(row) for name, row in kept.items() if name in found):
-            problem = f"its method 'keep' gives {_describe(found)}, not vectors by name"
-            yield Fault(
-                "", problem, kind_of(type(part)), "return tensors of one dimension; a name has always one length"
-            )
+        if not _are_vectors(newly_kept) or _changes_length(kept, newly_kept):
+            problem = f"its method 'keep' gives {_describe(newly_kept)}, not vectors by name"
+            remedy = "return tensors of one dimension; a name has always one length"
+            yield Fault("", problem, kind_of(type(part)), remedy)
             return
-        kept = {**kept, **found}
+        kept = {**kept, **newly_kept}
     yield from _head_faults(part, learner)
 
 
@@ -131,18 +130,18 @@ def _head_faults(part: DeviceRule, learner: LearnerSpec) -> Iterator[Fault]:
     work = learner.local_work.count(width * np.array([1, _MANY_BATCHES]))
     inputs = {"per_pass": np.array(work.per_pass)}
     given = f"{_show(work.per_pass)} mini-batches of a pass of 2 users; it returns numbers of steps, [users], or None"
-    found = yield from _try(part, "steps_of_head", inputs, "", given)
-    if found is None:
+    steps = yield from _try(part, "steps_of_head", inputs, "", given)
+    if steps is None:
         return
     kind = kind_of(type(part))
     problem = ""
     remedy = f"it was given {given}"
-    if not isinstance(found, np.ndarray) or found.shape != (2,) or not np.issubdtype(found.dtype, np.integer):
-        problem = f"its method 'steps_of_head' gives {_describe(found)}, not an array [2] of whole numbers"
-    elif found.min() < 0:
-        problem = f"its method 'steps_of_head' gives {_show(found)} steps, of which one is negative"
-    elif found[1] > work.steps[1]:  # of the user with the most; others may have fewer steps than the head needs
-        problem = f"its method 'steps_of_head' gives {found[1]} steps of the head, but an update has {work.steps[1]}"
+    if not isinstance(steps, np.ndarray) or steps.shape != (2,) or not np.issubdtype(steps.dtype, np.integer):
+        problem = f"its method 'steps_of_head' gives {_describe(steps)}, not an array [2] of whole numbers"
+    elif steps.min() < 0:
+        problem = f"its method 'steps_of_head' gives {_show(steps)} steps, of which one is negative"
+    elif steps[1] > work.steps[1]:  # of the user with the most; others may have fewer steps than the head needs
+        problem = f"its method 'steps_of_head' gives {steps[1]} steps of the head, but an update has {work.steps[1]}"
         remedy = f"give at most {work.steps[1]}, for {work.per_pass[1]} mini-batches of a pass"
     elif not part.has_personal_layers:
         problem = "its method 'steps_of_head' states steps of the personal parameters, but it names none"
@@ -155,10 +154,15 @@ def _show(numbers: Ints) -> str:
     return " and ".join(map(str, numbers.tolist()))
 
 
-def _are_vectors(found: object) -> bool:
-    if not isinstance(found, Mapping):
+def _are_vectors(kept: object) -> bool:
+    if not isinstance(kept, Mapping):
         return False
-    return all(isinstance(row, Tensor) and row.ndim == 1 for row in found.values())
+    return all(isinstance(vector, Tensor) and vector.ndim == 1 for vector in kept.values())
+
+
+def _changes_length(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> bool:
+    """Return whether a vector has another length than *before*."""
+    return any(len(after[name]) != len(vector) for name, vector in before.items() if name in after)
 
 
 def _codec_faults(part: Codec) -> Iterator[Fault]:
@@ -178,8 +182,10 @@ def _codec_faults(part: Codec) -> Iterator[Fault]:
 
 def _try_coding(part: Codec, change: Tensor, users: Ints) -> Generator[Fault, None, Tensor | None]:
     """Try the *change* of *users*, ``[users, lanes, parameters]``; return what is read, ``None`` after an error."""
-    kind, zeros = kind_of(type(part)), np.zeros_like(users)
-    draws = CodecDraws(np.ones((len(users), 2), np.int64), users, zeros, zeros, change)
+    kind = kind_of(type(part))
+    stream_keys = np.ones((len(users), 2), np.int64)
+    zeros = np.zeros_like(users)
+    draws = CodecDraws(stream_keys, users, zeros, zeros, change)
     given = "changes, [updates, lanes, parameters], and draws; it returns Encoded(values)"
     encoded = yield from _try(part, "encode", {"change": change, "draws": draws}, "", given)
     if encoded is None:
@@ -199,21 +205,25 @@ def _try_coding(part: Codec, change: Tensor, users: Ints) -> Generator[Fault, No
 
 def _objective_faults(part: Objective) -> Iterator[Fault]:
     """Try two mini-batches, of three examples and of two, and the value for four users."""
-    losses, t = torch.tensor([[0.5, 1.0, 2.0], [3.0, 1.5, 0.0]]), torch.zeros(2)
+    losses = torch.tensor([[0.5, 1.0, 2.0], [3.0, 1.5, 0.0]])
     share = torch.tensor([[1 / 3] * 3, [1 / 2, 1 / 2, 0]])
-    hyper = part.hyper().items()
-    h: dict[str, Any] = {name: value if isinstance(value, bool) else torch.full((2,), value) for name, value in hyper}
+    t = torch.zeros(2)
+    h: dict[str, Any] = {}
+    for name, value in part.hyper().items():
+        h[name] = value if isinstance(value, bool) else torch.full((2,), value)
     given = "2 jobs with mini-batches of 3; it returns weights, [jobs, batch], and the slope of t, [jobs]"
     inputs = {"losses": losses, "share": share, "t": t, "h": h}
     faults = [*_try(part, "gradient_weights", inputs, "(tensor [2, 3], tensor [2])", given)]
     yield from faults
-    if not faults and part.gradient_weights(losses, share, t, h)[0][share == 0].any():
-        problem, remedy = "its method 'gradient_weights' gives padding a weight", "multiply by share, which is 0 there"
-        yield Fault("", problem, kind_of(type(part)), remedy)
-    f, rho = np.array([0.5, 1.0, 2.0, 3.0]), np.array([0.4, 0.3, 0.2, 0.1])
-    yield from _try(
-        part, "value", {"losses": f, "rho": rho, "t": 0.0}, "a number", "4 users; it returns the global objective"
-    )
+    if not faults:
+        weights, _ = part.gradient_weights(losses, share, t, h)
+        if weights[share == 0].any():
+            problem = "its method 'gradient_weights' gives padding a weight"
+            yield Fault("", problem, kind_of(type(part)), "multiply by share, which is 0 there")
+    user_losses = np.array([0.5, 1.0, 2.0, 3.0])
+    rho = np.array([0.4, 0.3, 0.2, 0.1])
+    inputs = {"losses": user_losses, "rho": rho, "t": 0.0}
+    yield from _try(part, "value", inputs, "a number", "4 users; it returns the global objective")
 
 
 def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, deliveries: int) -> Iterator[Fault]:
@@ -232,24 +242,7 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         return
     message = yield from _try(part, "message", {"state": state}, "", "the state, tensors by name")
     yield from _message_faults(part, message)
-    senders = torch.arange(deliveries)
-    bases, ones = current.expand(deliveries, -1).clone(), torch.ones(deliveries)
-    updates = Updates(
-        round=1,
-        users=senders,
-        base_rounds=torch.zeros_like(senders),
-        bases=bases,
-        models=bases + 0.1 * (senders + 1)[:, None],
-        samples=ones,
-        steps=ones.clone(),
-        rates=rates.expand(deliveries, -1).clone(),
-        newest_rates=rates,
-        losses=ones.clone() if part.needs_losses else None,
-        messages=None if message is None else torch.stack([message] * deliveries),
-        links={name: ones.clone() for name in part.reads_links},
-        draws=RuleDraws(Streams(0), SERVER, 1, current),
-        not_summed=torch.zeros(1, _VERSION_SIZE) if part.reads_not_summed else None,
-    )
+    updates = _trial_updates(part, current, deliveries, rates, message)
     expected = f"({_describe(current)}, {_describe(state)})"
     given = (
         f"versions of {_VERSION_SIZE} numbers, the last of which is t; it returns the next version and the next state"
@@ -267,6 +260,31 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
     inputs = {"state": state, "current": current, "index": 3, "newest_rates": rates}
     yield from _try(part, "idle", inputs, expected, given)
     yield from _faults_beside_steps(part, state, current, updates, users)
+
+
+def _trial_updates(
+    part: Aggregation, current: Tensor, deliveries: int, rates: Tensor, message: Tensor | None
+) -> Updates:
+    """Return the updates of so many *deliveries*, all from the version *current*, with what *part* reads of them."""
+    users = torch.arange(deliveries)
+    bases = current.expand(deliveries, -1).clone()
+    ones = torch.ones(deliveries)
+    return Updates(
+        round=1,
+        users=users,
+        base_rounds=torch.zeros_like(users),
+        bases=bases,
+        models=bases + 0.1 * (users + 1)[:, None],
+        samples=ones,
+        steps=ones.clone(),
+        rates=rates.expand(deliveries, -1).clone(),
+        newest_rates=rates,
+        losses=ones.clone() if part.needs_losses else None,
+        messages=None if message is None else torch.stack([message] * deliveries),
+        links={name: ones.clone() for name in part.reads_links},
+        draws=RuleDraws(Streams(0), SERVER, 1, current),
+        not_summed=torch.zeros(1, _VERSION_SIZE) if part.reads_not_summed else None,
+    )
 
 
 def _faults_beside_steps(
@@ -317,7 +335,8 @@ def _report_faults(
         return False
     wrong = values_problem(part, values)
     if wrong is not None:
-        yield Fault("", f"its method 'metrics' {wrong[0]}", kind, wrong[1])
+        problem, remedy = wrong
+        yield Fault("", f"its method 'metrics' {problem}", kind, remedy)
         return False
     for name, value in values.items():
         if not torch.isfinite(value):
@@ -344,17 +363,19 @@ def _try(
     Returns:
         The result; ``None`` if there was an error.
     """
-    kind, before, is_right = kind_of(type(part)), deepcopy(_numbers(inputs)), True
+    kind = kind_of(type(part))
+    before = deepcopy(_numbers(inputs))
     result, failure = try_call(part, lambda: getattr(part, method)(*inputs.values()))
     if failure:
         yield Fault("", f"its method '{method}' fails on test values: {failure}", kind, f"it was given {given}")
         return None
-    found = _describe(result)
+    is_right = True
     if may_be_none and result is None:
-        expected = ""
-    if expected and found != expected and not found.startswith(f"{expected} ("):  # names of tensors may follow
+        expected = ""  # any form is right
+    form = _describe(result)
+    if expected and form != expected and not form.startswith(f"{expected} ("):  # names of tensors may follow
         is_right = False
-        yield Fault("", f"its method '{method}' gives {found}, not {expected}", kind, f"it was given {given}")
+        yield Fault("", f"its method '{method}' gives {form}, not {expected}", kind, f"it was given {given}")
     for name, value in _numbers(inputs).items():
         if not np.array_equal(before[name], value):
             is_right = False
@@ -365,11 +386,13 @@ def _try(
 
 def _numbers(inputs: Mapping[str, Any]) -> dict[str, Tensor | Floats]:
     """Return the tensors and arrays among arguments, also those of `Updates` and of hyper-parameters, by name."""
-    named = {**inputs, **{f"h['{name}']": value for name, value in inputs.get("h", {}).items()}}
+    named = dict(inputs)
+    for name, value in inputs.get("h", {}).items():
+        named[f"h['{name}']"] = value
     if "updates" in inputs:
-        named |= {
-            f"updates.{field.name}": getattr(inputs["updates"], field.name) for field in fields(inputs["updates"])
-        }
+        updates = inputs["updates"]
+        for field in fields(updates):
+            named[f"updates.{field.name}"] = getattr(updates, field.name)
     return {name: value for name, value in named.items() if isinstance(value, Tensor | np.ndarray)}
 
 
@@ -382,18 +405,24 @@ def _describe(result: object) -> str:
     if isinstance(result, tuple | list):
         return f"({', '.join(map(_describe, result))})"
     if isinstance(result, Mapping):
-        entries = ", ".join(f"{name}: {_describe(value)}" for name, value in sorted(result.items()))
-        are_tensors = all(isinstance(value, Tensor | UserRows) for value in result.values())
-        return ("tensors by name" if are_tensors else "a mapping") + (f" ({entries})" if entries else "")
+        return _describe_mapping(result)
     if isinstance(result, int | float | np.number):
         return "a number"
     return "nothing" if result is None else f"a {type(result).__name__}"
 
 
+def _describe_mapping(result: Mapping[Any, Any]) -> str:
+    are_tensors = all(isinstance(value, Tensor | UserRows) for value in result.values())
+    form = "tensors by name" if are_tensors else "a mapping"
+    if not result:
+        return form
+    entries = ", ".join(f"{name}: {_describe(value)}" for name, value in sorted(result.items()))
+    return f"{form} ({entries})"
+
+
 def _describe_array(result: Tensor | NDArray[Any]) -> str:
     if isinstance(result, np.ndarray):
         return f"an array {list(result.shape)} of {result.dtype}"
-    kind = ""
-    if result.dtype != torch.float32:
-        kind = f" of {result.dtype}".replace("torch.", "")
-    return f"tensor {list(result.shape)}{kind}"
+    if result.dtype == torch.float32:
+        return f"tensor {list(result.shape)}"
+    return f"tensor {list(result.shape)} of {result.dtype}".replace("torch.", "")

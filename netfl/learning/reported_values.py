@@ -31,10 +31,10 @@ class ReportedValues:
         self._lane_names = names
         self.names = tuple(dict.fromkeys(metric.name for rule in rules for metric in rule.reports))
         """Names of the metrics of all lanes."""
-        self._columns = [
-            torch.tensor([self.names.index(metric.name) for metric in rule.reports], dtype=torch.int64, device=device)
-            for rule in rules
-        ]
+        self._columns: list[Tensor] = []  # of the metrics of each lane, in the order of its `Aggregation.reports`
+        for rule in rules:
+            columns = [self.names.index(metric.name) for metric in rule.reports]
+            self._columns.append(torch.tensor(columns, dtype=torch.int64, device=device))
         self._sums = torch.zeros(len(rules), len(self.names), dtype=torch.float64, device=device)
         self._counts = np.zeros(len(rules), np.int64)  # of the steps
 
@@ -76,27 +76,27 @@ class ReportedValues:
                 continue
             for metric in rule.reports:
                 column = self.names.index(metric.name)
-                if not np.isfinite(sums[lane, column]):
-                    problem = f"gives '{metric.name}', which is not finite ({sums[lane, column]:g})"
+                total = sums[lane, column]
+                if not np.isfinite(total):
+                    problem = f"gives '{metric.name}', which is not finite ({total:g})"
                     raise self._error(lane, index, problem, "return a finite number in each step")
-                means[lane, column] = sums[lane, column] / self._counts[lane]
+                means[lane, column] = total / self._counts[lane]
         self._sums.zero_()
         self._counts[:] = 0
         yield from zip(self.names, means.T, strict=True)
 
     def state(self) -> list[dict[str, Any]]:
         """Return the state for `restore`, an entry for each lane."""
-        return [{"sums": sums, "steps": int(steps)} for sums, steps in zip(self._by_lane(), self._counts, strict=True)]
+        state = []
+        for lane, columns in enumerate(self._columns):
+            state.append({"sums": self._sums[lane, columns], "steps": int(self._counts[lane])})
+        return state
 
     def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
         """Restore a `state`."""
         for lane, saved in enumerate(state):
             self._counts[lane] = saved["steps"]
             self._sums[lane, self._columns[lane]] = saved["sums"].to(self._sums.device)
-
-    def _by_lane(self) -> list[Tensor]:
-        """Return the sums of each lane, in the order of its `Aggregation.reports`."""
-        return [self._sums[lane, columns] for lane, columns in enumerate(self._columns)]
 
     def _error(self, lane: int, index: int, problem: str, remedy: str) -> ModelError:
         kind = kind_of(type(self._rules[lane]))

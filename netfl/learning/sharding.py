@@ -38,12 +38,14 @@ def shard_lanes(learners: int, replicas: int, shards: int) -> list[LaneShard]:
     def rows(columns: int) -> int:
         return min(learners, shards // columns)
 
-    def largest(columns: int) -> tuple[int, int, int]:
-        return -(-learners // rows(columns)) * -(-replicas // columns), columns * rows(columns), -columns
+    def cost(columns: int) -> tuple[int, int, int]:
+        largest_shard = -(-learners // rows(columns)) * -(-replicas // columns)
+        return largest_shard, columns * rows(columns), -columns
 
-    columns = min(range(1, min(replicas, shards) + 1), key=largest)
-    ranges = product(_split_evenly(learners, rows(columns)), _split_evenly(replicas, columns))
-    return [LaneShard(*pair) for pair in ranges]
+    columns = min(range(1, min(replicas, shards) + 1), key=cost)
+    learner_ranges = _split_evenly(learners, rows(columns))
+    replica_ranges = _split_evenly(replicas, columns)
+    return [LaneShard(*pair) for pair in product(learner_ranges, replica_ranges)]
 
 
 def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> dict[str, Any]:
@@ -51,57 +53,69 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
     lanes = shard.lanes(replicas)
     position = {lane: number for number, lane in enumerate(lanes)}
     first = shard.replicas.start
-    rows = slice(first, shard.replicas.stop)
-    versions = state["versions"]
-    servers = state["servers"]
-    metrics = state["metrics"]
-    shard_metrics = {"deliveries": metrics["deliveries"][rows], "ages": metrics["ages"][:, rows]}
-    if "twins" in metrics:
-        shard_metrics["twins"] = {"models": metrics["twins"]["models"][lanes]}
+    part: dict[str, Any] = {}
+    if "nodes" in state:
+        part["nodes"] = _split_nodes(state["nodes"], shard, position)
+    part["lanes"] = [state["lanes"][lane] for lane in lanes]
+    part["round"] = state["round"]
+    part["versions"] = _split_versions(state["versions"], lanes, position)
+    part["servers"] = _split_servers(state["servers"], lanes, position)
+    part["metrics"] = _split_metrics(state["metrics"], shard, lanes)
     devices = state.get("devices", {})  # a checkpoint of before the store has them with a codec alone
-    newest = {}
+    part["devices"] = _moved(devices, position)
+    for name in _TURNS:
+        turns = state.get(name, ())
+        part[name] = [[replica - first, *turn] for replica, *turn in turns if replica in shard.replicas]
+    part["threads"] = 1
+    return part
+
+
+def _split_nodes(nodes: Sequence[Sequence[Any]], shard: LaneShard, position: Mapping[int, int]) -> list[list[Any]]:
+    """Select versions of nodes below the server, each of one replica and all learners."""
+    learners = slice(shard.learners.start, shard.learners.stop)
+    first = shard.replicas.start
+    return [
+        [replica - first, *version, models[learners], _moved(messages, position)]
+        for replica, *version, models, messages in nodes
+        if replica in shard.replicas
+    ]
+
+
+def _split_versions(versions: Mapping[str, Any], lanes: list[int], position: Mapping[int, int]) -> dict[str, Any]:
+    part: dict[str, Any] = {}
     if "newest" in versions:
-        newest["newest"] = versions["newest"][lanes]
-    nodes = {}
-    if "nodes" in state:  # versions of nodes below the server, of one replica and all learners each
-        of_learners = slice(shard.learners.start, shard.learners.stop)
-        nodes["nodes"] = [
-            [replica - first, *version, models[of_learners], _moved(messages, position)]
-            for replica, *version, models, messages in state["nodes"]
-            if replica in shard.replicas
-        ]
-    node_states = {}
-    if "nodes" in servers:
-        of_lanes = [entry for entry in servers["nodes"] if entry[1] in position]
-        node_states["nodes"] = [[node, position[lane], kept] for node, lane, kept in of_lanes]
-    reported = {}
-    if "reported" in servers:  # values of aggregations since the last evaluation
-        reported["reported"] = [servers["reported"][lane] for lane in lanes]
-    return nodes | {
-        "lanes": [state["lanes"][lane] for lane in lanes],
-        "round": state["round"],
-        "versions": newest
-        | {
-            "kept": {number: version[lanes] for number, version in versions["kept"].items()},
-            "messages": {
-                number: {position[lane]: sent[lane] for lane in lanes if lane in sent}
-                for number, sent in versions["messages"].items()
-            },
-        },
-        "servers": {
-            "aggregations": [servers["aggregations"][lane] for lane in lanes],
-            "lost": {position[lane]: lost for lane, lost in servers["lost"].items() if lane in position},
-            **node_states,
-            **reported,
-        },
-        "metrics": shard_metrics,
-        "devices": {position[lane]: rows for lane, rows in devices.items() if lane in position},
-        **{
-            name: [[replica - first, *rest] for replica, *rest in state.get(name, ()) if replica in shard.replicas]
-            for name in _TURNS
-        },
-        "threads": 1,
+        part["newest"] = versions["newest"][lanes]
+    part["kept"] = {number: version[lanes] for number, version in versions["kept"].items()}
+    part["messages"] = {
+        number: {position[lane]: sent[lane] for lane in lanes if lane in sent}
+        for number, sent in versions["messages"].items()
     }
+    return part
+
+
+def _split_servers(servers: Mapping[str, Any], lanes: list[int], position: Mapping[int, int]) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "aggregations": [servers["aggregations"][lane] for lane in lanes],
+        "lost": _moved(servers["lost"], position),
+    }
+    if "nodes" in servers:
+        part["nodes"] = [[node, position[lane], kept] for node, lane, kept in servers["nodes"] if lane in position]
+    if "reported" in servers:  # values of aggregations since the last evaluation
+        part["reported"] = [servers["reported"][lane] for lane in lanes]
+    return part
+
+
+def _split_metrics(metrics: Mapping[str, Any], shard: LaneShard, lanes: list[int]) -> dict[str, Any]:
+    replicas = slice(shard.replicas.start, shard.replicas.stop)
+    part = {"deliveries": metrics["deliveries"][replicas], "ages": metrics["ages"][:, replicas]}
+    if "twins" in metrics:
+        part["twins"] = {"models": metrics["twins"]["models"][lanes]}
+    return part
+
+
+def _moved(of_lanes: Mapping[int, Any], position: Mapping[int, int]) -> dict[int, Any]:
+    """Return a mapping by lane as one by *position* in a shard; other lanes are left out."""
+    return {position[lane]: value for lane, value in of_lanes.items() if lane in position}
 
 
 def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard], replicas: int) -> dict[str, Any]:
@@ -110,98 +124,119 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
     A version that only some shards still need is NaN in the lanes of the others.
     """
     lanes_of = [shard.lanes(replicas) for shard in shards]
+    merged: dict[str, Any] = {}
+    if "nodes" in states[0]:
+        merged["nodes"] = _merge_nodes(states, shards, lanes_of)
+    merged["lanes"] = _in_lane_order([state["lanes"] for state in states], lanes_of)
+    merged["round"] = states[0]["round"]
+    merged["versions"] = _merge_versions([state["versions"] for state in states], lanes_of)
+    merged["servers"] = _merge_servers([state["servers"] for state in states], lanes_of)
+    # what all shards of one replica share is taken from those with the first learner
+    firsts = [(shard, state) for shard, state in zip(shards, states, strict=True) if shard.learners.start == 0]
+    metrics: dict[str, Any] = {
+        "deliveries": torch.cat([state["metrics"]["deliveries"] for _, state in firsts], 0),
+        "ages": torch.cat([state["metrics"]["ages"] for _, state in firsts], 1),
+    }
+    if "twins" in states[0]["metrics"]:
+        models = [state["metrics"]["twins"]["models"] for state in states]
+        metrics["twins"] = {"models": _join_rows(models, lanes_of)}
+    merged["metrics"] = metrics
+    merged["devices"] = _by_lane([state["devices"] for state in states], lanes_of)
+    for name in _TURNS:
+        turns = []
+        for shard, state in firsts:
+            for replica, *turn in state.get(name, ()):
+                turns.append([replica + shard.replicas.start, *turn])
+        merged[name] = turns
+    merged["threads"] = 1
+    return merged
+
+
+def _merge_versions(versions: Sequence[Mapping[str, Any]], lanes_of: Sequence[list[int]]) -> dict[str, Any]:
     count = sum(map(len, lanes_of))
-    names: list[Any] = [None] * count
-    aggregations: list[Any] = [None] * count
-    lost: dict[int, Any] = {}
     kept: dict[int, Any] = {}
     messages: dict[int, dict[int, Any]] = {}
-    devices: dict[int, Any] = {}
-    for state, lanes in zip(states, lanes_of, strict=True):
-        for position, lane in enumerate(lanes):
-            names[lane] = state["lanes"][position]
-            aggregations[lane] = state["servers"]["aggregations"][position]
-        lost |= {lanes[position]: entry for position, entry in state["servers"]["lost"].items()}
-        devices |= {lanes[position]: rows for position, rows in state["devices"].items()}
-        for number, version in state["versions"]["kept"].items():
+    for of_shard, lanes in zip(versions, lanes_of, strict=True):
+        for number, version in of_shard["kept"].items():
             if number not in kept:
                 kept[number] = torch.full((count, version.shape[1]), torch.nan, dtype=version.dtype)
             kept[number][lanes] = version
-        for number, sent in state["versions"]["messages"].items():
-            messages.setdefault(number, {}).update({lanes[position]: sent[position] for position in sent})
-    firsts = [(shard, state) for shard, state in zip(shards, states, strict=True) if shard.learners.start == 0]
-    metrics: dict[str, Any] = {  # which all shards of one replica share
-        name: torch.cat([state["metrics"][name] for _, state in firsts], axis)
-        for name, axis in (("deliveries", 0), ("ages", 1))
+        for number, sent in of_shard["messages"].items():
+            messages.setdefault(number, {}).update(_by_lane([sent], [lanes]))
+    merged: dict[str, Any] = {"kept": kept, "messages": messages}
+    if "newest" in versions[0]:
+        merged["newest"] = _join_rows([of_shard["newest"] for of_shard in versions], lanes_of)
+    return merged
+
+
+def _merge_servers(servers: Sequence[Mapping[str, Any]], lanes_of: Sequence[list[int]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {
+        "aggregations": _in_lane_order([of_shard["aggregations"] for of_shard in servers], lanes_of),
+        "lost": _by_lane([of_shard["lost"] for of_shard in servers], lanes_of),
     }
-    if "twins" in states[0]["metrics"]:
-        order = np.argsort([lane for lanes in lanes_of for lane in lanes])
-        models = torch.cat([state["metrics"]["twins"]["models"] for state in states])[order]
-        metrics["twins"] = {"models": models}
-    newest = {}
-    if "newest" in states[0]["versions"]:
-        rows = torch.cat([state["versions"]["newest"] for state in states])
-        newest["newest"] = rows[np.argsort([lane for lanes in lanes_of for lane in lanes])]
-    nodes = {"nodes": _merge_nodes(states, shards, lanes_of)} if "nodes" in states[0] else {}
-    reported = _merge_reported(states, lanes_of)
-    node_states = [
-        [node, lanes[position], kept]
-        for state, lanes in zip(states, lanes_of, strict=True)
-        for node, position, kept in state["servers"].get("nodes", ())
-    ]
-    return nodes | {
-        "lanes": names,
-        "round": states[0]["round"],
-        "versions": {"kept": kept, "messages": messages} | newest,
-        "servers": {"aggregations": aggregations, "lost": lost}
-        | ({"nodes": node_states} if node_states else {})
-        | reported,
-        "metrics": metrics,
-        "devices": devices,
-        **{
-            name: [
-                [turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state.get(name, ())
-            ]
-            for name in _TURNS
-        },
-        "threads": 1,
-    }
+    nodes = []
+    for of_shard, lanes in zip(servers, lanes_of, strict=True):
+        for node, position, kept in of_shard.get("nodes", ()):
+            nodes.append([node, lanes[position], kept])
+    if nodes:
+        merged["nodes"] = nodes
+    if any("reported" in of_shard for of_shard in servers):
+        merged["reported"] = _merge_reported(servers, lanes_of)
+    return merged
+
+
+def _in_lane_order(parts: Sequence[Sequence[Any]], lanes_of: Sequence[list[int]]) -> list[Any]:
+    """Join the entries of shards, one of each lane, in the order of the lanes."""
+    joined: list[Any] = [None] * sum(map(len, lanes_of))
+    for of_shard, lanes in zip(parts, lanes_of, strict=True):
+        for lane, entry in zip(lanes, of_shard, strict=True):
+            joined[lane] = entry
+    return joined
+
+
+def _join_rows(parts: Sequence[torch.Tensor], lanes_of: Sequence[list[int]]) -> torch.Tensor:
+    """Join the rows of shards, one of each lane, in the order of the lanes."""
+    lanes = [lane for of_shard in lanes_of for lane in of_shard]
+    return torch.cat([*parts])[np.argsort(lanes)]
+
+
+def _by_lane(parts: Sequence[Mapping[int, Any]], lanes_of: Sequence[list[int]]) -> dict[int, Any]:
+    """Merge mappings by the position in a shard into one by lane."""
+    merged = {}
+    for of_shard, lanes in zip(parts, lanes_of, strict=True):
+        for position, value in of_shard.items():
+            merged[lanes[position]] = value
+    return merged
 
 
 def _merge_nodes(
-    states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard], lanes_of: Sequence[Sequence[int]]
+    states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard], lanes_of: Sequence[list[int]]
 ) -> list[list[Any]]:
     """Merge the versions of nodes below the server: shards of one replica have the same ones, of other learners."""
     merged: dict[tuple[int, int, int, int], tuple[list[Any], dict[int, Any]]] = {}
-    order = sorted(range(len(shards)), key=lambda number: shards[number].learners.start)
-    for number in order:
-        shard, lanes = shards[number], lanes_of[number]
-        for replica, node, version, time, models, messages in states[number]["nodes"]:
-            parts, sent = merged.setdefault((replica + shard.replicas.start, node, version, time), ([], {}))
+    by_learner = sorted(zip(shards, states, lanes_of, strict=True), key=lambda triple: triple[0].learners.start)
+    for shard, state, lanes in by_learner:
+        for replica, node, version, time, models, messages in state["nodes"]:
+            key = (replica + shard.replicas.start, node, version, time)
+            parts, sent = merged.setdefault(key, ([], {}))
             parts.append(models)
-            sent |= {lanes[position]: message for position, message in messages.items()}
+            sent |= _by_lane([messages], [lanes])
     return [[*key, torch.cat(parts), sent] for key, (parts, sent) in merged.items()]
 
 
-def _merge_reported(states: Sequence[Mapping[str, Any]], lanes_of: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Merge what aggregations have reported since the last evaluation; empty if those of no shard report anything.
+def _merge_reported(servers: Sequence[Mapping[str, Any]], lanes_of: Sequence[list[int]]) -> list[Any]:
+    """Merge what aggregations have reported since the last evaluation.
 
     A shard whose aggregations report nothing has no such entry.
     """
-    if not any("reported" in state["servers"] for state in states):
-        return {}
     merged: list[Any] = [{"sums": torch.zeros(0, dtype=torch.float64), "steps": 0}] * sum(map(len, lanes_of))
-    for state, lanes in zip(states, lanes_of, strict=True):
-        for lane, entry in zip(lanes, state["servers"].get("reported", ()), strict=False):
+    for of_shard, lanes in zip(servers, lanes_of, strict=True):
+        for lane, entry in zip(lanes, of_shard.get("reported", ()), strict=False):
             merged[lane] = entry
-    return {"reported": merged}
-
-
-def _moved(messages: Mapping[int, Any], position: Mapping[int, int]) -> dict[int, Any]:
-    """Return the *messages* of lanes by their *position* in a shard; those of other lanes are left out."""
-    return {position[lane]: message for lane, message in messages.items() if lane in position}
+    return merged
 
 
 def _split_evenly(count: int, parts: int) -> list[range]:
     """Split 0 … count-1 into *parts* ranges whose lengths differ by at most one."""
-    return [range(*ends) for ends in pairwise(count * part // parts for part in range(parts + 1))]
+    ends = [count * part // parts for part in range(parts + 1)]
+    return [range(start, end) for start, end in pairwise(ends)]

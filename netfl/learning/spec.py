@@ -59,9 +59,14 @@ class LocalWork:
         >>> LocalWork(4, epochs=2, steps=None).count(np.array([10, 3])).steps.tolist()
         [6, 2]
         """
-        width = sizes if self.batch_size is None else np.minimum(self.batch_size, sizes)
+        width = sizes
+        if self.batch_size is not None:
+            width = np.minimum(self.batch_size, sizes)
         per_pass = -(-sizes // width)
-        steps = np.full_like(sizes, self.steps or 0) if self.epochs is None else per_pass * self.epochs
+        if self.epochs is not None:
+            steps = per_pass * self.epochs
+        else:
+            steps = np.full_like(sizes, self.steps or 0)
         return BatchCounts(width, per_pass, steps)
 
     def examples(self, sizes: NDArray[Any]) -> NDArray[Any]:
@@ -71,7 +76,9 @@ class LocalWork:
         [18]
         """
         work = self.count(sizes)
-        return np.asarray(work.steps // work.per_pass * sizes + work.steps % work.per_pass * work.width)
+        in_whole_passes = work.steps // work.per_pass * sizes
+        in_last_pass = work.steps % work.per_pass * work.width
+        return np.asarray(in_whole_passes + in_last_pass)
 
 
 class LearnerSpec(Spec):
@@ -142,7 +149,8 @@ class LearnerSpec(Spec):
     @property
     def local_work(self) -> LocalWork:
         """The training of a user for one update."""
-        return LocalWork(None if self.batch_size == "full" else self.batch_size, self.local_epochs, self.local_steps)
+        batch_size = None if self.batch_size == "full" else self.batch_size
+        return LocalWork(batch_size, self.local_epochs, self.local_steps)
 
     @property
     def has_single_step(self) -> bool:
@@ -158,9 +166,9 @@ class LearnerSpec(Spec):
 
         *versions* are those of `Schedule.factors`.
         """
-        of_t = self.t_schedule or self.schedule
         on_theta = self.step_size * self.schedule.factors(versions)
-        on_t = self.objective.t_rate * of_t.factors(versions)
+        t_schedule = self.t_schedule or self.schedule
+        on_t = self.objective.t_rate * t_schedule.factors(versions)
         return np.stack([on_theta, on_t], axis=1)
 
     @property
@@ -187,9 +195,8 @@ class LearnerSpec(Spec):
             yield Fault("objective", problem, kind_of(type(self.objective)), remedy)
         if self.objective.t_rate == 0:
             reason = f"because the objective '{kind_of(type(self.objective))}' has no t"
-            yield from no_effect(
-                self, ["t_schedule"], reason, "leave it out, or use an objective with t, such as 'cvar'"
-            )
+            remedy = "leave it out, or use an objective with t, such as 'cvar'"
+            yield from no_effect(self, ["t_schedule"], reason, remedy)
 
     def _device_faults(self, device: DeviceRule) -> Iterator[Fault]:
         """Yield conflicts of a rule of devices with the other options; keys are relative to the rule."""
@@ -203,25 +210,21 @@ class LearnerSpec(Spec):
 
     def _gradient_faults(self, device: DeviceRule) -> Iterator[Fault]:
         """Yield the error of an aggregation that takes changes for gradients, which those of *device* are not."""
-        rule = kind_of(type(self.aggregation))
-        problem = ""
-        if self.aggregation.divides_by_steps and device.trains_head_first:
-            problem = (
-                f"the aggregation '{rule}' divides changes by the steps of an update, but not all train all layers"
-            )
-        elif self.aggregation.divides_by_steps and device.moves_start:
-            problem = (
-                f"the aggregation '{rule}' divides changes by the steps of an update, "
-                "but devices start from other models than the version"
-            )
-        elif self.aggregation.divides_by_rates and device.moves_start and not self.has_constant_rates:
-            problem = (
-                f"the aggregation '{rule}' divides changes by the step sizes of the schedule, "
-                "but devices start from other models than the version"
-            )
-        if problem:
-            remedy = "leave it out, or use another aggregation, such as 'average'"
-            yield Fault("", problem, kind_of(type(device)), remedy)
+        aggregation = self.aggregation
+        if aggregation.divides_by_steps and device.trains_head_first:
+            divisor = "the steps of an update"
+            reason = "not all train all layers"
+        elif aggregation.divides_by_steps and device.moves_start:
+            divisor = "the steps of an update"
+            reason = "devices start from other models than the version"
+        elif aggregation.divides_by_rates and device.moves_start and not self.has_constant_rates:
+            divisor = "the step sizes of the schedule"
+            reason = "devices start from other models than the version"
+        else:
+            return
+        problem = f"the aggregation '{kind_of(type(aggregation))}' divides changes by {divisor}, but {reason}"
+        remedy = "leave it out, or use another aggregation, such as 'average'"
+        yield Fault("", problem, kind_of(type(device)), remedy)
 
 
 class CheckpointSpec(Spec):
@@ -305,8 +308,8 @@ class EvaluateSpec(Spec):
     @property
     def needs_validation(self) -> bool:
         """True if validation examples are needed."""
-        has_use = bool(self.choose) or "validation" in self.metrics or self.on == "validation"
-        return self.validation is not None or has_use
+        is_used = bool(self.choose) or "validation" in self.metrics or self.on == "validation"
+        return self.validation is not None or is_used
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         for name in ("metrics", "targets", "levels", "rare_classes"):
@@ -328,5 +331,7 @@ class EvaluateSpec(Spec):
         for name, choice in self.choose.items():
             if name in facts.learners:
                 yield Fault(f"choose.{name}", "is the name of a learner", None, "use another name")
-            for learner in (name for name in choice.learners if name not in facts.learners):
-                yield Fault(f"choose.{name}.learners", "no such learner", learner, suggest(learner, facts.learners))
+            for learner in choice.learners:
+                if learner not in facts.learners:
+                    remedy = suggest(learner, facts.learners)
+                    yield Fault(f"choose.{name}.learners", "no such learner", learner, remedy)

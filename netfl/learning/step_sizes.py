@@ -24,10 +24,13 @@ class StepSizes:
     """
 
     def __init__(self, specs: Sequence[LearnerSpec], like: Tensor) -> None:
-        self._specs, self._device, self._dtype = specs, like.device, like.dtype
-        is_constant = all(spec.has_constant_rates for spec in specs)
-        self._constant = self._upload(np.zeros(1, np.int64)) if is_constant else None
-        self._newest: tuple[int, Sequence[Tensor]] = (0, self._upload(np.zeros(1, np.int64))[0].unbind())
+        self._specs = specs
+        self._device = like.device
+        self._dtype = like.dtype
+        of_first = self._upload(np.zeros(1, np.int64))
+        self._constant = of_first if all(spec.has_constant_rates for spec in specs) else None
+        self._newest_version = 0
+        self._newest: Sequence[Tensor] = of_first[0].unbind()
 
     def of(self, times: Ints) -> Tensor:
         """Return the step sizes of users by the *times* of their bases, ``[users, learners, 2]``.  Read only.
@@ -35,13 +38,16 @@ class StepSizes:
         Args:
             times: in rounds of the server, ``[users]``; see `netfl.types.VersionRef`.
         """
-        return self._upload(times) if self._constant is None else self._constant.expand(len(times), -1, -1)
+        if self._constant is None:
+            return self._upload(times)
+        return self._constant.expand(len(times), -1, -1)
 
     def of_version(self, version: int) -> Sequence[Tensor]:
         """Return the step sizes of each learner from the server's *version*, ``[2]`` each; the last are kept."""
-        if self._constant is None and self._newest[0] != version:
-            self._newest = version, self._upload(np.array([version]))[0].unbind()
-        return self._newest[1]
+        if self._constant is None and self._newest_version != version:
+            self._newest = self._upload(np.array([version]))[0].unbind()
+            self._newest_version = version
+        return self._newest
 
     def _upload(self, times: Ints) -> Tensor:
         rates = np.stack([spec.rates(times) for spec in self._specs], axis=1)

@@ -44,6 +44,9 @@ class StreamKeys:
         pair = (replica, node)
         if pair not in self._of_nodes:
             stream = self._streams[replica]
-            field = stream.field(self._name) if node == SERVER else stream.field(self._name, "node", node)
+            if node == SERVER:
+                field = stream.field(self._name)
+            else:
+                field = stream.field(self._name, "node", node)
             self._of_nodes[pair] = field.key
         return self._of_nodes[pair]

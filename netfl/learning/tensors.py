@@ -39,7 +39,8 @@ def upload(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None 
     The type is converted on the host, and pages are pinned: a copy from other memory would wait.
     """
     values = tensor(array)
-    values = values if dtype is None else values.to(dtype)
+    if dtype is not None:
+        values = values.to(dtype)
     if not runs_on_gpu(device):
         return values
     if device.type == "cuda":
@@ -50,9 +51,11 @@ def upload(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None 
 def read_together(values: Mapping[Key, Tensor]) -> dict[Key, Floats]:
     """Copy *values* to the host as float64, all in one transfer."""
     flat = torch.cat([value.double().flatten() for value in values.values()]).cpu().numpy()
-    ends = np.cumsum([value.numel() for value in values.values()])[:-1]
-    parts = zip(values.items(), np.split(flat, ends), strict=True)
-    return {key: part.reshape(value.shape).copy() for (key, value), part in parts}
+    ends = np.cumsum([value.numel() for value in values.values()])
+    on_host = {}
+    for (key, value), part in zip(values.items(), np.split(flat, ends[:-1]), strict=True):
+        on_host[key] = part.reshape(value.shape).copy()
+    return on_host
 
 
 def devices() -> list[str]:
@@ -71,10 +74,15 @@ def device_of(name: str) -> torch.device:
         index = name.removeprefix("cuda").removeprefix(":") or "0"
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if not index.isdecimal() or int(index) >= count:
-            problem = "this machine has no CUDA device" if count == 0 else "no such device on this machine"
-            remedy = "write cpu or auto" if count == 0 else f"write cuda:0 to cuda:{count - 1}, cpu or auto"
+            problem = "no such device on this machine"
+            remedy = f"write cuda:0 to cuda:{count - 1}, cpu or auto"
+            if count == 0:
+                problem = "this machine has no CUDA device"
+                remedy = "write cpu or auto"
             raise ScenarioError([Fault(argument("device"), problem, name, remedy)])
-    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
 
 
 @contextmanager
@@ -90,7 +98,8 @@ def gpu_arithmetic(device: torch.device, has_tf32_products: bool) -> Iterator[No
         (cudnn, "deterministic", True),
         (cudnn, "benchmark", False),
     )
-    settings = settings if device.type == "cuda" else ()
+    if device.type != "cuda":
+        settings = ()
     before = [getattr(backend, name) for backend, name, _ in settings]
     try:
         for backend, name, value in settings:

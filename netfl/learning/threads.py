@@ -61,11 +61,12 @@ def measure_seconds(train: Callable[[], object], threads: Sequence[int]) -> list
         train()  # the first call allocates memory
         begin = time.perf_counter()
         while best[-1] == float("inf") or time.perf_counter() - begin < _MEASURED_S:
-            for place, count in enumerate(threads):
+            for choice, count in enumerate(threads):
                 torch.set_num_threads(count)
                 started = time.perf_counter()
                 train()
-                best[place] = min(best[place], time.perf_counter() - started)
+                duration = time.perf_counter() - started
+                best[choice] = min(best[choice], duration)
     return best
 
 

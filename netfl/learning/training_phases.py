@@ -65,12 +65,13 @@ class TrainingPhases:
     @classmethod
     def of(cls, specs: Sequence[LearnerSpec], architecture: Architecture, like: Tensor) -> TrainingPhases | None:
         """Return the phases of learners; ``None`` if every step of all of them trains everything."""
-        rules = {
-            member: spec.device
-            for member, spec in enumerate(specs)
-            if spec.device is not None and spec.device.trains_head_first
-        }
-        return cls(rules, len(specs), architecture, like) if rules else None
+        rules = {}
+        for member, spec in enumerate(specs):
+            if spec.device is not None and spec.device.trains_head_first:
+                rules[member] = spec.device
+        if not rules:
+            return None
+        return cls(rules, len(specs), architecture, like)
 
     def head_steps(self, per_pass: Ints) -> Tensor:
         """Return the number of first steps of each job, ``[jobs]``; *per_pass* is of each user."""
@@ -86,7 +87,8 @@ class TrainingPhases:
         count = len(head_steps)
 
         def values(of_members: Tensor) -> list[Tensor]:
-            model = architecture.open(of_members.repeat(count // self._members, 1))
+            of_jobs = of_members.repeat(count // self._members, 1)
+            model = architecture.open(of_jobs)
             return [value > 0 for value in model.values(count)]
 
         return FrozenValues(head_steps, values(self._first), values(self._later))

@@ -35,8 +35,10 @@ from netfl.types import Floats, Ints
 
 MAX_WIDENINGS = 2
 """Largest number of further passes."""
-_LOG_SMALLEST, _LOG_LARGEST = math.log(sys.float_info.min), math.log(sys.float_info.max)
-"""Logarithms of the smallest and the largest ``lr``."""
+_LOG_SMALLEST = math.log(sys.float_info.min)
+"""Logarithm of the smallest ``lr``."""
+_LOG_LARGEST = math.log(sys.float_info.max)
+"""Logarithm of the largest ``lr``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,38 +175,29 @@ class TuningSpec(Spec):
             lowered: steps by which each ``lr`` is smaller.
         """
         centres = grid_centres(learners, rule)
-        found = []
+        candidates = []
         for name, search in searches.items():
-            rounded = {key: read_key(learners[name], key, each) for key, each in search.ranges.items() if key != LR}
-            for settings, place in product(self.settings, search.places[-self.trials :]):
-                boxed = tuple((key, round_(math.exp(place[key]))) for key, round_ in rounded.items() if round_)
-                everything = (*settings, *boxed)
-                centre = _centre_at(learners[name], centres[name], everything, rule)
+            learner = learners[name]
+            roundings = {}
+            for key, each in search.ranges.items():
+                if key != LR and (round_ := read_key(learner, key, each)):
+                    roundings[key] = round_
+            for listed, place in product(self.settings, search.places[-self.trials :]):
+                in_box = [(key, round_(math.exp(place[key]))) for key, round_ in roundings.items()]
+                settings = (*listed, *in_box)
+                centre = _centre_at(learner, centres[name], settings, rule)
                 lr = centre * self.factor ** (place[LR] - lowered)
-                found.append(Candidate(name, place, lr, everything, listed=settings))
-        return found
+                candidates.append(Candidate(name, place, lr, settings, listed=listed))
+        return candidates
 
     def key_faults(self, learners: Learners) -> Iterator[Fault]:
         """Yield the errors of the further keys, the first of each key."""
-        tuned = tuned_learners(learners)
+        tuned = {name: learners[name] for name in tuned_learners(learners)}
         for key, values in self.keys.items():
-            if fault := self._named_fault(f"keys.{key}", key):
-                yield fault
-                continue
-            twice = [value for number, value in enumerate(values) if value in values[:number]]
-            if twice:
-                yield Fault(f"keys.{key}", "lists an entry twice", twice[0], "list each value once")
-                continue
-            for name, value in product(tuned, values):
-                try:
-                    with_settings(learners[name], [(key, value)])
-                except (ValidationError, LookupError, TypeError) as error:
-                    remedy = "tune keys that all learners have, or use tuning.learners"
-                    yield _key_fault(f"keys.{key}", key, name, value, learners[name], error, remedy)
-                    break
+            yield from islice(self._value_faults(key, values, tuned), 1)
         for name, ranges in self.learners.items():
             if name not in learners:
-                yield Fault(f"learners.{name}", "no such learner", None, suggest(name, tuned))
+                yield Fault(f"learners.{name}", "no such learner", None, suggest(name, [*tuned]))
             elif name not in tuned:
                 problem = f"is not tuned, as its step is that of '{learners[name].step_of}'"
                 yield Fault(f"learners.{name}", problem, None, "leave it out, or give the learner an lr")
@@ -222,6 +215,21 @@ class TuningSpec(Spec):
             problem = "changes the objective, by which candidates are compared"
             return Fault(place, problem, None, "leave it out, or use another criterion in by")
         return None
+
+    def _value_faults(self, key: str, values: Sequence[Any], tuned: Learners) -> Iterator[Fault]:
+        """Yield the errors of the *values* of a *key* of all *tuned* learners."""
+        place = f"keys.{key}"
+        if fault := self._named_fault(place, key):
+            yield fault
+        twice = [value for number, value in enumerate(values) if value in values[:number]]
+        if twice:
+            yield Fault(place, "lists an entry twice", twice[0], "list each value once")
+        for (name, learner), value in product(tuned.items(), values):
+            try:
+                with_settings(learner, [(key, value)])
+            except (ValidationError, LookupError, TypeError) as error:
+                remedy = "tune keys that all learners have, or use tuning.learners"
+                yield _key_fault(place, key, name, value, learner, error, remedy)
 
     def _range_faults(self, name: str, key: str, ends: _Ends, learner: LearnerSpec) -> Iterator[Fault]:
         """Yield the errors of the range of one *key* of one *learner*."""
@@ -255,20 +263,22 @@ class TuningSpec(Spec):
 
     def step_faults(self, learners: Learners, rule: StepRule) -> Iterator[Fault]:
         """Yield the errors of the step sizes of candidates, for learners and further keys without errors."""
-        for settings in self.settings if self.keys else ():
-            tuned = {name: with_settings(learners[name], settings) for name in tuned_learners(learners)}
-            faults = chain(rule.weight_faults(tuned), rule.faults({**learners, **tuned}))
-            for fault in islice(faults, 1):
-                stated = ", ".join(f"{key}={value}" for key, value in settings)
-                remedy = f"leave out one of these, or learners.{fault.key}"
-                yield Fault("keys", f"with {stated} {fault.problem}", None, remedy)
-                return
-        widest = (self.trials - 1) / 2 + self.trials * MAX_WIDENINGS
+        if self.keys:
+            for settings in self.settings:
+                tuned = {name: with_settings(learners[name], settings) for name in tuned_learners(learners)}
+                faults = chain(rule.weight_faults(tuned), rule.faults({**learners, **tuned}))
+                first = next(faults, None)
+                if first is not None:
+                    stated = ", ".join(f"{key}={value}" for key, value in settings)
+                    remedy = f"leave out one of these, or learners.{first.key}"
+                    yield Fault("keys", f"with {stated} {first.problem}", None, remedy)
+                    return
+        widest_steps = (self.trials - 1) / 2 + self.trials * MAX_WIDENINGS  # after all further passes
+        half_width = widest_steps * math.log(self.factor)
         centres = grid_centres(learners, rule)
         for name, settings in product(centres, self.settings):
             lr = _centre_at(learners[name], centres[name], settings, rule)
-            ends = [math.log(lr) + side * widest * math.log(self.factor) for side in (-1, 1)]
-            if ends[0] < _LOG_SMALLEST or ends[1] > _LOG_LARGEST:
+            if math.log(lr) - half_width < _LOG_SMALLEST or math.log(lr) + half_width > _LOG_LARGEST:
                 problem = f"the lr of '{name}' around {lr:.3g} may leave the range of numbers"
                 yield Fault("factor", problem, self.factor, "use a smaller factor, fewer trials, or another lr")
                 return
@@ -286,10 +296,20 @@ def grid_centres(learners: Learners, rule: StepRule) -> dict[str, float]:
     largest weight W_k of learner k.  The range of a learner whose weights have no bound is centred on its ``lr``.
     """
     weights = {name: rule.weight(learners[name]) for name in tuned_learners(learners)}
-    known = {name: weight for name, weight in weights.items() if weight is not None}
-    steps = [weight * learners[name].step_size for name, weight in known.items()]
-    step = math.exp(math.fsum(map(math.log, steps)) / len(steps)) if steps else 0.0
-    return {name: step / known[name] if name in known else learners[name].step_size for name in weights}
+    logarithms = []  # of the effective steps
+    for name, weight in weights.items():
+        if weight is not None:
+            logarithms.append(math.log(weight * learners[name].step_size))
+    step = 0.0
+    if logarithms:
+        step = math.exp(math.fsum(logarithms) / len(logarithms))
+    centres = {}
+    for name, weight in weights.items():
+        if weight is None:  # it has no bound
+            centres[name] = learners[name].step_size
+        else:
+            centres[name] = step / weight
+    return centres
 
 
 def _centre_at(learner: LearnerSpec, centre: float, settings: Settings, rule: StepRule) -> float:
@@ -413,10 +433,11 @@ def alive_candidates(scores: Mapping[Candidate, Score]) -> list[Candidate]:
     """
     learning = [each for each, score in scores.items() if score.learns and not score.has_diverged]
     best_gains = [max(gains) for gains in zip(*(scores[each].gains for each in learning), strict=True)]
+    if not best_gains:  # gains are not compared
+        return learning
 
     def is_trained(score: Score) -> bool:
-        pairs = zip(score.gains, best_gains, strict=True)
-        return not best_gains or any(best > 0 and gain >= best / 2 for gain, best in pairs)
+        return any(best > 0 and gain >= best / 2 for gain, best in zip(score.gains, best_gains, strict=True))
 
     return [each for each in learning if is_trained(scores[each])]
 
@@ -436,14 +457,9 @@ def choose_candidate(
         search: its ranges.
         scores: of all candidates of the learner so far.
     """
-    alive = frozenset(alive_candidates(scores))
-    best_floors = {name: max((scores[each].floors[name] for each in alive), default=0.0) for name in tuning.floor}
-    able = [
-        each
-        for each in scores
-        if each in alive
-        and all(scores[each].floors[name] >= share * best_floors[name] for name, share in tuning.floor.items())
-    ]
+    trained = alive_candidates(scores)
+    alive = frozenset(trained)
+    able = _above_floors(tuning, trained, scores)
     step = search.ranges[LR]
     if not able:
         if all(score.has_diverged for score in scores.values()):
@@ -453,18 +469,31 @@ def choose_candidate(
     top = max(sign * scores[each].mean for each in able)
     equals = [each for each in able if sign * scores[each].mean >= top - 1e-12 * abs(top)]
     best = min(equals, key=lambda each: each.lr)
+    return LearnerChoice(best, alive, _wider_ranges(learner, search, equals))
+
+
+def _above_floors(tuning: TuningSpec, alive: Sequence[Candidate], scores: Mapping[Candidate, Score]) -> list[Candidate]:
+    """Return the candidates of *alive* that reach, by each criterion with a floor, its share of the best of them."""
+    able = [*alive]
+    for name, share in tuning.floor.items():
+        best = max((scores[each].floors[name] for each in alive), default=0.0)
+        able = [each for each in able if scores[each].floors[name] >= share * best]
+    return able
+
+
+def _wider_ranges(learner: LearnerSpec, search: Search, equals: Sequence[Candidate]) -> dict[str, LogRange]:
+    """Return the wider ranges of the dimensions where a candidate of *equals*, the best, is at an edge."""
     wider = {}
-    for name, of_dimension in search.ranges.items():
-        reached = {side for each in equals if (side := of_dimension.side_of(each.place[name]))}
-        if not reached:
+    for name, now in search.ranges.items():
+        sides = [side for each in equals if (side := now.side_of(each.place[name])) is not None]
+        if not sides:
             continue
-        side = reached.pop() if len(equals) == 1 else "both"
-        widened = of_dimension.widened(side)
+        widened = now.widened(sides[0] if len(equals) == 1 else "both")
         if name != LR:
-            widened = possible_range(learner, name, of_dimension, widened)
-        if widened != of_dimension:
+            widened = possible_range(learner, name, now, widened)
+        if widened != now:
             wider[name] = widened
-    return LearnerChoice(best, alive, wider)
+    return wider
 
 
 @dataclass(frozen=True)
@@ -500,23 +529,27 @@ class TuningChoice:
 
     def problem(self, tuning: TuningSpec) -> str:
         """Return why the learners are not tuned; empty if they are."""
-        named: dict[str, list[str]] = {}
-        for name, each in self.learners.items():
-            if each.problem:
-                named.setdefault(each.problem, []).append(name)
-            elif each.wider:
-                named.setdefault("edge", []).append(name)
-                named.setdefault("dimensions", []).extend(each.wider)
+        learners_by_problem: dict[str, list[str]] = {}
+        at_edge: list[str] = []
+        dimensions: list[str] = []
+        for name, choice in self.learners.items():
+            if choice.problem:
+                learners_by_problem.setdefault(choice.problem, []).append(name)
+            elif choice.wider:
+                at_edge.append(name)
+                dimensions += choice.wider
         clauses = []
         for problem, verb in (("diverged", "diverged"), ("floor", "miss the floor")):
-            if problem in named:
-                clauses.append(f"all {self.candidates} candidates of {', '.join(named[problem])} {verb}")
-        if "dead" in named:
-            clauses.append(f"no candidate learns, of {self.candidates} of {', '.join(named['dead'])}")
-        if "edge" in named:
-            keys = " and ".join(dict.fromkeys(named["dimensions"]))
+            if problem in learners_by_problem:
+                names = ", ".join(learners_by_problem[problem])
+                clauses.append(f"all {self.candidates} candidates of {names} {verb}")
+        if "dead" in learners_by_problem:
+            names = ", ".join(learners_by_problem["dead"])
+            clauses.append(f"no candidate learns, of {self.candidates} of {names}")
+        if at_edge:
+            keys = " and ".join(dict.fromkeys(dimensions))
             clauses.append(
-                f"the best {keys} of {', '.join(named['edge'])} by validation {tuning.criterion.label} is at the edge "
+                f"the best {keys} of {', '.join(at_edge)} by validation {tuning.criterion.label} is at the edge "
                 f"of {self.candidates} candidates each"
             )
         return ", and ".join(clauses)
@@ -539,20 +572,22 @@ def tuning_state(
         return f"not tuned in {len(failed)} of {len(problems)} replicas: {failed[0]}"
     if failed:
         return f"not tuned: {failed[0]}"
-    numbers = sorted({*candidates})
-    number = f"{numbers[0]} candidates each"
-    if len(numbers) > 1:
-        number = f"{numbers[0]} to {numbers[-1]} candidates each"
-    scope = "replica"
-    if tuning.per == "run" and (tuning.learners or tuning.keys):
+    smallest = min(candidates)
+    largest = max(candidates)
+    number = f"{largest} candidates each"
+    if smallest < largest:
+        number = f"{smallest} to {largest} candidates each"
+    if tuning.per == "replica":
+        scope = "replica"
+    elif tuning.learners or tuning.keys:
         scope = "settings"
-    elif tuning.per == "run":
+    else:
         scope = "step"
     by = f"tuned by validation {tuning.criterion.label}"
-    parts = [by, number, f"means of {evaluations} evaluations", SCOPES[scope]]
+    clauses = [by, number, f"means of {evaluations} evaluations", SCOPES[scope]]
     if left := left_as_given(tuning, learners):
-        parts.append(f"{', '.join(left)} as given")
-    return ", ".join(parts)
+        clauses.append(f"{', '.join(left)} as given")
+    return ", ".join(clauses)
 
 
 def left_as_given(tuning: TuningSpec, learners: Learners) -> list[str]:
@@ -570,7 +605,13 @@ def left_as_given(tuning: TuningSpec, learners: Learners) -> list[str]:
         for key in _numbers_of(learners[name]):
             if key not in searched and key.partition(".")[0] not in searched:
                 leaving.setdefault(key, []).append(name)
-    return [f"{key} of {' and '.join(names)}" if key in tuned else key for key, names in leaving.items()]
+    stated = []
+    for key, names in leaving.items():
+        if key in tuned:  # of other learners
+            stated.append(f"{key} of {' and '.join(names)}")
+        else:
+            stated.append(key)
+    return stated
 
 
 def _numbers_of(learner: LearnerSpec) -> Iterator[str]:
@@ -596,17 +637,17 @@ def _key_fault(
     if isinstance(error, ValidationError):
         fault = faults_of(error)[0]
         return Fault(place, f"is not possible for learner '{name}': {fault.problem}", value, fault.remedy)
+    problem = f"is no key of learner '{name}'"
     if "." not in key:
-        known = [each for each in type(learner).model_fields if each not in {LR, "step_of"}]
-        return Fault(place, f"is no key of learner '{name}'", None, suggest(key, known))
+        keys = [each for each in type(learner).model_fields if each not in {LR, "step_of"}]
+        return Fault(place, problem, None, suggest(key, keys))
     section, _, last = key.rpartition(".")
     content: Any = learner.model_dump(mode="json")
     for part in section.split("."):
         content = content.get(part) if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping):
-        return Fault(place, f"is no key of learner '{name}'", None, remedy)
-    stated = f"is no key of learner '{name}'"
+        return Fault(place, problem, None, remedy)
     if "kind" in content:
-        stated += f", whose {section} is of the kind {content['kind']}"
-    fields = [each for each in content if each != "kind"]
-    return Fault(place, stated, None, suggest(last, fields) if fields else remedy)
+        problem += f", whose {section} is of the kind {content['kind']}"
+    keys = [each for each in content if each != "kind"]
+    return Fault(place, problem, None, suggest(last, keys) if keys else remedy)

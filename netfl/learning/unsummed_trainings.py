@@ -54,5 +54,6 @@ class UnsummedTrainings:
                 changes = group.train_cohort(bases, self._sampler, cohort).models - bases
             for replica in range(self._replicas):
                 rows = upload(np.flatnonzero(cohort.replicas == replica), changes.device)
-                for place, member in enumerate(group.members):
-                    self.changes[member * self._replicas + replica] = changes[rows, place]
+                for column, member in enumerate(group.members):
+                    lane = member * self._replicas + replica
+                    self.changes[lane] = changes[rows, column]

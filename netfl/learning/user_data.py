@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from netfl.learning.minibatches import Batches
     from netfl.learning.step_graphs import StepGraphs
 
-_REPEAT_BITS = _WORD_BITS = 32
+_WORD_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,36 +81,47 @@ class Augmentation:
         self._keys = StreamKeys(streams, "augment")
         self._offsets = 2 * augment.crop + 1
         self._moves = self._offsets**2 * (1 + augment.flip)
+        # a pixel has the index row · width + column; one further index stands for all pixels outside of the image
         _, height, width = shape
         self._outside = height * width
-        rows, columns = (_windows(count, augment.crop, self._outside) for count in (height, width))
+        rows = _windows(height, augment.crop, self._outside)
+        columns = _windows(width, augment.crop, self._outside)
         self._rows = tensor(np.where(rows < self._outside, rows * width, self._outside)).to(device)
-        self._columns = tensor(np.concatenate([columns, columns[:, ::-1]])).to(device)
+        self._columns = tensor(np.concatenate([columns, columns[:, ::-1]])).to(device)  # then those of flipped images
 
     def draw(self, cohort: Cohort, batches: Batches) -> Tensor:
         """Draw the moves of all examples of *batches*, ``[steps, users, width]``."""
-        order, counts, device, width = batches.order, batches.counts, self._rows.device, batches.places.shape[2]
-        replicas, users, bases = (column[order] for column in (cohort.replicas, cohort.users, cohort.bases))
+        order = batches.order
+        users = cohort.users[order]
+        bases = cohort.bases[order]
         repeats = np.zeros_like(users) if cohort.repeats is None else cohort.repeats[order]
         nodes = None if cohort.nodes is None else cohort.nodes[order]
-        keys = self._keys.of(replicas, nodes).T
-        before = np.cumsum(counts, axis=1) - counts
+        keys = self._keys.of(cohort.replicas[order], nodes).T
+        earlier_examples = np.cumsum(batches.counts, axis=1) - batches.counts  # of each mini-batch, [users, steps]
+        width = batches.places.shape[2]
+        device = self._rows.device
         if runs_on_gpu(device):
             entries = np.stack([users, repeats, bases, *keys.astype(np.int64)])
-            return draw_moves(entries, before, width, self._moves, device, self._graphs)
-        index = (bases.astype(np.uint64) << np.uint64(_REPEAT_BITS)) | repeats.astype(np.uint64)
-        number = before.T[..., None] + np.arange(width)
+            return draw_moves(entries, earlier_examples, width, self._moves, device, self._graphs)
+        index = (bases.astype(np.uint64) << _WORD_BITS) | repeats.astype(np.uint64)
+        number = earlier_examples.T[..., None] + np.arange(width)
         field = RandomField((keys[0][:, None], keys[1][:, None]))  # NumPy broadcasts the keys
         word = field.words(users[:, None], index[:, None], number)[0]
-        return tensor(((word * np.uint64(self._moves)) >> np.uint64(_WORD_BITS)).astype(np.int64))
+        moves = (word * np.uint64(self._moves)) >> _WORD_BITS  # a word below 2³² becomes a number below `_moves`
+        return tensor(moves.astype(np.int64))
 
     def apply(self, x: Tensor, moves: Tensor) -> Tensor:
         """Move each image of *x*, ``[n, channels, rows, columns]``, by its number of *moves*, ``[n]``."""
-        down, right = moves // self._offsets % self._offsets, moves % self._offsets
-        right = right + moves // self._offsets**2 * self._offsets
-        pixels = (self._rows[down][:, :, None] + self._columns[right][:, None, :]).clamp_(max=self._outside)
-        framed = functional.pad(x.flatten(2), (0, 1))
-        return framed.gather(2, pixels.view(len(x), 1, -1).expand(-1, x.shape[1], -1)).view(x.shape)
+        right = moves % self._offsets
+        down = moves // self._offsets % self._offsets
+        flip = moves // self._offsets**2
+        rows = self._rows[down]
+        columns = self._columns[right + flip * self._offsets]
+        pixels = rows[:, :, None] + columns[:, None, :]  # source of each pixel, [n, rows, columns]
+        pixels.clamp_(max=self._outside)  # outside in rows, columns or both
+        framed = functional.pad(x.flatten(2), (0, 1))  # the pixel outside is 0
+        of_channels = pixels.view(len(x), 1, -1).expand(-1, x.shape[1], -1)
+        return framed.gather(2, of_channels).view(x.shape)
 
 
 def _windows(count: int, crop: int, outside: int) -> Ints:
@@ -134,18 +145,24 @@ class UserDatasets:
         graphs: StepGraphs | None = None,
     ) -> None:
         datasets = [replica.dataset for replica in replicas]
-        streams = [replica.streams for replica in replicas]
-        augment, shape = datasets[0].augment, datasets[0].train_x.shape[1:]
-        self.augmentation = None if augment is None else Augmentation(augment, shape, streams, device, graphs)
+        self.augmentation: Augmentation | None = None
+        augment = datasets[0].augment
+        if augment is not None:
+            shape = datasets[0].train_x.shape[1:]
+            streams = [replica.streams for replica in replicas]
+            self.augmentation = Augmentation(augment, shape, streams, device, graphs)
+        # examples and labels of all replicas
         examples, first_example = _stacked([dataset.train_x for dataset in datasets])
         labels, first_label = _stacked([dataset.train_y for dataset in datasets])
-        held = [rows + first for replica, first in zip(replicas, first_example, strict=True) for rows in replica.split]
-        self._label_shifts = first_label - first_example
-        self._rows = np.concatenate(held)
-        self.sizes = np.array([len(rows) for rows in held]).reshape(len(datasets), -1)
-        self._starts = (np.cumsum(self.sizes) - self.sizes.ravel()).reshape(self.sizes.shape)
         self.x = _concatenate(examples).to(device, dtype)
         self.y = labels_on(labels, self.x)
+        self._label_shifts = first_label - first_example
+        # the rows that users hold, user by user and replica by replica
+        held = [rows + first for replica, first in zip(replicas, first_example, strict=True) for rows in replica.split]
+        self._rows = np.concatenate(held)
+        self.sizes = np.array([len(rows) for rows in held]).reshape(len(datasets), -1)
+        """Examples of each user, ``[replicas, users]``."""
+        self._starts = (np.cumsum(self.sizes) - self.sizes.ravel()).reshape(self.sizes.shape)
         self._buffer = self.x[:0]
         self.numbers_at_once: int | None = None
         self._device_rows: Tensor | None = None
@@ -156,10 +173,11 @@ class UserDatasets:
     def rows_of(self, cohort: Cohort, batches: Batches) -> Tensor:
         """Return the rows of `x` in the mini-batches of *cohort*, ``[steps, users, width]``."""
         starts = self._starts[cohort.replicas, cohort.users][batches.order]
-        if isinstance(batches.places, Tensor) and self._device_rows is not None:
+        if isinstance(batches.places, Tensor) and self._device_rows is not None:  # drawn on the GPU
             places = batches.places.swapaxes(0, 1) + upload(starts, self.x.device)[:, None]
             return self._device_rows.index_select(0, places.flatten()).view(places.shape)
-        return upload(self._rows[starts[:, None] + np.asarray(batches.places).swapaxes(0, 1)], self.x.device)
+        places_of_steps = np.asarray(batches.places).swapaxes(0, 1)  # [steps, users, width]
+        return upload(self._rows[starts[:, None] + places_of_steps], self.x.device)
 
     def labels_of(self, rows: Tensor, cohort: Cohort, batches: Batches) -> Tensor:
         """Return the labels, or targets, of the *rows* that `rows_of` returned, in the same shape.
@@ -174,7 +192,8 @@ class UserDatasets:
     def pooled(self) -> UserDatasets:
         """Return the same examples with a single user in each replica that holds all of them."""
         pooled = copy(self)
-        pooled.sizes, pooled._starts = self.sizes.sum(1, keepdims=True), self._starts[:, :1]
+        pooled.sizes = self.sizes.sum(1, keepdims=True)
+        pooled._starts = self._starts[:, :1]
         return pooled
 
     def buffer(self, examples: int) -> Tensor:
@@ -187,8 +206,11 @@ class UserDatasets:
 
     def rows_held(self, replica: int, users: Ints) -> tuple[Ints, Ints]:
         """Return the rows that *users* of *replica* hold, user by user, and the number of rows of each user."""
-        sizes, starts = self.sizes[replica, users], self._starts[replica, users]
-        return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
+        sizes = self.sizes[replica, users]
+        starts = self._starts[replica, users]
+        first = np.cumsum(sizes) - sizes  # where the rows of each user begin in the result
+        places = np.repeat(starts - first, sizes) + np.arange(sizes.sum())
+        return self._rows[places], sizes
 
     def slices(
         self, replica: int, rows: Ints, models: int, largest_layer: int
@@ -207,7 +229,8 @@ class UserDatasets:
         uploaded = upload(rows, device)
         shift = int(self._label_shifts[replica])
         layer_bytes = largest_layer * self.x.element_size()
-        for part in evaluation_slices(len(rows), models if runs_on_gpu(device) else None, layer_bytes):
+        models_on_gpu = models if runs_on_gpu(device) else None
+        for part in evaluation_slices(len(rows), models_on_gpu, layer_bytes):
             selected = uploaded[part]
             examples = torch.index_select(self.x, 0, selected, out=self.buffer(len(selected)))
             yield part, examples, self.y.index_select(0, selected + shift)
@@ -216,7 +239,9 @@ class UserDatasets:
 def labels_on(parts: Sequence[NDArray[np.generic]], like: Tensor) -> Tensor:
     """Join labels, or targets of a regression in the type of *like*, on its device."""
     y = _concatenate(parts)
-    return y.to(like) if y.is_floating_point() else y.to(like.device)
+    if y.is_floating_point():
+        return y.to(like)
+    return y.to(like.device)
 
 
 def gather(values: Tensor, rows: Tensor) -> Tensor:
@@ -227,11 +252,17 @@ def gather(values: Tensor, rows: Tensor) -> Tensor:
 def _stacked(arrays: Sequence[NDArray[np.generic]]) -> tuple[list[NDArray[np.generic]], Ints]:
     """Return the distinct arrays of *arrays*, and for each the place of its first row if they are joined."""
     distinct = {id(array): array for array in arrays}
-    ends = np.cumsum([0, *map(len, distinct.values())])
-    first = dict(zip(distinct, ends.tolist(), strict=False))
-    return list(distinct.values()), np.array([first[id(array)] for array in arrays], np.int64)
+    first_rows = {}
+    rows = 0
+    for key, array in distinct.items():
+        first_rows[key] = rows
+        rows += len(array)
+    first = np.array([first_rows[id(array)] for array in arrays], np.int64)
+    return list(distinct.values()), first
 
 
 def _concatenate(parts: Sequence[NDArray[np.generic]]) -> Tensor:
     """Join arrays to one tensor; a single array is not copied."""
-    return tensor(parts[0] if len(parts) == 1 else np.concatenate(parts))
+    if len(parts) == 1:
+        return tensor(parts[0])
+    return tensor(np.concatenate(parts))

@@ -23,32 +23,48 @@ def split_validation(
 
     Of a user with n training examples, ``⌊n share⌋`` at random are used for validation.
     """
-    given = dataset.validation
     if evaluate.validation is None:
-        if given is None:
-            remedy = "keep a share of the training examples, such as evaluate.validation: 0.1"
-            raise ScenarioError([Fault("", "these data have no validation examples", None, remedy)])
-        if given.user is not None and users_hold_own_data(dataset, split):
-            return [*split], given
-        for name in (name for name, choice in evaluate.choose.items() if choice.per == "user"):
-            problem = "the validation examples belong to no user: the partition ignores the users of the data"
-            raise ScenarioError([Fault(f"choose.{name}.per", problem, "user", "use partition: natural")])
-        return [*split], Examples(given.x, given.y)
-    if given is not None:
+        return [*split], _given_examples(evaluate, dataset, split)
+    if dataset.validation is not None:
         problem = "has no effect because these data have their own validation examples"
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "leave it out")])
-    shuffled = [streams.rng("validation", user).permutation(rows) for user, rows in enumerate(split)]
     counts = whole_shares(np.array([len(rows) for rows in split]), evaluate.validation)
-    validation = [rows[:count] for rows, count in zip(shuffled, counts.tolist(), strict=True)]
     if not counts.any():
         problem = "no user has a validation example"
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "keep a larger share")])
-    rows = np.concatenate(validation)
-    user = np.repeat(np.arange(len(split)), counts)
-    trained = [np.sort(rows[count:]) for rows, count in zip(shuffled, counts.tolist(), strict=True)]
-    data_x = None if dataset.data_x is None else dataset.data_x[rows]
-    data_y = None if dataset.data_y is None else dataset.data_y[rows]
-    return trained, Examples(dataset.train_x[rows], dataset.train_y[rows], user, data_x, data_y)
+    validation = []
+    training = []
+    for user, (rows, count) in enumerate(zip(split, counts.tolist(), strict=True)):
+        shuffled = streams.rng("validation", user).permutation(rows)
+        validation.append(shuffled[:count])
+        training.append(np.sort(shuffled[count:]))
+    return training, _held_examples(dataset, np.concatenate(validation), counts)
+
+
+def _given_examples(evaluate: EvaluateSpec, dataset: Dataset, split: Sequence[Ints]) -> Examples:
+    """Return the validation examples of the data; they have users if users hold their own data."""
+    given = dataset.validation
+    if given is None:
+        remedy = "keep a share of the training examples, such as evaluate.validation: 0.1"
+        raise ScenarioError([Fault("", "these data have no validation examples", None, remedy)])
+    if given.user is not None and users_hold_own_data(dataset, split):
+        return given
+    for name, choice in evaluate.choose.items():
+        if choice.per == "user":
+            problem = "the validation examples belong to no user: the partition ignores the users of the data"
+            raise ScenarioError([Fault(f"choose.{name}.per", problem, "user", "use partition: natural")])
+    return Examples(given.x, given.y)
+
+
+def _held_examples(dataset: Dataset, rows: Ints, counts: Ints) -> Examples:
+    """Return training examples, *rows*, of which each user holds so many, user by user."""
+    return Examples(
+        dataset.train_x[rows],
+        dataset.train_y[rows],
+        user=np.repeat(np.arange(len(counts)), counts),
+        data_x=None if dataset.data_x is None else dataset.data_x[rows],
+        data_y=None if dataset.data_y is None else dataset.data_y[rows],
+    )
 
 
 def users_hold_own_data(dataset: Dataset, split: Sequence[Ints]) -> bool:
@@ -71,5 +87,10 @@ def user_weights(dataset: Dataset, split: Sequence[Ints]) -> Floats:
     """
     if dataset.test_user is not None and users_have_test_data(dataset, split):
         return np.bincount(dataset.test_user, minlength=len(split)).astype(float)
-    tested, groups = np.bincount(dataset.test_groups, minlength=dataset.groups) > 0, dataset.train_groups
-    return np.array([float(len(rows) if tested[groups[rows]].any() else 0) for rows in split])
+    is_tested = np.bincount(dataset.test_groups, minlength=dataset.groups) > 0  # labels with test examples
+    labels = dataset.train_groups
+    weights = np.zeros(len(split))
+    for user, rows in enumerate(split):
+        if is_tested[labels[rows]].any():
+            weights[user] = len(rows)
+    return weights

@@ -134,12 +134,12 @@ def _histories(senders: Ints, users: int, deliveries: int, *, has_state: bool) -
         first = _rotation(users, deliveries)
         second = [*reversed(first), *repeat(senders[-1:], _ABSENCE // 2), *repeat(nobody, _ABSENCE // 2)]
     numbers = np.arange(users, dtype=float)
-    few_losses = np.full(users, 0.01)
-    losses = 0.5 + np.remainder(numbers, 3)
-    samples = 1 + np.remainder(numbers, 5)
+    small_losses = np.full(users, 0.01)
+    other_losses = 0.5 + np.remainder(numbers, 3)
+    other_samples = 1 + np.remainder(numbers, 5)
     return (
-        _History(first, senders, few_losses, np.ones(users), rate=0.125, steps=1),
-        _History(second, senders, losses, samples, rate=0.25, steps=2),
+        _History(first, senders, small_losses, np.ones(users), rate=0.125, steps=1),
+        _History(second, senders, other_losses, other_samples, rate=0.25, steps=2),
     )
 
 
@@ -184,9 +184,8 @@ def _settled_factor(rule: Aggregation, history: _History, sizes: Floats) -> tupl
             return largest, False
         if not history.rounds:  # a rule without a state answers all rounds alike
             return largest, True
-        equal_rounds += 1
-        if not abs(factor - before) <= 0.1 * TOLERANCE * abs(factor):
-            equal_rounds = 0
+        has_settled = abs(factor - before) <= 0.1 * TOLERANCE * abs(factor)  # false for the first, and for NaN
+        equal_rounds = equal_rounds + 1 if has_settled else 0
         if equal_rounds == _EQUAL_ROUNDS:
             return largest, _are_equal(factor, largest)
         before = factor

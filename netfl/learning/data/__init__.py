@@ -154,8 +154,10 @@ class Dataset:
 
         What `held_by` has returned may be held by others: all is made of the examples in the data.
         """
+        if not blocks:
+            return self
         if not any(block.relabel or block.quarter_turns for block in blocks):
-            return replace(self, blocks=tuple(blocks)) if blocks else self
+            return replace(self, blocks=tuple(blocks))
         concepts = Concepts.of(blocks, len(split), self.classes)
         held = replace(self, blocks=tuple(blocks), concepts=concepts)
         if any(block.quarter_turns for block in blocks):
@@ -181,7 +183,9 @@ class Dataset:
 
 
 def _groups_of(y: Ints | NDArray[np.float32]) -> Ints:
-    return np.zeros(len(y), np.int64) if y.ndim == 2 else np.asarray(y, np.int64)
+    if y.ndim == 2:  # targets of a regression
+        return np.zeros(len(y), np.int64)
+    return np.asarray(y, np.int64)
 
 
 class _NoTokens:
@@ -252,8 +256,12 @@ class Data(Spec):
         Raises:
             ScenarioError: the arrays are not examples; the message names ``x``, ``label`` or ``user``.
         """
-        is_set = isinstance(value, tuple) or (hasattr(value, "__getitem__") and not isinstance(value, list | str))
-        options = dict(value) if isinstance(value, Mapping) else {"examples": value} if is_set else {}
+        if isinstance(value, Mapping):
+            options = dict(value)
+        elif hasattr(value, "__getitem__") and not isinstance(value, list | str):  # a tuple, or a data set
+            options = {"examples": value}
+        else:
+            return None
         if "examples" not in options:
             return None
         from netfl.learning.data._in_memory import store_examples  # most scenarios name their data

@@ -21,8 +21,10 @@ def read_archive(archive: FileContent, is_wanted: Callable[[PurePosixPath], bool
     """Yield the wanted files of a gzipped tar archive; their paths are those in the archive."""
     with tarfile.open(fileobj=io.BytesIO(archive.data), mode="r:gz") as tar:
         for member in tar:
-            file = tar.extractfile(member) if is_wanted(PurePosixPath(member.name)) else None
-            if file is not None:
+            if not is_wanted(PurePosixPath(member.name)):
+                continue
+            file = tar.extractfile(member)
+            if file is not None:  # not a folder
                 yield FileContent(Path(member.name), file.read())
 
 
@@ -44,4 +46,5 @@ def read_cifar_records(
     """
     rows = np.concatenate([np.frombuffer(file.data, np.uint8) for file in files])
     rows = rows.reshape(-1, label_bytes + math.prod(_CIFAR_SHAPE))
-    return rows[:, label_bytes:].reshape(-1, *_CIFAR_SHAPE), rows[:, label].astype(np.int64)
+    images = rows[:, label_bytes:].reshape(-1, *_CIFAR_SHAPE)
+    return images, rows[:, label].astype(np.int64)

@@ -57,7 +57,9 @@ class Source:
     def used_files(self) -> Mapping[str, str]:
         """The *files*, or the *alternative_files* if only those exist."""
         has_alternative = bool(self.alternative_files) and not self.missing(self.alternative_files)
-        return self.alternative_files if has_alternative and self.missing(self.files) else self.files
+        if has_alternative and self.missing(self.files):
+            return self.alternative_files
+        return self.files
 
 
 SOURCES = {
@@ -95,15 +97,12 @@ def cache_folder() -> Path:
 
 def list_datasets() -> tuple[DatasetStatus, ...]:
     """List the published sets; files are checked only when they are read."""
-    return tuple(
-        DatasetStatus(
-            name,
-            "not here" if source.missing(source.used_files) else "here",
-            source.path,
-            source.url if source.by_hand else f"netfl data fetch {name}",
-        )
-        for name, source in SOURCES.items()
-    )
+    statuses = []
+    for name, source in SOURCES.items():
+        is_missing = bool(source.missing(source.used_files))
+        way = source.url if source.by_hand else f"netfl data fetch {name}"
+        statuses.append(DatasetStatus(name, "not here" if is_missing else "here", source.path, way))
+    return tuple(statuses)
 
 
 def fetch_dataset(name: str) -> Path:
@@ -131,8 +130,9 @@ def _download(url: str, checksum: str, path: Path) -> None:
     try:
         pooch.retrieve(url, checksum, path.name, path.parent)
     except (OSError, ValueError) as error:
-        is_offline = type(error).__name__ in {"ConnectionError", "ConnectTimeout"}  # requests has long messages
-        reason = f"no connection to {urlsplit(url).netloc}" if is_offline else error
+        reason = str(error)
+        if type(error).__name__ in {"ConnectionError", "ConnectTimeout"}:  # of requests, with long messages
+            reason = f"no connection to {urlsplit(url).netloc}"
         raise MachineError(f"{url} cannot be downloaded: {reason}; download it manually to {path}") from error
 
 
@@ -146,9 +146,14 @@ def read_files(name: str) -> tuple[FileContent, ...]:
     source = SOURCES[name]
     missing = source.missing(source.used_files)
     if missing:
-        others = f", and {len(missing) - 1} more files of the data set {name}" if len(missing) > 1 else ""
-        command = f"download it from {source.url} to this path" if source.by_hand else call("data fetch", name)
-        remedy = f"{command}, or set NETFL_DATA to the folder that holds {source.folder}/"
+        others = ""
+        if len(missing) > 1:
+            others = f", and {len(missing) - 1} more files of the data set {name}"
+        if source.by_hand:
+            way = f"download it from {source.url} to this path"
+        else:
+            way = call("data fetch", name)
+        remedy = f"{way}, or set NETFL_DATA to the folder that holds {source.folder}/"
         raise ScenarioError([Fault("", f"{source.path / missing[0]} is missing{others}", remedy=remedy)])
     return tuple(_read_checked(source, file, checksum) for file, checksum in source.used_files.items())
 
@@ -157,16 +162,17 @@ def _read_checked(source: Source, file: str, checksum: str) -> FileContent:
     path = source.locate(file) or source.path / file
     try:
         data = path.read_bytes()
-        if path.name != Path(file).name:
+        if path.name != Path(file).name:  # it is packed
             data = _UNPACK[path.suffix](data)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise MachineError(
             f"{path} cannot be read, or is incomplete: {error}; remove it and download it again"
         ) from error
-    algorithm, _, expected = checksum.rpartition(":")
-    digest = hashlib.new(algorithm or "sha256", data, usedforsecurity=False).hexdigest()
+    stated_algorithm, _, expected = checksum.rpartition(":")
+    algorithm = stated_algorithm or "sha256"
+    digest = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
     if expected and digest != expected:
-        sums = f"the {algorithm or 'sha256'} of its content is {digest}, expected {expected}"
+        sums = f"the {algorithm} of its content is {digest}, expected {expected}"
         raise MachineError(
             f"{path} is not the published file, or is incomplete: {sums}; remove it and download it again"
         )

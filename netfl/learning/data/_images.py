@@ -67,7 +67,8 @@ class Images(Data):
 
     def load(self, streams: Streams) -> Dataset:
         images = self.read_images()
-        (train, train_y), (test, test_y) = (self._select(y) for y in (images.train_y, images.test_y))
+        train, train_y = self._select(images.train_y)
+        test, test_y = self._select(images.test_y)
         return Dataset(
             scale_pixels(images.train_x[train], self.train_scale, images.train_x),
             train_y,
@@ -81,10 +82,10 @@ class Images(Data):
         """Return the rows with the labels to keep, and their new labels."""
         if self.keep_labels is None:
             return slice(None), y
-        new = np.full(self.labels, -1)
-        new[list(self.keep_labels)] = np.arange(len(self.keep_labels))
-        rows = np.flatnonzero(new[y] >= 0)
-        return rows, new[y[rows]]
+        new_label = np.full(self.labels, -1)
+        new_label[list(self.keep_labels)] = np.arange(len(self.keep_labels))
+        rows = np.flatnonzero(new_label[y] >= 0)
+        return rows, new_label[y[rows]]
 
 
 def scale_pixels(pixels: NDArray[np.uint8], scale: Scale, reference: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -101,7 +102,8 @@ def scale_pixels(pixels: NDArray[np.uint8], scale: Scale, reference: NDArray[np.
 
 def _moments(pixels: NDArray[np.uint8], *, each_pixel: bool) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each pixel, or of each channel, from exact sums."""
-    total, squares = np.zeros((2, *pixels.shape[1:]), np.int64)
+    total = np.zeros(pixels.shape[1:], np.int64)
+    squares = np.zeros(pixels.shape[1:], np.int64)
     for start in range(0, len(pixels), _BATCH):
         part = pixels[start : start + _BATCH].astype(np.int32)
         total += part.sum(axis=0)
@@ -109,6 +111,8 @@ def _moments(pixels: NDArray[np.uint8], *, each_pixel: bool) -> tuple[Floats, Fl
     count = len(pixels)
     if not each_pixel:
         count *= total[0].size
-        total, squares = (moment.sum(axis=(1, 2), keepdims=True) for moment in (total, squares))
+        total = total.sum(axis=(1, 2), keepdims=True)
+        squares = squares.sum(axis=(1, 2), keepdims=True)
     mean = total / count
-    return mean, np.sqrt(np.maximum(squares / count - mean**2, 0.0))
+    variance = np.maximum(squares / count - mean**2, 0.0)
+    return mean, np.sqrt(variance)

@@ -63,7 +63,9 @@ class LeafData(UserExamples):
         return super().load(streams)
 
     def read_part(self, key: str) -> FileColumns:
-        train = self.source / "train" if (self.source / "train").is_dir() else self.source
+        train = self.source / "train"
+        if not train.is_dir():
+            train = self.source
         users = self._choose(read_leaf(train))
         if key == "test":
             tested = read_leaf(self.source / "test")
@@ -71,7 +73,8 @@ class LeafData(UserExamples):
             if not users:
                 problem = "no user of train/ has examples in test/: LEAF split by users, not by examples"
                 raise_fault("", problem, str(self.source), "make it again with the split by samples (-t sample)")
-        x, y = (np.concatenate(parts) for parts in zip(*users.values(), strict=True))
+        x = np.concatenate([features for features, _ in users.values()])
+        y = np.concatenate([labels for _, labels in users.values()])
         names = np.repeat([*users], [len(labels) for _, labels in users.values()])
         return FileColumns(x.reshape(len(x), *self.shape), y, names)
 
@@ -80,7 +83,8 @@ class LeafData(UserExamples):
         names = sorted(users)
         sizes = np.array([len(users[name][1]) for name in names], np.int64)
         rng = Streams(self.seed).rng("leaf", "users")
-        return {names[index]: users[names[index]] for index in choose_users(sizes, self.min_samples, self.users, rng)}
+        chosen = [names[index] for index in choose_users(sizes, self.min_samples, self.users, rng)]
+        return {name: users[name] for name in chosen}
 
     def _source(self, key: str) -> str:
         return str(self.source)
@@ -110,10 +114,12 @@ def read_leaf(folder: Path) -> dict[str, _Examples]:
                 y = nested_numbers(examples["y"])
                 if len(x) != len(y):
                     raise_fault("", f"{path.name}: user {name} has {len(x)} examples and {len(y)} labels", str(folder))
-                if name in users:
-                    x, y = np.concatenate([users[name][0], x]), np.concatenate([users[name][1], y])
+                if name in users:  # also in an earlier file
+                    earlier_x, earlier_y = users[name]
+                    x = np.concatenate([earlier_x, x])
+                    y = np.concatenate([earlier_y, y])
                 if len(y):
-                    users[name] = x, y
+                    users[name] = (x, y)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise_fault("", f"{path.name} is not of LEAF's form: {one_line(error)}", str(folder), "make it again")
     return users

@@ -84,13 +84,13 @@ def split_by_user(
     >>> len(train), len(validation), len(test)
     (11, 1, 3)
     """
-    order = np.lexsort([rng.random(len(user)), user])
+    order = np.lexsort([rng.random(len(user)), user])  # user by user, each in random order
     _, starts, counts = np.unique(user[order], return_index=True, return_counts=True)
-    place = np.arange(len(user)) - np.repeat(starts, counts)
-    sizes = held_out_sizes(counts, validation_share, test_share, rounding)
-    test, validation = (np.repeat(size, counts) for size in sizes)
-    is_train = place >= test + validation
-    return SplitRows(order[is_train], order[(place >= test) & ~is_train], order[place < test])
+    rank = np.arange(len(user)) - np.repeat(starts, counts)  # of an example among those of its user
+    test_sizes, validation_sizes = held_out_sizes(counts, validation_share, test_share, rounding)
+    is_test = rank < np.repeat(test_sizes, counts)
+    is_train = rank >= np.repeat(test_sizes + validation_sizes, counts)
+    return SplitRows(order[is_train], order[~is_test & ~is_train], order[is_test])
 
 
 def held_out_sizes(
@@ -123,8 +123,16 @@ def split_dataset(examples: Examples, rows: SplitRows, classes: int) -> Dataset:
     """Return the data set with the given *rows* of *examples*, which must have users."""
     assert examples.user is not None
     train, validation, test = (Examples(examples.x[part], examples.y[part], examples.user[part]) for part in rows)
-    kept = validation if len(validation.y) else None
-    return Dataset(train.x, train.y, test.x, test.y, classes, train.user, test.user, kept)
+    return Dataset(
+        train.x,
+        train.y,
+        test.x,
+        test.y,
+        classes,
+        train.user,
+        test.user,
+        validation if len(validation.y) else None,
+    )
 
 
 def choose_users(sizes: Ints, min_size: int, users: int | None, rng: np.random.Generator) -> Ints:
@@ -133,4 +141,6 @@ def choose_users(sizes: Ints, min_size: int, users: int | None, rng: np.random.G
     if len(eligible) < (users or 1):
         problem = f"{len(eligible)} users have at least {min_size} examples"
         raise ScenarioError([Fault("users", problem, users, "set fewer users, or a smaller minimum of examples")])
-    return eligible if users is None else np.sort(rng.choice(eligible, users, replace=False))
+    if users is None:
+        return eligible
+    return np.sort(rng.choice(eligible, users, replace=False))

@@ -22,7 +22,7 @@ from netfl.learning.data._in_memory import value_problem
 from netfl.learning.data._splits import split_by_user, split_dataset
 from netfl.registry import NotWith, one_line
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Ints, Law, ScenarioFacts
 from netfl.units import Seed
 
 _LOG = logging.getLogger(__name__)
@@ -90,42 +90,48 @@ class UserExamples(Data):
 
     def load(self, streams: Streams) -> Dataset:
         x, y, names = self._read_checked(self.main_key)
-        known, user = np.unique(np.zeros(len(y)) if names is None else names, return_inverse=True)
+        owners = np.zeros(len(y)) if names is None else names  # without users, all examples are split together
+        distinct_names, user = np.unique(owners, return_inverse=True)
         rows = split_by_user(user, self.validation_share, self._test_share, Streams(self.seed).rng("own"))
         data = split_dataset(Examples(x, y, user), rows, self.classes)
-        test_x, test_y, test_user = data.test_x, data.test_y, data.test_user
         if self.has_test:
             test_x, test_y, test_names = self._read_checked("test")
             test_user = None
             if names is not None and test_names is not None:
-                if known.dtype.kind == "U":
-                    test_names = test_names.astype(str)  # among other names, an integer is a name
-                unknown = np.setdiff1d(test_names, known)
-                if len(unknown):
-                    problem = f"users without training examples, such as {unknown[0]}"
-                    raise_fault("test", problem, self._source("test"))
-                test_user = np.searchsorted(known, test_names)
-        if not len(test_y):
+                test_user = self._number_test_users(test_names, distinct_names)
+            data = replace(data, test_x=test_x, test_y=test_y, test_user=test_user)
+        if not len(data.test_y):
             raise_fault("test_share", f"leaves none of {len(y)} examples for testing", self._test_share, "keep more")
         if names is None:
-            return replace(data, test_x=test_x, test_y=test_y, train_user=None, test_user=None)
-        user_names = [*map(str, known.tolist())]
-        return replace(data, test_x=test_x, test_y=test_y, test_user=test_user, user_names=user_names)
+            return replace(data, train_user=None, test_user=None)
+        return replace(data, user_names=[*map(str, distinct_names.tolist())])
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the user's own examples; a random permutation splits them"),)
 
     @property
     def _test_share(self) -> float:
-        return 0.0 if self.has_test else _DEFAULT_SHARE if self.test_share is None else self.test_share
+        if self.has_test:
+            return 0.0
+        return _DEFAULT_SHARE if self.test_share is None else self.test_share
 
     def _source(self, key: str) -> str:
         return str(getattr(self, key))
 
-    def _read_checked(self, key: str) -> FileColumns:
-        """Read a part and check shapes, types and values."""
-        source, part = self._source(key), key
-        key = self.test_key if part == "test" else part
+    def _number_test_users(self, test_names: NDArray[Any], distinct_names: NDArray[Any]) -> Ints:
+        """Return the number of the user of each test example, the place of its name among *distinct_names*."""
+        if distinct_names.dtype.kind == "U":
+            test_names = test_names.astype(str)  # among other names, an integer is a name
+        unknown = np.setdiff1d(test_names, distinct_names)
+        if len(unknown):
+            problem = f"users without training examples, such as {unknown[0]}"
+            raise_fault("test", problem, self._source("test"))
+        return np.searchsorted(distinct_names, test_names)
+
+    def _read_checked(self, part: str) -> FileColumns:
+        """Read the examples of the key *part* and check shapes, types and values."""
+        source = self._source(part)
+        key = self.test_key if part == "test" else part  # of errors
         try:
             with prefix_faults(key):
                 columns = self.read_part(part)
@@ -135,36 +141,13 @@ class UserExamples(Data):
             raise
         except Exception as error:  # a broken file can raise anything in its reader
             raise_fault(key, f"cannot be read: {one_line(error)}", source, self._reading_remedy)
-        if not x.size:
-            raise_fault(key, "holds no examples", source, "give one row for each example")
-        if self.targets is None and np.ndim(y) != 1:
-            problem = f"holds labels {[*np.shape(y)]}"
-            raise_fault(key, problem, source, "give each example one label, not a one-hot row")
-        if any(column is not None and np.shape(column)[:1] != np.shape(y)[:1] for column in (x, y, user)):
-            shapes = [[*np.shape(column)] for column in (x, y, user) if column is not None]
-            problem = f"holds arrays of different lengths: examples {shapes[0]}, labels {shapes[1]}, users {shapes[2:]}"
-            raise_fault(key, problem, source, "give each example one label, and one user, or no users")
-        if x.shape[1:] != self.shape:
-            problem = f"{source} has examples of shape {[*x.shape[1:]]}"
-            raise_fault("features", problem, [*self.shape], "set it to this shape")
+        self._check_shapes(key, source, FileColumns(x, y, user))
         if problem := value_problem(x, self.tokens):
             raise_fault(key, problem, source, "fill it in, or remove the example")
-        flat = (len(x), -1)
-        if lost := lossy_columns(np.reshape(given, flat), x.reshape(flat)):
-            _LOG.warning(
-                "data.%s: %s: numbers of 32 bits keep less than half of the different values of feature %s (from 0); "
-                "subtract a constant, such as the mean, or scale them",
-                key,
-                source,
-                ", ".join(map(str, lost[:8])),
-            )
+        _warn_of_rounding(key, source, given, x)
         if self.targets is not None:
             return FileColumns(x, self._checked_targets(key, source, y), user)
-        unknown = y[~np.isin(y, np.arange(self.classes))]
-        if unknown.size:
-            problem = f"{source} has other labels than 0 to {self.classes - 1}, such as {unknown[0]}"
-            raise_fault("labels", problem, self.labels, "number the labels from 0")
-        return FileColumns(x, y.astype(np.int64), user)
+        return FileColumns(x, self._checked_labels(source, y), user)
 
     def _checked_types(self, key: str, source: str, columns: FileColumns) -> FileColumns:
         """Return numbers, and users as integers or names."""
@@ -180,10 +163,35 @@ class UserExamples(Data):
                 raise_fault(key, f"targets: {error}", source, "give real numbers")
             raise_fault(key, f"labels: {error}", source, "number the labels from 0, such as by numpy.unique")
         try:
-            user = None if user is None else parse_identifiers(np.asarray(user))
+            if user is not None:
+                user = parse_identifiers(np.asarray(user))
         except ValueError as error:
             raise_fault(key, str(error), source, "give each example the number or the name of its user")
         return FileColumns(x, y, user)
+
+    def _check_shapes(self, key: str, source: str, columns: FileColumns) -> None:
+        """Raise an error unless each example has the features of `shape`, a label or targets, and a user or none."""
+        x, y, user = columns
+        if not x.size:
+            raise_fault(key, "holds no examples", source, "give one row for each example")
+        if self.targets is None and np.ndim(y) != 1:
+            problem = f"holds labels {[*np.shape(y)]}"
+            raise_fault(key, problem, source, "give each example one label, not a one-hot row")
+        shapes = [[*np.shape(column)] for column in (x, y, user) if column is not None]
+        if any(shape[:1] != shapes[1][:1] for shape in shapes):
+            problem = f"holds arrays of different lengths: examples {shapes[0]}, labels {shapes[1]}, users {shapes[2:]}"
+            raise_fault(key, problem, source, "give each example one label, and one user, or no users")
+        if x.shape[1:] != self.shape:
+            problem = f"{source} has examples of shape {[*x.shape[1:]]}"
+            raise_fault("features", problem, [*self.shape], "set it to this shape")
+
+    def _checked_labels(self, source: str, y: NDArray[Any]) -> Ints:
+        """Return the labels, ``[examples]``."""
+        unknown = y[~np.isin(y, np.arange(self.classes))]
+        if unknown.size:
+            problem = f"{source} has other labels than 0 to {self.classes - 1}, such as {unknown[0]}"
+            raise_fault("labels", problem, self.labels, "number the labels from 0")
+        return y.astype(np.int64)
 
     def _checked_targets(self, key: str, source: str, y: NDArray[Any]) -> NDArray[np.float32]:
         """Return the targets of a regression, ``[examples, targets]``."""
@@ -229,6 +237,20 @@ class UserFileData(UserExamples):
                 problem = f"{self.file} is another file, or is incomplete: its SHA-256 is {digest}"
                 raise_fault("sha256", problem, self.sha256)
         return super().load(streams)
+
+
+def _warn_of_rounding(key: str, source: str, given: NDArray[Any], x: NDArray[np.float32]) -> None:
+    """Log a warning if features lose many of their values in 32 bits."""
+    flat = (len(x), -1)
+    lost = lossy_columns(np.reshape(given, flat), x.reshape(flat))
+    if lost:
+        _LOG.warning(
+            "data.%s: %s: numbers of 32 bits keep less than half of the different values of feature %s (from 0); "
+            "subtract a constant, such as the mean, or scale them",
+            key,
+            source,
+            ", ".join(map(str, lost[:8])),
+        )
 
 
 def raise_fault(key: str, problem: str, value: object = None, remedy: str = "") -> NoReturn:

@@ -58,7 +58,8 @@ def read_census(file: FileContent) -> tuple[NDArray[np.float32], Ints, Ints]:
     """Return examples, labels and users of a file with 15 fields a line; lines without a comma are skipped."""
     rows = [line.split(", ") for line in file.data.decode("ascii").splitlines() if ", " in line]
     columns = [*zip(*rows, strict=True)]
-    x = np.concatenate([_one_hot(columns[index], names.split()) for index, names in _CATEGORIES.items()], axis=1)
+    one_hot = [_one_hot(columns[index], names.split()) for index, names in _CATEGORIES.items()]
+    x = np.concatenate(one_hot, axis=1)
     y = np.array([int(income.startswith(">50K")) for income in columns[-1]])
     user = np.array([0 if education == "Doctorate" else 1 for education in columns[_EDUCATION]])
     return x, y, user
@@ -66,5 +67,7 @@ def read_census(file: FileContent) -> tuple[NDArray[np.float32], Ints, Ints]:
 
 def _one_hot(column: Sequence[str], values: Sequence[str]) -> NDArray[np.float32]:
     """Return a column for each of *values*; ``?`` is none of them."""
-    number = {value: index for index, value in enumerate(values)} | {"?": len(values)}
-    return np.eye(len(values) + 1, len(values), dtype=np.float32)[[number[value] for value in column]]
+    number = {value: index for index, value in enumerate(values)}
+    number["?"] = len(values)
+    rows = np.eye(len(values) + 1, len(values), dtype=np.float32)  # the last, of an unknown value, is 0
+    return rows[[number[value] for value in column]]

@@ -28,5 +28,5 @@ class Cifar100(Images):
     def read_images(self) -> ImageSet:
         (archive,) = read_files("cifar100")
         train, test = extract_members(archive, ["train.bin", "test.bin"])
-        label = 0 if self.coarse else 1
+        label = 0 if self.coarse else 1  # a record has both
         return ImageSet(*read_cifar_records([train], 2, label), *read_cifar_records([test], 2, label))

@@ -36,7 +36,8 @@ class Cinic10(Images):
         parts = []
         for folders in (train, ("test",)):
             keys = sorted(key for key in images if key[0] in folders)
-            parts += [np.stack([images[key] for key in keys]), np.array([key[1] for key in keys])]
+            parts.append(np.stack([images[key] for key in keys]))
+            parts.append(np.array([label for _, label, _ in keys]))
         return ImageSet(*parts)
 
 

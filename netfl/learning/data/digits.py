@@ -37,6 +37,8 @@ class Digits(Data):
 
     def load(self, streams: Streams) -> Dataset:
         with files("netfl.learning.data").joinpath("optdigits.npz").open("rb") as file, np.load(file) as stored:
-            pixels, labels = stored["pixels"], stored["labels"]
-        x = pixels.reshape(-1, *self.shape) / (16 if self.scale == "unit" else 1)
+            pixels = stored["pixels"]
+            labels = stored["labels"]
+        largest = 16 if self.scale == "unit" else 1
+        x = pixels.reshape(-1, *self.shape) / largest
         return split_like_sklearn(x, labels, self.test_share, self.seed)

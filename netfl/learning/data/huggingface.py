@@ -86,9 +86,11 @@ class Huggingface(UserExamples):
 
     def read_part(self, key: str) -> FileColumns:
         split = self.split if key == "path" else self.test or ""
+        names = [*_names(self.x), *_names(self.label)]
+        if self.user is not None:
+            names.append(self.user)
         with tempfile.TemporaryDirectory() as folder, _offline() as datasets:
             rows = self._open(datasets, split, folder)
-            names = [*_names(self.x), *_names(self.label), *([] if self.user is None else [self.user])]
             missing = [name for name in names if name not in rows.column_names]
             if missing:
                 problem = f"has no column {', '.join(missing)}"
@@ -103,17 +105,17 @@ class Huggingface(UserExamples):
         local = Path(self.path)
         try:
             if (local / "state.json").is_file() or (local / "dataset_dict.json").is_file():
-                found = datasets.load_from_disk(self.path)
+                splits = datasets.load_from_disk(self.path)
             elif local.is_file():
                 reader = _READERS.get(local.suffix)
                 if reader is None:
                     raise_fault("", f"has the suffix '{local.suffix}'", self.path, f"known: {', '.join(_READERS)}")
                 options = self._text_options(local)
-                found = datasets.load_dataset(reader, data_files=self.path, cache_dir=folder, **options)
+                splits = datasets.load_dataset(reader, data_files=self.path, cache_dir=folder, **options)
             elif local.is_dir():
-                found = datasets.load_dataset(self.path, cache_dir=folder, **self._text_options(local))
-            else:
-                found = datasets.load_dataset(self.path, self.config)
+                splits = datasets.load_dataset(self.path, cache_dir=folder, **self._text_options(local))
+            else:  # a name in the cache
+                splits = datasets.load_dataset(self.path, self.config)
         except ScenarioError:
             raise
         except Exception as error:  # the package can raise anything
@@ -121,11 +123,11 @@ class Huggingface(UserExamples):
             if local.exists():
                 remedy = "check that it is complete"
             raise_fault("", f"cannot be opened: {one_line(error)[:300]}", self.path, remedy)
-        if not isinstance(found, datasets.DatasetDict):
-            found = {"train": found}
-        if split not in found:
-            raise_fault("", f"has no split '{split}'", self.path, f"its splits: {', '.join(found)}")
-        return found[split]
+        if not isinstance(splits, datasets.DatasetDict):
+            splits = {"train": splits}
+        if split not in splits:
+            raise_fault("", f"has no split '{split}'", self.path, f"its splits: {', '.join(splits)}")
+        return splits[split]
 
     def _text_options(self, local: Path) -> dict[str, Any]:
         """Check the CSV files at *local*, if any, and return options by which their users stay text.
@@ -139,8 +141,8 @@ class Huggingface(UserExamples):
             table.check()
         if not tables:
             return {}
-        texts = None if self.user is None else {self.user: str}
-        return {"converters": texts, "keep_default_na": False, "na_values": []}
+        converters = None if self.user is None else {self.user: str}
+        return {"converters": converters, "keep_default_na": False, "na_values": []}
 
     def _source(self, key: str) -> str:
         return self.path if key == "path" else f"{self.path}, split {self.test}"
@@ -170,18 +172,20 @@ def _offline() -> Iterator[Any]:
     except ImportError as error:
         problem = f"the package datasets is missing, or cannot be imported: {one_line(error)}"
         raise ScenarioError([Fault("", problem, None, "pip install 'netfl-sim[huggingface]'")]) from error
-    had_bars = not datasets.are_progress_bars_disabled()
-    before = [
-        (module, name, getattr(module, name)) for module in (datasets.config, hub) for name in ("HF_HUB_OFFLINE",)
+    switches = [
+        (datasets.config, "HF_HUB_OFFLINE"),
+        (hub, "HF_HUB_OFFLINE"),
+        (datasets.config, "HF_DATASETS_OFFLINE"),
     ]
-    before += [(datasets.config, "HF_DATASETS_OFFLINE", datasets.config.HF_DATASETS_OFFLINE)]
+    before = [getattr(module, name) for module, name in switches]
+    had_bars = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
-    for module, name, _ in before:
+    for module, name in switches:
         setattr(module, name, True)
     try:
         yield datasets
     finally:
-        for module, name, value in before:
+        for (module, name), value in zip(switches, before, strict=True):
             setattr(module, name, value)
         if had_bars:
             datasets.enable_progress_bars()

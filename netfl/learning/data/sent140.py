@@ -53,9 +53,9 @@ class Glove(Spec):
         vectors = dict(self._read_vectors({word for text in texts for word in text}))
         means = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in enumerate(texts):
-            known = [vectors[word] for word in text if word in vectors]
-            if known:
-                means[row] = np.array(known).mean(axis=0)
+            of_words = [vectors[word] for word in text if word in vectors]
+            if of_words:
+                means[row] = np.array(of_words).mean(axis=0)
         return means
 
     def _read_vectors(self, words: Set[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
@@ -66,12 +66,8 @@ class Glove(Spec):
                     word, *values = line.rstrip().rsplit(" ", self.dimensions)
                     if len(values) < self.dimensions or (number == 1 and " " in word):  # some later words have blanks
                         problem = f"line {number} of {self.file} has {len(line.split()) - 1} numbers"
-                        raise_fault(
-                            "glove.dimensions",
-                            problem,
-                            self.dimensions,
-                            "set its number of dimensions, or download it again",
-                        )
+                        remedy = "set its number of dimensions, or download it again"
+                        raise_fault("glove.dimensions", problem, self.dimensions, remedy)
                     if word in words:
                         yield word, np.array(values, np.float32)
         except (OSError, ValueError) as error:
@@ -110,36 +106,47 @@ class Sent140(PerUserData):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.max_words if self.glove is None else self.glove.dimensions,)
+        if self.glove is not None:
+            return (self.glove.dimensions,)
+        return (self.max_words,)
 
     @property
     def tokens(self) -> int | None:
         """The size of the vocabulary, 0 included; ``None`` with word vectors."""
-        return None if self.glove is not None else self.vocabulary or _VOCABULARY
+        if self.glove is not None:
+            return None
+        return self.vocabulary or _VOCABULARY
 
     def load(self, streams: Streams) -> Dataset:
         (file,) = read_files("sent140")
         draws = Streams(self.seed).at("sent140")
         with zipfile.ZipFile(io.BytesIO(file.data)) as archive, archive.open(_FILE) as table:
             tweets = pd.read_csv(table, header=None, names=_COLUMNS, encoding="latin-1", keep_default_na=False)
+        # the tweets of some accounts, which become users 0, 1 and so on
         names, account = np.unique(tweets["user"].to_numpy(str), return_inverse=True)
         chosen = choose_users(np.bincount(account), self.min_samples, self.users, draws.rng("users"))
-        number = np.full(len(names), -1)
-        number[chosen] = np.arange(len(chosen))
-        rows = np.flatnonzero(number[account] >= 0)
-        user, y = number[account[rows]], (tweets["polarity"].to_numpy()[rows] > 0).astype(np.int64)
+        user_of_account = np.full(len(names), -1)
+        user_of_account[chosen] = np.arange(len(chosen))
+        rows = np.flatnonzero(user_of_account[account] >= 0)
+        user = user_of_account[account[rows]]
+        y = (tweets["polarity"].to_numpy()[rows] > 0).astype(np.int64)
+
         rng = draws.rng("split", self.split)
         parts = split_by_user(user, self.validation_share, self.test_share, rng, self.test_rounding)
         texts = [_WORD.findall(text.lower())[: self.max_words] for text in tweets["text"].iloc[rows]]
-        x = self._tokenize(texts, parts.train) if self.glove is None else self.glove.mean_vectors(texts)
+        if self.glove is None:
+            x = self._tokenize(texts, parts.train)
+        else:
+            x = self.glove.mean_vectors(texts)
         return split_dataset(Examples(x, y, user), parts, self.classes)
 
     def _tokenize(self, texts: list[list[str]], train: Ints) -> NDArray[np.float32]:
         """Number words by their frequency in the rows *train*, then alphabetically."""
-        count = Counter(word for row in train for word in texts[row])
-        order = sorted(count, key=lambda word: (-count[word], word))[: (self.vocabulary or _VOCABULARY) - 1]
-        number = {word: index for index, word in enumerate(order, 1)}
+        frequency = Counter(word for row in train for word in texts[row])
+        ranked = sorted(frequency, key=lambda word: (-frequency[word], word))
+        known_words = ranked[: (self.vocabulary or _VOCABULARY) - 1]  # 0 stands for all others
+        token = {word: number for number, word in enumerate(known_words, 1)}
         x = np.zeros((len(texts), self.max_words), np.float32)
         for row, words in enumerate(texts):
-            x[row, : len(words)] = [number.get(word, 0) for word in words]
+            x[row, : len(words)] = [token.get(word, 0) for word in words]
         return x

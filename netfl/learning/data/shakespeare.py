@@ -52,21 +52,29 @@ class Shakespeare(PerUserData):
     """Fewest examples of a role; others are left out."""
 
     def load(self, streams: Streams) -> Dataset:
-        texts = [text for file in read_files("shakespeare") for text in read_roles(file.data.decode("ascii")).values()]
+        texts: list[str] = []
+        for file in read_files("shakespeare"):
+            texts += read_roles(file.data.decode("ascii")).values()
         sizes = np.array([max(len(text) - _LENGTH, 0) for text in texts])
         roles = choose_users(sizes, self.min_samples, self.users, Streams(self.seed).rng("shakespeare", "users"))
-        x, y = (np.concatenate(parts) for parts in zip(*(cut_examples(texts[role]) for role in roles), strict=True))
+        windows, next_letters = zip(*(cut_examples(texts[role]) for role in roles), strict=True)
+        x = np.concatenate(windows)
+        y = np.concatenate(next_letters)
         user = np.repeat(np.arange(len(roles)), sizes[roles])
         return split_dataset(Examples(x, y, user), self._split(sizes[roles]), self.classes)
 
     def _split(self, sizes: Ints) -> SplitRows:
         """Cut each role's text into training, validation and test rows, in this order and with gaps."""
         test, validation = held_out_sizes(sizes, self.validation_share, self.test_share, self.test_rounding)
-        place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        first, second = (np.repeat(cut, sizes) for cut in (sizes - test - validation, sizes - test))
-        gap = np.where(first < second, _LENGTH - 1, 0)
-        parts = (place < first, (place >= first + gap) & (place < second), place >= second + _LENGTH - 1)
-        return SplitRows(*map(np.flatnonzero, parts))
+        first_examples = np.cumsum(sizes) - sizes
+        position = np.arange(sizes.sum()) - np.repeat(first_examples, sizes)  # of an example in the text of its role
+        end_of_training = np.repeat(sizes - test - validation, sizes)
+        begin_of_test = np.repeat(sizes - test, sizes)
+        gap = np.where(end_of_training < begin_of_test, _LENGTH - 1, 0)  # none without validation examples
+        is_train = position < end_of_training
+        is_validation = (position >= end_of_training + gap) & (position < begin_of_test)
+        is_test = position >= begin_of_test + _LENGTH - 1
+        return SplitRows(np.flatnonzero(is_train), np.flatnonzero(is_validation), np.flatnonzero(is_test))
 
 
 def read_roles(text: str) -> dict[str, str]:
@@ -77,8 +85,11 @@ def read_roles(text: str) -> dict[str, str]:
     the setting of the play; a text without such a line has no roles.
     """
     _, setting, body = text.partition("\nSCENE\t")
+    if not setting:
+        return {}
+    _, _, play = body.partition("\n")
     lines: dict[str, list[str]] = {}
-    for role, line in _spoken_lines(body.partition("\n")[2]) if setting else ():
+    for role, line in _spoken_lines(play):
         lines.setdefault(role, []).append(line)
     return {role: _join(spoken) for role, spoken in lines.items() if len(spoken) >= _MIN_LINES}
 
@@ -92,7 +103,8 @@ def cut_examples(text: str) -> tuple[NDArray[np.float32], Ints]:
 
 def _spoken_lines(body: str) -> Iterator[tuple[str, str]]:
     """Yield each spoken line with its role."""
-    role, empty_lines = "", 0
+    role = ""  # empty between speeches
+    empty_lines = 0
     for line in _DIRECTION.sub(_mark_direction, body).splitlines():
         match = _LINE.fullmatch(line)
         empty_lines = 0 if line.strip() else empty_lines + 1
@@ -111,5 +123,5 @@ def _mark_direction(direction: re.Match[str]) -> str:
 
 def _join(lines: list[str]) -> str:
     """Join lines into one, of letters of the alphabet, with single spaces."""
-    known = "".join(letter for letter in " ".join(lines) if letter in LETTERS)
-    return re.sub(r" {2,}", " ", known)
+    letters = [letter for letter in " ".join(lines) if letter in LETTERS]
+    return re.sub(r" {2,}", " ", "".join(letters))

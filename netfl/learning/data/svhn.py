@@ -27,8 +27,6 @@ class Svhn(Images):
         parts = []
         for file in read_files("svhn"):
             arrays = loadmat(io.BytesIO(file.data))  # pixels [rows, columns, channels, images], and 10 for the digit 0
-            parts += [
-                np.ascontiguousarray(arrays["X"].transpose(3, 2, 0, 1)),
-                arrays["y"].ravel().astype(np.int64) % 10,
-            ]
+            parts.append(np.ascontiguousarray(arrays["X"].transpose(3, 2, 0, 1)))
+            parts.append(arrays["y"].ravel().astype(np.int64) % 10)
         return ImageSet(*parts)

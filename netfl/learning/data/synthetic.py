@@ -14,7 +14,8 @@ from netfl.registry import NotWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 
-_FEATURES, _CLASSES = 60, 10
+_FEATURES = 60
+_CLASSES = 10
 _BYTES_PER_EXAMPLE = 560
 
 
@@ -53,11 +54,14 @@ class Synthetic(PerUserData):
 
     @property
     def _spread(self) -> float:
-        return self.sigma if self.sigma is not None else 2.0 if self.variant == "non_iid" else 1.0
+        if self.sigma is not None:
+            return self.sigma
+        return 2.0 if self.variant == "non_iid" else 1.0
 
     @property
     def memory(self) -> float:
-        return _BYTES_PER_EXAMPLE * self.users * (50.0 + math.exp(4.0 + self._spread**2 / 2.0))  # the mean of the sizes
+        mean_size = 50.0 + math.exp(4.0 + self._spread**2 / 2.0)
+        return _BYTES_PER_EXAMPLE * self.users * mean_size
 
     def load(self, streams: Streams) -> Dataset:
         """Draw the examples by ``seed`` and split them by ``split``, whatever the seed of the run."""
@@ -67,7 +71,8 @@ class Synthetic(PerUserData):
         y = np.empty(len(x), np.int64)
         ends = counts.cumsum().tolist()
         for user, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
-            x[end - count : end], y[end - count : end] = self.draw_examples(draws, user, count)
+            of_user = slice(end - count, end)
+            x[of_user], y[of_user] = self.draw_examples(draws, user, count)
         users = np.repeat(np.arange(self.users), counts)
         rng = draws.rng("split", self.split)
         rows = split_by_user(users, self.validation_share, self.test_share, rng, self.test_rounding)
@@ -75,43 +80,57 @@ class Synthetic(PerUserData):
 
     def draw_sizes(self, streams: Streams, users: int) -> Ints:
         """Draw the number of examples of each user."""
-        return np.exp(4 + self._spread * streams.field("size").normal(np.arange(users))).astype(np.int64) + 50
+        logarithms = 4 + self._spread * streams.field("size").normal(np.arange(users))
+        return np.exp(logarithms).astype(np.int64) + 50
 
     def draw_examples(self, streams: Streams, user: int, count: int) -> tuple[Floats, Ints]:
         """Draw inputs and labels of *count* examples of one user."""
-        shared = self.variant == "iid" or (self.variant == "hybrid" and user < self.users // 2)
-        rng = streams.rng("shared") if shared else streams.rng("model", user)
-        scales = (0.0, 0.0) if shared else tuple(1.0 if scale is None else scale for scale in (self.alpha, self.beta))
-        u, b = (float(scale * rng.standard_normal()) for scale in scales)
-        weights = u + rng.standard_normal((_FEATURES, _CLASSES))
-        offsets = u + rng.standard_normal(_CLASSES)
-        middle = np.zeros(_FEATURES) if shared else b + rng.standard_normal(_FEATURES)
-        noise = streams.rng("x", user).standard_normal((count, _FEATURES))
-        x = middle + noise * np.arange(1, _FEATURES + 1) ** -0.6
-        return x, (x @ weights + offsets).argmax(axis=1)
+        if self.variant == "iid" or (self.variant == "hybrid" and user < self.users // 2):
+            rng = streams.rng("shared")
+            is_shared = True
+            alpha = 0.0
+            beta = 0.0
+        else:
+            rng = streams.rng("model", user)
+            is_shared = False
+            alpha = 1.0 if self.alpha is None else self.alpha
+            beta = 1.0 if self.beta is None else self.beta
+        model_mean = float(alpha * rng.standard_normal())  # u_k
+        centre_mean = float(beta * rng.standard_normal())  # B_k
+        weights = model_mean + rng.standard_normal((_FEATURES, _CLASSES))  # W_k
+        offsets = model_mean + rng.standard_normal(_CLASSES)  # b_k
+        centre = np.zeros(_FEATURES) if is_shared else centre_mean + rng.standard_normal(_FEATURES)  # v_k
+        deviations = np.arange(1, _FEATURES + 1) ** -0.6  # of the variances j^-1.2
+        x = centre + streams.rng("x", user).standard_normal((count, _FEATURES)) * deviations
+        y = (x @ weights + offsets).argmax(axis=1)
+        return x, y
 
     def laws(self) -> tuple[Law, ...]:
         from scipy.special import ndtr
 
         def cdf(size: Floats) -> Floats:
-            return np.asarray(ndtr((np.log(np.maximum(size - 49, 1e-300)) - 4) / max(self._spread, 1e-9)))
+            largest = np.maximum(size - 49, 1e-300)  # what exp(N(4, σ²)) stays below, for at most this size
+            return np.asarray(ndtr((np.log(largest) - 4) / max(self._spread, 1e-9)))
 
         def size(streams: Streams, users: int) -> Floats:
             return self.draw_sizes(streams, users).astype(float)
 
         def last_coordinate(streams: Streams, users: int) -> Floats:
-            differing = self.model_copy(update={"variant": self.variant if self.variant == "iid" else "non_iid"})
-            return np.array([differing.draw_examples(streams, user, 1)[0][0, -1] for user in range(users)])
+            variant = "iid" if self.variant == "iid" else "non_iid"  # of a hybrid, the users that differ
+            data = self.model_copy(update={"variant": variant})
+            coordinates = np.empty(users)
+            for user in range(users):
+                x, _ = data.draw_examples(streams, user, 1)
+                coordinates[user] = x[0, -1]
+            return coordinates
 
-        beta = 1.0 if self.beta is None else self.beta
-        between = 0.0 if self.variant == "iid" else beta**2 + 1
+        if self.variant == "iid":
+            variance_between_users = 0.0
+        else:
+            beta = 1.0 if self.beta is None else self.beta
+            variance_between_users = beta**2 + 1
+        variance = variance_between_users + 60**-1.2
         return (
             Law("examples of a user", "⌊exp(N(4, σ²))⌋ + 50", size, cdf=cdf),
-            Law(
-                "x_60 of one user",
-                "normal, variance β² + 1 + 60^-1.2",
-                last_coordinate,
-                0.0,
-                between + 60**-1.2,
-            ),
+            Law("x_60 of one user", "normal, variance β² + 1 + 60^-1.2", last_coordinate, 0.0, variance),
         )

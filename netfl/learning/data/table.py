@@ -58,32 +58,41 @@ class Table(UserFileData):
                 "label has another number of columns; give one column or, in a regression, as many as targets"
             )
         named = self.features if isinstance(self.features, tuple) else ()
-        for role, column in (*(("label", name) for name in self._labels), ("user", self.user)):
+        others = [*(("label", name) for name in self._labels), ("user", self.user)]
+        for role, column in others:
             if column in named:
                 raise ValueError(f"the {role}'s column '{column}' is among the features; leave it out of them")
         return self
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.features if isinstance(self.features, int) else len(self.features),)
+        if isinstance(self.features, int):
+            return (self.features,)
+        return (len(self.features),)
 
     def read(self, path: Path) -> FileColumns:
         if path.suffix not in {".csv", ".parquet"}:
             raise_fault("", "has neither the suffix .csv nor .parquet", str(path), "rename it to .csv or .parquet")
         table = read_table(path, is_limited=False)
-        others = [*self._labels, *([] if self.user is None else [self.user])]
+        others = [*self._labels]
+        if self.user is not None:
+            others.append(self.user)
         if isinstance(self.features, int):
             features = [name for name in table.columns if name not in others]
         else:
             features = [*self.features]
         table.require(*features, *others)
-        x = np.column_stack([_numbers(table, "features", name) for name in features] or [np.empty((len(table), 0))])
+        x = np.empty((len(table), 0))
+        if features:
+            x = np.column_stack([_numbers(table, "features", name) for name in features])
         y = np.column_stack([_numbers(table, "label", name) for name in self._labels])
+        if isinstance(self.label, str):
+            y = y[:, 0]
         user = None
         if self.user is not None:
             user = table.names(SCHEMA["user"].named(self.user))
         table.check()
-        return FileColumns(x, y if isinstance(self.label, tuple) else y[:, 0], user)
+        return FileColumns(x, y, user)
 
     @property
     def _labels(self) -> tuple[str, ...]:

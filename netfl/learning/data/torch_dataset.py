@@ -59,7 +59,12 @@ class TorchDataset(UserExamples):
         return self.features
 
     def read_part(self, key: str) -> FileColumns:
-        name, args = (self.dataset, self.args) if key == "dataset" else (self.test or "", self.test_args)
+        if key == "dataset":
+            name = self.dataset
+            args = self.args
+        else:
+            name = self.test or ""
+            args = self.test_args
         try:
             make = import_plugin(name)
         except PluginError as error:

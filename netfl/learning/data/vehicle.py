@@ -52,7 +52,8 @@ def read_recordings(file: FileContent) -> tuple[NDArray[np.float32], Ints, Ints]
 
     try:
         arrays = loadmat(io.BytesIO(file.data))
-        x, y = ([np.asarray(sensor, float) for sensor in arrays[name].ravel().tolist()] for name in ("X", "Y"))
+        x = [np.asarray(sensor, float) for sensor in arrays["X"].ravel().tolist()]
+        y = [np.asarray(sensor, float) for sensor in arrays["Y"].ravel().tolist()]
         fits = [features.shape == (labels.size, _FEATURES) for features, labels in zip(x, y, strict=True)]
     except Exception as error:  # a broken file can raise anything in loadmat
         problem = f"cannot be read as the cells X and Y of a MATLAB file: {error}"
@@ -61,11 +62,13 @@ def read_recordings(file: FileContent) -> tuple[NDArray[np.float32], Ints, Ints]
         problem = f"does not hold {_FEATURES} features and labels -1 or 1 of each sensor"
         raise MachineError(f"{file.path} {problem}; {_REMEDY}")
     user = np.repeat(np.arange(len(y)), [labels.size for labels in y])
-    labels = np.concatenate([sensor.ravel() for sensor in y])
-    return np.concatenate([_standardize(sensor) for sensor in x]), (labels > 0).astype(np.int64), user
+    features = np.concatenate([_standardize(sensor) for sensor in x])
+    signs = np.concatenate([sensor.ravel() for sensor in y])
+    return features, (signs > 0).astype(np.int64), user
 
 
 def _standardize(x: Floats) -> NDArray[np.float32]:
     """Standardise each column; constant columns become 0."""
-    spread = x.std(axis=0)
-    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1), np.float32)
+    deviation = x.std(axis=0)
+    divisor = np.where(deviation > 0, deviation, 1)
+    return np.asarray((x - x.mean(axis=0)) / divisor, np.float32)

@@ -21,7 +21,8 @@ def whole_portions(total: int, shares: Floats) -> Ints:
     [3, 4, 3]
     """
     ends = np.cumsum(shares)
-    return np.asarray(np.diff(np.rint(total * (ends / ends[-1])), prepend=0), np.int64)
+    whole_ends = np.rint(total * (ends / ends[-1]))
+    return np.asarray(np.diff(whole_ends, prepend=0), np.int64)
 
 
 class RowDealer:
@@ -33,8 +34,12 @@ class RowDealer:
 
     def deal(self, rows: Ints, users: Sequence[int] | Ints, counts: Ints | None = None) -> None:
         """Shuffle *rows* and distribute them to *users*: *counts* of them to each, or equal shares up to one row."""
-        cuts = len(users) if counts is None else np.cumsum(counts)[:-1]
-        for user, part in zip(users, np.array_split(self._rng.permutation(rows), cuts), strict=True):
+        shuffled = self._rng.permutation(rows)
+        if counts is None:
+            parts = np.array_split(shuffled, len(users))
+        else:
+            parts = np.array_split(shuffled, np.cumsum(counts)[:-1])
+        for user, part in zip(users, parts, strict=True):
             self.give(part, user)
 
     def give(self, rows: Ints, user: int) -> None:
@@ -43,10 +48,13 @@ class RowDealer:
 
     def rows(self) -> list[Ints]:
         """Return the rows of each user; raise a ScenarioError if a user holds none."""
-        held = [np.concatenate([np.zeros(0, np.int64), *parts]) for parts in self._held]
+        no_rows = np.zeros(0, np.int64)
+        held = [np.concatenate([no_rows, *parts]) for parts in self._held]
         empty = [user for user, rows in enumerate(held) if not len(rows)]
         if empty:
-            shown = ", ".join(map(str, empty[:10])) + (", …" if len(empty) > 10 else "")
+            shown = ", ".join(map(str, empty[:10]))
+            if len(empty) > 10:
+                shown += ", …"
             problem = f"no training example is left for {len(empty)} of {len(held)} users: {shown}"
             raise ScenarioError([Fault("", problem, remedy="use fewer users, or more data")])
         return held
@@ -74,26 +82,30 @@ class Sizes(Spec):
 
     def draw_weights(self, streams: Streams, users: int) -> Floats:
         """Draw the weight of each user."""
-        field, ids = streams.field("size"), np.arange(users)
+        field = streams.field("size")
+        user_ids = np.arange(users)
         if self.exponent is not None:
-            return np.asarray(field.uniform(ids) ** (-1.0 / self.exponent))
-        return np.asarray(np.exp((self.sigma or 0.0) * field.normal(ids)))
+            return np.asarray(field.uniform(user_ids) ** (-1.0 / self.exponent))
+        return np.asarray(np.exp((self.sigma or 0.0) * field.normal(user_ids)))
 
     def draw_counts(self, streams: Streams, users: int, examples: int) -> Ints:
         """Draw the number of each user's examples, *examples* in all."""
-        rest = examples - self.min_samples * users
-        if rest < 0:
+        shared_examples = examples - self.min_samples * users
+        if shared_examples < 0:
             problem = f"{users} users cannot hold this many of {examples} examples each"
             raise ScenarioError(
                 [Fault("sizes.min_samples", problem, self.min_samples, "use fewer users, or more data")]
             )
-        return self.min_samples + whole_portions(rest, self.draw_weights(streams, users))
+        return self.min_samples + whole_portions(shared_examples, self.draw_weights(streams, users))
 
     def weight_law(self) -> Law:
         """State the distribution of the weights."""
         from scipy import stats
 
-        known: Any = stats.pareto(self.exponent) if self.exponent is not None else stats.lognorm(self.sigma)
-        return Law(
-            "weight of a user's size", "the stated distribution, in closed form", self.draw_weights, cdf=known.cdf
-        )
+        distribution: Any
+        if self.exponent is not None:
+            distribution = stats.pareto(self.exponent)
+        else:
+            distribution = stats.lognorm(self.sigma)
+        statement = "the stated distribution, in closed form"
+        return Law("weight of a user's size", statement, self.draw_weights, cdf=distribution.cdf)

@@ -85,7 +85,9 @@ class Blocks(Partition):
     @property
     def ranking_source(self) -> RankingSource | None:
         """``by``; ``None`` if all blocks list their users."""
-        return self.by if any(isinstance(block.users, int) for block in self.blocks.values()) else None
+        if any(isinstance(block.users, int) for block in self.blocks.values()):
+            return self.by
+        return None
 
     @property
     def rare_labels(self) -> tuple[int, ...]:
@@ -93,30 +95,34 @@ class Blocks(Partition):
         return tuple(label for block in self.blocks.values() for label in block.classes or ())
 
     def user_blocks(self, users: int, ranking: Ints | None) -> tuple[Block, ...]:
-        listed = {user for block in self.blocks.values() if not isinstance(block.users, int) for user in block.users}
-        waiting: list[int] = []  # from the lowest participation on
+        listed_users: set[int] = set()
+        for block in self.blocks.values():
+            if not isinstance(block.users, int):
+                listed_users.update(block.users)
+        rarest_users: list[int] = []  # that no block has, from the lowest participation on
         if ranking is not None:
-            waiting = [user for user in ranking[::-1].tolist() if user not in listed]
+            rarest_users = [user for user in ranking[::-1].tolist() if user not in listed_users]
         blocks = []
         for name, block in self.blocks.items():
             if isinstance(block.users, int):
-                members = waiting[: block.users]
-                waiting = waiting[block.users :]
+                members = rarest_users[: block.users]
+                rarest_users = rarest_users[block.users :]
             else:
                 members = [*block.users]
+            user_ids = np.sort(np.array(members, np.int64))
             quarter_turns = (block.rotate or 0) // 90
-            blocks.append(Block(name, np.sort(np.array(members, np.int64)), dict(block.relabel or {}), quarter_turns))
+            blocks.append(Block(name, user_ids, dict(block.relabel or {}), quarter_turns))
         return tuple(blocks)
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
-        dealer = RowDealer(users, streams.rng("blocks"))
-        holders = np.ones(users, bool)  # of common labels
         blocks = self.user_blocks(users, ranking)
+        holds_common = np.ones(users, bool)
         for block in blocks:
-            holders[block.users] = self.blocks[block.name].holds_common
-        common = np.flatnonzero(~np.isin(labels, self.rare_labels))
-        if len(common):
-            dealer.deal(common, np.flatnonzero(holders))
+            holds_common[block.users] = self.blocks[block.name].holds_common
+        common_rows = np.flatnonzero(~np.isin(labels, self.rare_labels))
+        dealer = RowDealer(users, streams.rng("blocks"))
+        if len(common_rows):
+            dealer.deal(common_rows, np.flatnonzero(holds_common))
         for block in blocks:
             for label in self.blocks[block.name].classes or ():
                 dealer.deal(np.flatnonzero(labels == label), block.users)
@@ -171,23 +177,25 @@ class Blocks(Partition):
                 block_of[label] = name
         if facts.classes is None:
             return
-        apart = sum(_count_users(block) for block in self.blocks.values() if not block.holds_common)
-        left = facts.classes - len([label for label in block_of if label < facts.classes])
-        if left and apart >= facts.users:
-            problem = f"no user holds the {left} labels that no block holds alone"
+        common_labels = facts.classes - len([label for label in block_of if label < facts.classes])
+        holders = [name for name, block in self.blocks.items() if block.holds_common]
+        users_without = sum(_count_users(block) for block in self.blocks.values() if not block.holds_common)
+        if common_labels and users_without >= facts.users:
+            problem = f"no user holds the {common_labels} labels that no block holds alone"
             yield Fault("blocks", problem, None, "leave users for them, or set common: true")
-        elif not left and any(block.holds_common for block in self.blocks.values()):
-            name = next(name for name, block in self.blocks.items() if block.holds_common)
-            yield Fault(f"blocks.{name}", "other blocks hold all labels alone", None, "name fewer classes in them")
-        elif not left and apart < facts.users:
-            problem = f"the classes of blocks leave none for the other {facts.users - apart} users"
+        elif not common_labels and holders:
+            problem = "other blocks hold all labels alone"
+            yield Fault(f"blocks.{holders[0]}", problem, None, "name fewer classes in them")
+        elif not common_labels and users_without < facts.users:
+            problem = f"the classes of blocks leave none for the other {facts.users - users_without} users"
             yield Fault("blocks", problem, None, "name fewer classes")
 
     def _relabel_faults(self, block: BlockOfUsers, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield the errors of the labels that the users of *block* give, with keys relative to ``relabel``."""
-        alone = {
-            label: name for name, other in self.blocks.items() if other is not block for label in other.classes or ()
-        }  # the labels of other blocks
+        alone: dict[int, str] = {}  # the block that holds a label alone, if that is another one
+        for name, other in self.blocks.items():
+            if other is not block:
+                alone |= dict.fromkeys(other.classes or (), name)
         for label, given in (block.relabel or {}).items():
             key = str(label)
             if facts.classes is not None and max(label, given) >= facts.classes:
@@ -223,7 +231,9 @@ def _rotation_faults(block: BlockOfUsers, facts: ScenarioFacts) -> Iterator[Faul
 
 def _count_users(block: BlockOfUsers) -> int:
     """Return the number of users of *block*."""
-    return block.users if isinstance(block.users, int) else len(block.users)
+    if isinstance(block.users, int):
+        return block.users
+    return len(block.users)
 
 
 def _known_labels(classes: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Annotated
 
 import numpy as np
@@ -36,7 +35,7 @@ class ByClass(Partition):
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         dealer = RowDealer(users, streams.rng("by_class"))
         count = int(labels.max()) + 1
-        cycle = min(users, count)
+        cycle = min(users, count)  # label and user are paired if they are equal modulo this
         for label in range(count):
             if self.classes is None:
                 holders = [user for user in range(users) if user % cycle == label % cycle]
@@ -58,9 +57,8 @@ class ByClass(Partition):
                 if label >= facts.classes:
                     problem = f"the data have labels 0 to {facts.classes - 1}"
                     yield Fault(f"classes.{user}.{index}", problem, label, "use one of them")
-        held = {label for labels in self.classes for label in labels if label < facts.classes}
-        missing = facts.classes - len(held)
+        held = {label for labels in self.classes for label in labels}
+        missing = [label for label in range(facts.classes) if label not in held]
         if missing:
-            problem = f"no user holds {missing} of the {facts.classes} labels"
-            first = islice((label for label in range(facts.classes) if label not in held), 10)
-            yield Fault("classes", problem, [*first], "assign each label to a user")
+            problem = f"no user holds {len(missing)} of the {facts.classes} labels"
+            yield Fault("classes", problem, missing[:10], "assign each label to a user")

@@ -59,11 +59,12 @@ class Dirichlet(Partition):
         else:
             if self.by == "labels":
                 shares = self.draw_mixes(streams, len(available), users)
-            else:
+            else:  # a label that no mix has is shared out equally
                 shares = np.maximum(self.draw_mixes(streams, users, len(available)).T, _TINY)
-            counts = np.stack(
-                [whole_portions(total, part) for total, part in zip(available.tolist(), shares, strict=True)]
-            )
+            portions = [
+                whole_portions(total, of_label) for total, of_label in zip(available.tolist(), shares, strict=True)
+            ]
+            counts = np.stack(portions)  # [labels, users]
         dealer = RowDealer(users, streams.rng("dirichlet"))
         for label, label_counts in enumerate(counts):
             dealer.deal(np.flatnonzero(labels == label), range(users), label_counts)
@@ -79,23 +80,30 @@ class Dirichlet(Partition):
         def draw(streams: Streams, size: int) -> Floats:
             return self.draw_mixes(streams, size, _CLAIM_PARTS)[:, -1]
 
-        known = beta(self.concentration, (_CLAIM_PARTS - 1) * self.concentration)
-        share = Law(f"share of one of {_CLAIM_PARTS}", "beta(α, 9 α)", draw, distribution=known)
-        return (share,) if self.sizes is None else (share, self.sizes.weight_law())
+        distribution = beta(self.concentration, (_CLAIM_PARTS - 1) * self.concentration)
+        share = Law(f"share of one of {_CLAIM_PARTS}", "beta(α, 9 α)", draw, distribution=distribution)
+        if self.sizes is None:
+            return (share,)
+        return (share, self.sizes.weight_law())
 
     def _draw_counts(self, available: Ints, users: int, streams: Streams) -> Ints:
         """Draw the number of each user's examples of each label, ``[labels, users]``, from those *available*."""
-        mixes, rng = self.draw_mixes(streams, users, len(available)), streams.rng("draws")
-        total, left = int(available.sum()), available.copy()
-        sizes = whole_portions(total, np.ones(users))
-        if self.sizes is not None:
+        mixes = self.draw_mixes(streams, users, len(available))
+        total = int(available.sum())
+        if self.sizes is None:
+            sizes = whole_portions(total, np.ones(users))
+        else:
             sizes = self.sizes.draw_counts(streams.at("sizes"), users, total)
+        rng = streams.rng("draws")
+        left = available.copy()
         counts = np.zeros((users, len(available)), np.int64)
         for user in rng.permutation(users).tolist():
             while (missing := int(sizes[user] - counts[user].sum())) > 0:
                 chances = np.where(left > 0, mixes[user], 0.0)
-                chances = chances if chances.sum() > _TINY else left.astype(float)
-                drawn = np.minimum(rng.multinomial(missing, chances / chances.sum()), left)
+                if chances.sum() <= _TINY:  # all labels of the mix have run out
+                    chances = left.astype(float)
+                drawn = rng.multinomial(missing, chances / chances.sum())
+                drawn = np.minimum(drawn, left)  # what a label lacks is drawn again, from the others
                 counts[user] += drawn
                 left -= drawn
         return counts.T

@@ -38,14 +38,14 @@ class Iid(Partition):
         return self
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
-        dealer = RowDealer(users, streams.rng("iid"))
         rows = np.arange(len(labels))
-        counts = None
+        counts = None  # equal shares
         if self.counts is not None:
             rows = self._used_rows(rows, users, streams)
             counts = np.array(self.counts)
         elif self.sizes is not None:
             counts = self.sizes.draw_counts(streams.at("sizes"), users, len(labels))
+        dealer = RowDealer(users, streams.rng("iid"))
         dealer.deal(rows, range(users), counts)
         return dealer.rows()
 
@@ -63,4 +63,6 @@ class Iid(Partition):
         return streams.rng("used").permutation(rows)[: sum(counts)]
 
     def laws(self) -> tuple[Law, ...]:
-        return super().laws() if self.sizes is None else (self.sizes.weight_law(),)
+        if self.sizes is None:
+            return super().laws()
+        return (self.sizes.weight_law(),)

@@ -32,7 +32,8 @@ class Natural(Partition):
             remedy = f"set users: {len(counts)}, or select users in the data section"
             problem = f"the data have {len(counts)} users, the scenario has {users}"
             raise ScenarioError([Fault("", problem, None, remedy)])
-        return np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+        rows = np.argsort(labels, kind="stable")  # user by user
+        return np.split(rows, np.cumsum(counts)[:-1])
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the data assign examples to users"),)

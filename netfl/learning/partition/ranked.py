@@ -56,8 +56,9 @@ class Ranked(RankedPartition):
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         assert ranking is not None  # as `ranking_source` asks for
         parts = self.inner.split(labels, users, None, streams)
-        place = np.argsort([self._sort_key(labels[part]) for part in parts], kind="stable")
-        return [parts[part] for part in place[np.argsort(ranking)]]
+        parts_by_rank = np.argsort([self._sort_key(labels[part]) for part in parts], kind="stable")
+        rank_of_user = np.argsort(ranking)
+        return [parts[part] for part in parts_by_rank[rank_of_user]]
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         problem = ""
@@ -75,6 +76,11 @@ class Ranked(RankedPartition):
         return self.inner.laws()
 
     def _sort_key(self, labels: Ints) -> float:
+        """Return the key by which parts are sorted, the first for the user with the highest participation."""
         if self.classes is not None:
             return float(np.isin(labels, self.classes).mean())
-        return {"falling": -1.0, "rising": 1.0, None: 0.0}[self.sizes] * len(labels)
+        if self.sizes == "falling":
+            return float(-len(labels))
+        if self.sizes == "rising":
+            return float(len(labels))
+        return 0.0  # the order of the other partition

@@ -37,10 +37,12 @@ class RareClasses(RankedPartition):
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         assert ranking is not None  # as `ranking_source` asks for
+        rare_users = ranking[-self.users :]
+        other_users = ranking[: -self.users]
         dealer = RowDealer(users, streams.rng("rare_classes"))
-        dealer.deal(np.flatnonzero(~np.isin(labels, self.classes)), ranking[: -self.users])
+        dealer.deal(np.flatnonzero(~np.isin(labels, self.classes)), other_users)
         for label in self.classes:
-            dealer.deal(np.flatnonzero(labels == label), ranking[-self.users :])
+            dealer.deal(np.flatnonzero(labels == label), rare_users)
         return dealer.rows()
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -37,17 +37,18 @@ class Shards(Partition):
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         rng = streams.rng("shards")
-        dealer = RowDealer(users, rng)
         shuffled = rng.permutation(len(labels))
-        parts = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], self.per_user * users)
+        by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
         count = self.per_user * users
-        turns = (
-            rng.permuted(np.arange(count).reshape(self.per_user, users), axis=1)
-            if self.stratified
-            else rng.permutation(count)
-        )
-        for place, part in enumerate(turns.ravel().tolist()):
-            dealer.give(parts[part], place % users)
+        parts = np.array_split(by_label, count)
+        if self.stratified:
+            stretches = np.arange(count).reshape(self.per_user, users)
+            order = rng.permuted(stretches, axis=1).ravel()  # each stretch by itself
+        else:
+            order = rng.permutation(count)
+        dealer = RowDealer(users, rng)
+        for turn, part in enumerate(order.tolist()):
+            dealer.give(parts[part], turn % users)
         return dealer.rows()
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
