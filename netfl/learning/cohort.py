@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -115,26 +116,23 @@ class Cohort:
 
     def select(self, rows: slice) -> Cohort:
         """Return the deliveries in *rows*."""
-        repeats = None if self.repeats is None else self.repeats[rows]
-        parts = tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows))
-        received = None if self.received is None else self.received[rows]
-        links = {name: values[rows] for name, values in self.links.items()}
-        nodes = None if self.nodes is None else self.nodes[rows]
-        base_rounds = None if self.base_rounds is None else self.base_rounds[rows]
-        lost_bases = None if self.lost_bases is None else self.lost_bases[rows]
-        lost_repeats = None if self.lost_repeats is None else self.lost_repeats[rows]
+
+        def select(values: Any) -> Any:
+            """Return the rows of a field, which may be ``None``."""
+            return None if values is None else values[rows]
+
         return Cohort(
             replicas=self.replicas[rows],
             users=self.users[rows],
             bases=self.bases[rows],
-            parts=parts,
-            repeats=repeats,
-            received=received,
-            links=links,
-            nodes=nodes,
-            base_rounds=base_rounds,
-            lost_bases=lost_bases,
-            lost_repeats=lost_repeats,
+            parts=tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows)),
+            repeats=select(self.repeats),
+            received=select(self.received),
+            links={name: values[rows] for name, values in self.links.items()},
+            nodes=select(self.nodes),
+            base_rounds=select(self.base_rounds),
+            lost_bases=select(self.lost_bases),
+            lost_repeats=select(self.lost_repeats),
         )
 
     def trainings_in_vain(self) -> Iterator[Cohort]:
@@ -233,4 +231,5 @@ class RepeatCounter:
         """Restore a `state`."""
         self._counts = Counter()
         for replica, user, base, count, *node in state:
-            self._counts[replica, user, base, node[0] if node else SERVER] = count
+            of_node = node[0] if node else SERVER
+            self._counts[replica, user, base, of_node] = count

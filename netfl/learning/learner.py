@@ -116,8 +116,10 @@ class LearningTask:
     @property
     def cvar_levels(self) -> list[float]:
         """The levels α at which the CVaR of every lane is reported."""
-        specs = (*self.learners.values(), *self.all_learners)
-        return sorted({level for spec in specs for level in spec.objective.levels} | {*self.evaluate.levels})
+        levels = {*self.evaluate.levels}
+        for spec in (*self.learners.values(), *self.all_learners):
+            levels.update(spec.objective.levels)
+        return sorted(levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,8 @@ class BatchedLearner:
     def _origins(self, streams: Sequence[Streams]) -> Tensor:
         """Return version 0 of each lane, ``[lanes, size + 1]``."""
         starts = np.stack([self._architecture.start(stream.at("start")) for stream in streams])
-        origins = np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(self._task.learners), 1))
+        with_t = np.pad(starts, ((0, 0), (0, 1)))  # t starts at 0
+        origins = np.tile(with_t, (len(self._task.learners), 1))  # the same for all learners of a replica
         return tensor(origins).to(self._data.x)
 
     def _open_metrics(self) -> LearningMetrics:

@@ -265,7 +265,7 @@ class LearnerGroup:
         t = inputs.theta[:, -1].clone()
         objectives = self._objectives
         if users > 1:
-            objectives = tuple(batch.map(lambda value: value.repeat(users)) for batch in objectives)
+            objectives = tuple(of_kind.map(lambda value: value.repeat(users)) for of_kind in objectives)
         all_jobs = JobHyperparameters(len(t), inputs.rates[:, :1], inputs.rates[:, 1], objectives)
         corrections = self._corrections(model, inputs)
         if self._has_equal_weights:
@@ -273,7 +273,8 @@ class LearnerGroup:
 
         jobs = all_jobs  # those that make the step: the first ones, as jobs lie by their number of steps
         t_of_jobs = t
-        for step, ((x, y, share), (jobs_in_step, _)) in enumerate(zip(loader, loader.extents, strict=True)):
+        for step, (batch, (jobs_in_step, _)) in enumerate(zip(loader, loader.extents, strict=True)):
+            x, y, share = batch
             if jobs.count != jobs_in_step:
                 jobs = all_jobs.first(jobs_in_step)
                 t_of_jobs = t[:jobs_in_step]
@@ -497,8 +498,9 @@ class StepCorrections:
         self._constant = constant
         self._momentum = momentum
         self._frozen = frozen
-        needs_before = slope is not None or momentum is not None or frozen is not None
-        self._before = [value.clone() for value in model.values(jobs)] if needs_before else None
+        self._before: Sequence[Tensor] | None = None  # θ before the gradient
+        if slope is not None or momentum is not None or frozen is not None:
+            self._before = [value.clone() for value in model.values(jobs)]
         self._moved_model = moved
         self._moved: Sequence[Tensor] | None = None
         if moved is not None:

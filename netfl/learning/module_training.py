@@ -189,7 +189,8 @@ class SeededDraws:
         """Return whether somebody has drawn since `seed` was called with *key*."""
         states = [generator.get_state() for generator in self._generators]
         self.seed(key)
-        return not all(map(torch.equal, states, (generator.get_state() for generator in self._generators)))
+        seeded_states = [generator.get_state() for generator in self._generators]
+        return not all(map(torch.equal, states, seeded_states))
 
     @contextmanager
     def restored(self) -> Iterator[None]:

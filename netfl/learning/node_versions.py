@@ -26,8 +26,8 @@ _Node = tuple[int, int]
 
 def waves_of_replicas(rounds: Sequence[Round | None]) -> Iterator[list[tuple[int, Merge]]]:
     """Yield the merges of one round of each replica that train together, each with the place of its replica."""
-    of_replicas = [[] if each is None else [*waves(each.all_merges())] for each in rounds]
-    for wave in zip_longest(*of_replicas, fillvalue=()):
+    waves_by_replica = [[] if round_ is None else [*waves(round_.all_merges())] for round_ in rounds]
+    for wave in zip_longest(*waves_by_replica, fillvalue=()):  # the merges of each replica
         yield [(replica, merge) for replica, merges in enumerate(wave) for merge in merges]
 
 

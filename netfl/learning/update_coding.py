@@ -234,10 +234,11 @@ class UpdateCoder:
 
         A t that is not sent is constant, and counts as received.
         """
-        missing = like.shape[-1] - self._parameters - self._whole_numbers
         edges = np.linspace(self._theta_bits, self._bits, self._whole_numbers + 1) / self._bits
         arrived = _arrived(received, edges)
-        return upload(np.pad(arrived, ((0, 0), (0, missing)), constant_values=True), like.device)
+        not_sent = like.shape[-1] - self._parameters - self._whole_numbers
+        arrived = np.pad(arrived, ((0, 0), (0, not_sent)), constant_values=True)
+        return upload(arrived, like.device)
 
     def _read_rest(self, bases: Tensor, models: Tensor, cohort: Cohort) -> Tensor:
         """Return buffers and t as the server reads them: those of the base where they are lost."""

@@ -58,4 +58,5 @@ class Fedasync(Aggregation):
         """Return s(τ); a ``constant`` one is a hinge without a slope."""
         if self.staleness == "polynomial":
             return (1 + tau) ** -(self.a or 0)
-        return 1 / ((self.a or 0) * (tau - (self.b or 0)).clamp(min=0) + 1)
+        excess = (tau - (self.b or 0)).clamp(min=0)
+        return 1 / ((self.a or 0) * excess + 1)
