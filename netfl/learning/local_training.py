@@ -278,6 +278,7 @@ class LearnerGroup:
             if jobs.count != jobs_in_step:
                 jobs = all_jobs.first(jobs_in_step)
                 t_of_jobs = t[:jobs_in_step]
+
             # forward
             if inputs.keys is None:
                 model.scores(x)

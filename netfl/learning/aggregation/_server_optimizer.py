@@ -126,9 +126,9 @@ class ServerOptimiser(Aggregation):
 
     def _moved(self, state: State, current: Tensor, following: Tensor, inner: State) -> tuple[Tensor, State]:
         """Return the version moved for the step from *current* to *following*, and the next states of both."""
-        own_state = {name: value for name, value in state.items() if not name.startswith(_INNER)}
-        move, own_state = self.move(own_state, following - current)
-        return current + move, {**own_state, **_outer(inner)}
+        before = {name: value for name, value in state.items() if not name.startswith(_INNER)}
+        move, after = self.move(before, following - current)
+        return current + move, {**after, **_outer(inner)}
 
 
 def _inner(state: State) -> State:
