@@ -284,10 +284,10 @@ class ModuleArchitecture(Architecture):
 
     @property
     def training_method(self) -> str:
-        if self.traits.is_plain and self.traits.obstacle is None:
-            return ""
         if self.traits.obstacle is not None:
             return f"its models are trained one after the other: {self.traits.obstacle}"
+        if self.traits.is_plain:
+            return ""
         return "its models are trained in batches, in training mode, by torch.func"
 
     @property

@@ -338,15 +338,20 @@ class LaneServers:
 
     def mark_diverged(self, lane: int, index: int, subject: str, user: int | None = None) -> None:
         """Record that *lane* diverged in round *index*, because *subject* is not finite."""
-        if lane not in self._diverged:
-            self._diverged[lane] = Divergence(*self._lanes[lane], index, user, self.divergence_text(lane, subject))
-            self._new_divergences.append(self._diverged[lane])
+        if lane in self._diverged:
+            return
+        learner, replica = self._lanes[lane]
+        divergence = Divergence(learner, replica, index, user, self.divergence_text(lane, subject))
+        self._diverged[lane] = divergence
+        self._new_divergences.append(divergence)
 
     def divergence_text(self, lane: int, subject: str) -> str:
         """Return the message that *subject* of *lane* is not finite, which parts from outside netfl may also cause."""
         plugins = [*find_plugins(self._shared), *find_plugins(self.specs[lane])]
-        suspects = " or ".join(dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins))
-        cause = f", or {suspects} returned such numbers" if suspects else ""
+        kinds = dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins)  # each once
+        cause = ""
+        if kinds:
+            cause = f", or {' or '.join(kinds)} returned such numbers"
         return f"the {subject} is not finite: training diverged{cause}; {SMALLER_STEP}"
 
     def new_divergences(self, feedback_lanes: Sequence[int], time_s: float) -> tuple[Divergence, ...]:
