@@ -702,10 +702,11 @@ class BatchedLearner:
         drifts: Tensor | None = None
         for part in cohort.parts_within(rows):
             of_part = slice(part.start - rows.start, part.stop - rows.start)  # among the rows
+            users = all_users[of_part]
             numbers_by_member = by_member(numbers[part], members)
             for member, lane in enumerate(lanes[part.start].tolist()):
                 messages = self._messages(cohort, part, numbers_by_member[member], lane)
-                drift = self._servers.drift(lane, cohort.node_of(part), all_users[of_part], messages)
+                drift = self._servers.drift(lane, cohort.node_of(part), users, messages)
                 if drift is None:
                     continue
                 if part == rows and members == 1:  # all users, in one lane
