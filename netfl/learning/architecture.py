@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -221,7 +222,9 @@ class ModuleArchitecture(Architecture):
     ) -> None:
         self.function = ModuleFunction(module, ModuleParts.of(module), has_tokens, loss, traits or UNKNOWN)
         self.vmap_module = vmap_module or module
-        self._start, self._cpu_model, self._is_examined = start, cpu_model, traits is not None
+        self._start = start
+        self._cpu_model = cpu_model
+        self._is_examined = traits is not None
         self._largest_layer = largest_layer
 
     @property
@@ -281,10 +284,10 @@ class ModuleArchitecture(Architecture):
 
     @property
     def training_method(self) -> str:
-        if self.traits.is_plain and self.traits.obstacle is None:
-            return ""
         if self.traits.obstacle is not None:
             return f"its models are trained one after the other: {self.traits.obstacle}"
+        if self.traits.is_plain:
+            return ""
         return "its models are trained in batches, in training mode, by torch.func"
 
     @property
@@ -296,15 +299,18 @@ class ModuleArchitecture(Architecture):
 
     def prepare(self, x: Tensor) -> None:
         self.function = replace(self.function, parts=self.function.parts.on(x))
-        if not self._is_examined:
-            theta = torch.from_numpy(self.start(Streams(0))).to(x)[None]
-            self.function, self._is_examined = replace(self.function, traits=examine(self.function, theta, x)), True
+        if self._is_examined:
+            return
+        theta = torch.from_numpy(self.start(Streams(0))).to(x)[None]
+        self.function = replace(self.function, traits=examine(self.function, theta, x))
+        self._is_examined = True
 
     def open(self, theta: Tensor, trained: bool = True) -> BatchedModel:
         if trained and self.has_bf16_products and theta.dtype == torch.float32:
-            models = VmappedModels if self.traits.obstacle is None else SequentialModels
-            module = self.vmap_module if self.traits.obstacle is None else self.module
-            return models(theta, replace(self.function, module=module, has_bf16_products=True))
+            rounded = replace(self.function, has_bf16_products=True)
+            if self.traits.obstacle is None:
+                return VmappedModels(theta, replace(rounded, module=self.vmap_module))
+            return SequentialModels(theta, rounded)
         if self._cpu_model is not None and not runs_on_gpu(theta.device):
             return self._cpu_model(theta, trained=trained)
         if self._is_batched(theta, trained):
@@ -344,10 +350,10 @@ class ModuleFunction:
 def _split(theta: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return *theta*, ``[models, size]``, as copies in the shapes of *parts*, ``[models, *shape]`` each."""
     pieces = torch.split(theta, [part.numel() for part in parts.values()], dim=1)
-    return {
-        name: piece.reshape(-1, *part.shape).clone(memory_format=torch.contiguous_format)
-        for piece, (name, part) in zip(pieces, parts.items(), strict=True)
-    }
+    tensors = {}
+    for piece, (name, part) in zip(pieces, parts.items(), strict=True):
+        tensors[name] = piece.reshape(-1, *part.shape).clone(memory_format=torch.contiguous_format)
+    return tensors
 
 
 def _each(parts: Mapping[str, Tensor], models: int, device: torch.device) -> dict[str, Tensor]:
@@ -357,7 +363,11 @@ def _each(parts: Mapping[str, Tensor], models: int, device: torch.device) -> dic
 
 def _fixed(parts: Mapping[str, Tensor], theta: Tensor) -> dict[str, Tensor]:
     """Return *parts* on the device of *theta*, and in its type if they are no whole numbers."""
-    return {name: part.detach().to(theta if part.is_floating_point() else theta.device) for name, part in parts.items()}
+    fixed = {}
+    for name, part in parts.items():
+        like = theta if part.is_floating_point() else theta.device
+        fixed[name] = part.detach().to(like)
+    return fixed
 
 
 class _AutogradModels(BatchedModel):
@@ -388,9 +398,10 @@ class _AutogradModels(BatchedModel):
             self._counters = _each(parts.counters, len(theta), theta.device)  # buffers that count batches
             self._fixed = _fixed(parts.fixed, theta)  # the same in all models
 
-        # of the last step: scores or log-softmax, labels, and losses with their graph
-        self._scores = self._labels = theta
-        self._losses: Tensor | None = None
+        # the last step
+        self._scores = theta  # scores, then log p, [models, batch, classes]
+        self._labels = theta  # [models, batch, 1]
+        self._losses: Tensor | None = None  # of a loss of the user, with their graph
 
     def scores(self, x: Tensor) -> Tensor:
         if not self._traits.is_plain:
@@ -410,8 +421,9 @@ class _AutogradModels(BatchedModel):
     def losses(self, y: Tensor) -> Tensor:
         if self._loss is not None:
             return self._apply_loss(self._loss, y)
-        self._scores, self._labels = torch.log_softmax(self._scores, 2), y[..., None]
-        return self._scores.gather(2, self._labels)[..., 0].neg_()
+        self._scores = torch.log_softmax(self._scores, 2)  # log p
+        self._labels = y[..., None]
+        return self._scores.gather(2, self._labels)[..., 0].neg_()  # -log p[label]
 
     def descend(self, weights: Tensor) -> None:
         if self._losses is not None:
@@ -456,24 +468,30 @@ class _AutogradModels(BatchedModel):
             x: examples.
             key: of the dropout; ``None`` without dropout.
         """
-        dropout = nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key)
-        rounding = torch.autocast(x.device.type, torch.bfloat16) if self._has_bf16_products else nullcontext()
+        dropout: AbstractContextManager[object] = nullcontext()
+        if key is not None and self._traits.has_dropout:
+            dropout = KeyedDropout(key)
+        rounding: AbstractContextManager[object] = nullcontext()
+        if self._has_bf16_products:
+            rounding = torch.autocast(x.device.type, torch.bfloat16)
         with dropout, rounding:
             output = functional_call(self._module, tensors, (x,))  # writes the state into tensors
         if not isinstance(output, Tensor):
             raise TypeError(f"its forward gives a {type(output).__name__}, not a tensor")
-        return output.to(self._dtype) if self._has_bf16_products else output
+        if self._has_bf16_products:
+            return output.to(self._dtype)
+        return output
 
     def _keep_state(self, models: slice | Tensor | int, state: Mapping[str, Tensor]) -> None:
         """Keep the buffers that a call has changed, which are among *state*."""
         with torch.no_grad():
-            for kept in (self._state, self._counters):
-                for name, value in kept.items():
-                    value[models] = state[name].detach().to(value)
+            for name, value in (*self._state.items(), *self._counters.items()):
+                value[models] = state[name].detach().to(value)
 
     def _state_of(self, models: slice | Tensor | int) -> dict[str, Tensor]:
         """Return copies of the buffers of some models that a call may change."""
-        return {name: value[models].clone() for name, value in {**self._state, **self._counters}.items()}
+        buffers = {**self._state, **self._counters}
+        return {name: value[models].clone() for name, value in buffers.items()}
 
     @abstractmethod
     def _forward(self, x: Tensor, step: TrainingStep | None) -> Tensor:
@@ -518,28 +536,47 @@ class SequentialModels(_AutogradModels):
     _passes: Sequence[ForwardPass] = ()
 
     def _forward(self, x: Tensor, step: TrainingStep | None) -> Tensor:
-        passes, self._passes = [*self._passes], []
-        shared = self._copy_examples(x[0]) if x.stride(0) == 0 and step is None else None
-        draws = SeededDraws(x.device) if step is not None and self._traits.draws else None
+        if step is None:
+            forwards = self._evaluate(x)
+        else:
+            forwards = self._train(x, step)
+        passes = [*self._passes]  # of the last step; each is released when its successor replaces it
+        self._passes = []
         scores = []
-        with nullcontext() if draws is None else draws.restored():
-            for model, examples in enumerate(x):
-                leaves = {name: value[model].detach().requires_grad_() for name, value in self._values.items()}
-                tensors = {**self._fixed, **self._state_of(model), **leaves}
-                if step is None:
-                    batch = self._copy_examples(examples) if shared is None else shared
-                    output = self._call(tensors, batch, None)
-                else:
-                    batch = self._copy_examples(examples[: step.counts[model]])
-                    if draws is not None:
-                        draws.seed(int(step.keys[model]))
-                    output = self._call(tensors, batch, step.keys[model])
-                    self._keep_state(model, tensors)
-                if self._trained:
-                    passes[model : model + 1] = [ForwardPass(output, [*leaves.values()], tensors)]
-                scores.append(output.detach())
+        for model, forward in enumerate(forwards):
+            if self._trained:
+                passes[model : model + 1] = [forward]
+            scores.append(forward.output.detach())
         self._passes = passes
         return torch.stack([_pad(score, x.shape[1]) for score in scores])
+
+    def _evaluate(self, x: Tensor) -> Iterator[ForwardPass]:
+        """Run the models in evaluation mode."""
+        shared: Tensor | None = None
+        if x.stride(0) == 0:  # all models have the same examples
+            shared = self._copy_examples(x[0])
+        for model, examples in enumerate(x):
+            batch = self._copy_examples(examples) if shared is None else shared
+            yield self._pass(model, batch, None)
+
+    def _train(self, x: Tensor, step: TrainingStep) -> Iterator[ForwardPass]:
+        """Run the models in training mode, each without the padding of its mini-batch; keep their buffers."""
+        draws = SeededDraws(x.device)
+        with draws.restored() if self._traits.draws else nullcontext():
+            for model, examples in enumerate(x):
+                batch = self._copy_examples(examples[: step.counts[model]])
+                if self._traits.draws:
+                    draws.seed(int(step.keys[model]))
+                forward = self._pass(model, batch, step.keys[model])
+                self._keep_state(model, forward.tensors)
+                yield forward
+
+    def _pass(self, model: int, batch: Tensor, key: Tensor | None) -> ForwardPass:
+        """Run one model on its mini-batch; the *key* is as of `_call`."""
+        leaves = {name: value[model].detach().requires_grad_() for name, value in self._values.items()}
+        tensors = {**self._fixed, **self._state_of(model), **leaves}
+        output = self._call(tensors, batch, key)
+        return ForwardPass(output, [*leaves.values()], tensors)
 
     def _backward(self, slopes: Tensor, weights: Tensor) -> None:
         for model in weighted_models(weights):
@@ -554,39 +591,59 @@ class SequentialModels(_AutogradModels):
                 value.data[model].sub_(step)  # not counted as a change by the passes of the other models
 
 
+class VmappedPass(NamedTuple):
+    """A forward pass of several models of one size of mini-batches, with its graph.
+
+    Args:
+        models: the models.
+        output: scores, ``[models, batch, classes]``.
+        leaves: the trained parameters, ``[models, *shape]`` each.
+    """
+
+    models: slice | Tensor
+    output: Tensor
+    leaves: Sequence[Tensor]
+
+
 class VmappedModels(_AutogradModels):
     """Models that run in one call: the module batched over its parameters by `torch.func.vmap`.
 
     In training mode there is one call for each size of mini-batches, so that no module sees padding.
     """
 
-    _passes: Sequence[tuple[slice | Tensor, Tensor, Sequence[Tensor]]] = ()
+    _passes: Sequence[VmappedPass] = ()
 
     def _forward(self, x: Tensor, step: TrainingStep | None) -> Tensor:
-        self._passes = ()
+        self._passes = ()  # releases the graph of the last step
+        all_models = slice(0, len(x))
         if step is None:
-            self._passes = [self._pass(slice(0, len(x)), x, None)]
-            return self._passes[0][1].detach()
+            forward = self._pass(all_models, x, None)
+            self._passes = [forward]
+            return forward.output.detach()
         counts = step.counts[: len(x)]
-        passes, scores = [], None
+        passes = []
+        scores: Tensor | None = None
         for count in sorted(set(counts)):
-            chosen = [model for model, each in enumerate(counts) if each == count]
-            models = slice(0, len(x)) if len(chosen) == len(x) else upload(np.array(chosen), x.device)
-            passes.append(self._pass(models, x[models, :count], step.keys[models]))
-            output = passes[-1][1].detach()
-            scores = x.new_zeros(*x.shape[:2], *output.shape[2:]) if scores is None else scores
-            scores[models, :count] = output
+            of_count = [model for model, examples in enumerate(counts) if examples == count]
+            models: slice | Tensor = all_models
+            if len(of_count) < len(x):
+                models = upload(np.array(of_count), x.device)
+            forward = self._pass(models, x[models, :count], step.keys[models])
+            passes.append(forward)
+            if scores is None:
+                scores = x.new_zeros(*x.shape[:2], *forward.output.shape[2:])
+            scores[models, :count] = forward.output.detach()
         self._passes = passes
         return x.new_empty(0) if scores is None else scores
 
-    def _pass(
-        self, models: slice | Tensor, x: Tensor, keys: Tensor | None
-    ) -> tuple[slice | Tensor, Tensor, Sequence[Tensor]]:
-        """Run some models; return them with their scores and the leaves of the graph."""
-        if len(x) > 1 and x.stride(0) == 0:
-            batch, dim = self._copy_examples(x[0]), None
+    def _pass(self, models: slice | Tensor, x: Tensor, keys: Tensor | None) -> VmappedPass:
+        """Run some models on their examples, with a key of each in training mode."""
+        dim: int | None = 0
+        if len(x) > 1 and x.stride(0) == 0:  # all models have the same examples
+            batch = self._copy_examples(x[0])
+            dim = None
         else:
-            batch, dim = self._copy_examples(x.flatten(0, 1)).view(x.shape), 0
+            batch = self._copy_examples(x.flatten(0, 1)).view(x.shape)
         leaves = {name: value[models].detach().requires_grad_() for name, value in self._values.items()}
         state = self._state_of(models)
 
@@ -597,11 +654,12 @@ class VmappedModels(_AutogradModels):
             output = self._call(tensors, x, key)
             return output, {name: tensors[name] for name in state}
 
-        inputs = (leaves, state, batch) if keys is None else (leaves, state, batch, keys)
-        output, after = vmap(call, in_dims=(0, 0, dim, 0)[: len(inputs)])(*inputs)
-        if keys is not None:
-            self._keep_state(models, after)
-        return models, output, [*leaves.values()]
+        if keys is None:
+            output, _ = vmap(call, in_dims=(0, 0, dim))(leaves, state, batch)
+        else:
+            output, state_after = vmap(call, in_dims=(0, 0, dim, 0))(leaves, state, batch, keys)
+            self._keep_state(models, state_after)
+        return VmappedPass(models, output, [*leaves.values()])
 
     def _backward(self, slopes: Tensor, weights: Tensor) -> None:
         for models, output, leaves in self._passes:
@@ -621,7 +679,9 @@ def weighted_models(weights: Tensor) -> Iterator[int]:
 def _pad(scores: Tensor, batch: int) -> Tensor:
     """Add rows of zeros to *scores*, ``[n, classes]``, up to ``[batch, classes]``."""
     missing = batch - len(scores)
-    return scores if missing == 0 else torch.cat([scores, scores.new_zeros(missing, *scores.shape[1:])])
+    if missing == 0:
+        return scores
+    return torch.cat([scores, scores.new_zeros(missing, *scores.shape[1:])])
 
 
 class _Caller(nn.Module):
@@ -660,12 +720,14 @@ def examine(function: ModuleFunction, theta: Tensor, x: Tensor) -> ModuleTraits:
     Raises:
         Exception: the module fails on the examples, or changes a buffer that ``state_dict`` does not list.
     """
-    draws, parts, module = SeededDraws(x.device), function.parts, function.module
-    fixed = {name: part.clone() for name, part in parts.fixed.items()}
+    draws = SeededDraws(x.device)
+    parts = function.parts
+    module = function.module
+    fixed_before = {name: part.clone() for name, part in parts.fixed.items()}
     with draws.restored(), torch.inference_mode(False):
         models = SequentialModels(theta.clone(), function)
-        copied = models._copy_examples(x)
-        zero = upload(np.array(0), x.device)
+        examples = models._copy_examples(x)
+        key = upload(np.array(0), x.device)
 
         def run(rows: Tensor, dropout: KeyedDropout, seed: int = 0) -> ForwardPass:
             draws.seed(seed)
@@ -675,27 +737,30 @@ def examine(function: ModuleFunction, theta: Tensor, x: Tensor) -> ModuleTraits:
                 output = models._call(tensors, rows, None)
             return ForwardPass(output, [*leaves.values()], tensors)
 
+        # scores in evaluation mode, in training mode, and of one example alone in training mode
         evaluated = models.scores(x[None])[0]
         module.train()
-        dropout = KeyedDropout(zero)
-        first = run(copied, dropout)
+        dropout = KeyedDropout(key)
+        first = run(examples, dropout)
         trained = first.output.detach()
         has_drawn = draws.have_drawn(0)
+        needs_two = False
         try:
-            single = run(copied[:1], KeyedDropout(zero)).output.detach()
-            needs_two = False
+            single = run(examples[:1], KeyedDropout(key)).output.detach()
         except ValueError:  # batch normalisation of one number for each channel
             single = trained[:1]
             needs_two = True
 
         # another seed shows whether a dropout is repeated in the backward pass
-        second = run(copied, KeyedDropout(zero), seed=0 if has_drawn else 1)
+        second = run(examples, KeyedDropout(key), seed=0 if has_drawn else 1)
         has_python_backward = _runs_in_backward(module, first, second)
-        changed = [name for name, part in parts.fixed.items() if not torch.equal(part, fixed[name])]
+        changed = [name for name, part in parts.fixed.items() if not torch.equal(part, fixed_before[name])]
         if changed:
             raise ValueError(f"it changes '{changed[0]}', which is frozen, or a buffer with persistent=False")
+
         is_plain = not (parts.state or parts.counters or dropout.calls or has_drawn or needs_two)
-        is_plain = is_plain and torch.equal(evaluated, trained) and _are_close(trained[:1], single)
+        if is_plain:
+            is_plain = torch.equal(evaluated, trained) and _are_close(trained[:1], single)
         traits = ModuleTraits(
             is_plain,
             has_dropout=dropout.calls > 0 and not has_python_backward,
@@ -713,18 +778,17 @@ def _runs_in_backward(module: nn.Module, first: ForwardPass, second: ForwardPass
     """
     slope = torch.ones_like(first.output)
     before = {name: tensor.detach().clone() for name, tensor in first.tensors.items()}
-    right = call_with_tensors(module, first.tensors, lambda: first.gradient(slope))
+    expected = call_with_tensors(module, first.tensors, lambda: first.gradient(slope))
     if not all(torch.equal(tensor, before[name]) for name, tensor in first.tensors.items()):
         return True
-    unknown = {
-        name: torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor.clone()
-        for name, tensor in second.tensors.items()
-    }
+    nans = {}
+    for name, tensor in second.tensors.items():
+        nans[name] = torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor.clone()
     try:
-        found = call_with_tensors(module, unknown, lambda: second.gradient(slope))
+        gradient = call_with_tensors(module, nans, lambda: second.gradient(slope))
     except Exception:  # a function of the module that refuses NaN
         return True
-    return not all(map(_are_close, found, right))
+    return not all(map(_are_close, gradient, expected))
 
 
 def _find_obstacle(function: ModuleFunction, theta: Tensor, x: Tensor) -> str | None:
@@ -734,19 +798,23 @@ def _find_obstacle(function: ModuleFunction, theta: Tensor, x: Tensor) -> str | 
     if function.traits.draws:
         return "in training mode, it draws random numbers other than those of a dropout"
     step = TrainingStep([len(x), len(x)], upload(np.array([1 << 40, 3 << 40]), x.device))
-    both, pair = torch.stack([x, x.flip(0)]), theta.repeat(2, 1)
-    results: list[Tensor] = []
+    theta_of_both = theta.repeat(2, 1)
+    x_of_both = torch.stack([x, x.flip(0)])
+    results: list[Tensor] = []  # of each way: scores in both modes, and the parameters after a step
     try:
         for kind in (SequentialModels, VmappedModels):
-            models, after = kind(pair, function), torch.empty_like(pair)
-            scores = [models.scores(both).clone(), models.training_scores(both, step).clone()]
-            models._backward(torch.full_like(scores[1], 1e-3), torch.ones(2, len(x), device=x.device))
+            models = kind(theta_of_both, function)
+            evaluated = models.scores(x_of_both).clone()
+            trained = models.training_scores(x_of_both, step).clone()
+            models._backward(torch.full_like(trained, 1e-3), torch.ones(2, len(x), device=x.device))
+            after = torch.empty_like(theta_of_both)
             models.store(after)
-            results.append(torch.cat([*(score.flatten() for score in scores), after.flatten()]))
+            results.append(torch.cat([evaluated.flatten(), trained.flatten(), after.flatten()]))
     except Exception as error:  # whatever the user's module does
         return f"torch.func cannot batch it ({one_line(error)[:200]})"
-    return None if _are_close(*results) else "torch.func changes its results"
+    sequential, batched = results
+    return None if _are_close(sequential, batched) else "torch.func changes its results"
 
 
-def _are_close(found: Tensor, expected: Tensor) -> bool:
-    return torch.allclose(found, expected, rtol=1e-3, atol=1e-5)
+def _are_close(value: Tensor, expected: Tensor) -> bool:
+    return torch.allclose(value, expected, rtol=1e-3, atol=1e-5)

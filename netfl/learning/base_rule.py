@@ -78,20 +78,24 @@ class LastParticipation(BaseRule):
         for part in cohort.parts:
             users = cohort.users[part].tolist()
             for member, lane in enumerate(lanes[part.start].tolist()):
-                if lane in self._asking:
-                    rows = self._rows(lane)
-                    places = [rows.places.of_user(user) for user in users]
-                    numbers[part, member] = rows.table[places, 0].numpy()
+                if lane not in self._asking:
+                    continue
+                rows = self._rows(lane)
+                places = [rows.places.of_user(user) for user in users]
+                numbers[part, member] = rows.table[places, 0].numpy()
         return numbers
 
     def close(self, cohort: Cohort, index: int) -> None:
         for part in cohort.parts:
             users = cohort.users[part].tolist()
-            for lane in range(int(cohort.replicas[part.start]), len(self.lanes), self._replicas):
-                if lane in self._asking:
-                    rows = self._rows(lane)
-                    places = [rows.places.add(user) for user in users]
-                    rows.table[places] = index
+            replica = int(cohort.replicas[part.start])
+            lanes_of_replica = range(replica, len(self.lanes), self._replicas)
+            for lane in lanes_of_replica:
+                if lane not in self._asking:
+                    continue
+                rows = self._rows(lane)
+                places = [rows.places.add(user) for user in users]
+                rows.table[places] = index
 
     def needed(self) -> Collection[int]:
         numbers = {0}

@@ -27,7 +27,7 @@ class CodecDraws:
     """
 
     def __init__(self, keys: NDArray[np.integer[Any]], users: Ints, bases: Ints, repeats: Ints, like: Tensor) -> None:
-        self._columns = keys.tolist(), users.tolist(), repeats.tolist(), bases.tolist()
+        self._updates = [*zip(keys.tolist(), users.tolist(), repeats.tolist(), bases.tolist(), strict=True)]
         self._dtype = like.dtype
         self._device = like.device
         self._uniform = like.new_empty(len(users), 1, 0)  # of the last call: lanes that are coded in turn share it
@@ -49,7 +49,7 @@ class CodecDraws:
         These are the places with the smallest words; among equal words the first.  The result is ``[updates, 1,
         count]``, int64.
         """
-        chosen = np.empty((len(self._columns[0]), count), np.int64)
+        chosen = np.empty((len(self._updates), count), np.int64)
         for words, row in zip(self._words(places), chosen, strict=True):
             largest = np.partition(words, count - 1)[count - 1]
             smaller = np.flatnonzero(words < largest)
@@ -59,7 +59,8 @@ class CodecDraws:
 
     def _words(self, count: int) -> NDArray[np.uint32]:
         """Return independent whole numbers below 2³², ``[updates, count]``."""
-        words = np.empty((len(self._columns[0]), -(-count // 2)), "<u8")
-        for row, (key, user, repeat, base) in enumerate(zip(*self._columns, strict=True)):
-            words[row] = np.random.Philox(key=key, counter=[0, user, repeat, base]).random_raw(words.shape[1])
+        pairs = -(-count // 2)  # Philox makes words of 64 bits, two of 32 bits each
+        words = np.empty((len(self._updates), pairs), "<u8")
+        for row, (key, user, repeat, base) in enumerate(self._updates):
+            words[row] = np.random.Philox(key=key, counter=[0, user, repeat, base]).random_raw(pairs)
         return words.view("<u4")[:, :count]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -51,18 +52,16 @@ class Cohort:
 
         *link_values* names the fields of ``Delivery.link`` that are collected, too.
         """
-        deliveries = [() if round_ is None else round_.deliveries for round_ in rounds]
-        return cls._collect([*enumerate(deliveries)], link_values)
+        groups = [(replica, round_.deliveries) for replica, round_ in enumerate(rounds) if round_ is not None]
+        return cls._collect(groups, link_values)
 
     @classmethod
     def of_not_summed(cls, rounds: Sequence[Round | None]) -> Cohort:
         """Collect the updates that sums in the air of one round of each replica left out."""
-        rows = [
-            (replica, user, base)
-            for replica, round_ in enumerate(rounds)
-            if round_ is not None
-            for user, base in round_.not_summed
-        ]
+        rows = []
+        for replica, round_ in enumerate(rounds):
+            if round_ is not None:
+                rows += [(replica, user, base) for user, base in round_.not_summed]
         replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()
         return cls(replicas, users, bases, ())
 
@@ -70,7 +69,8 @@ class Cohort:
     def of_merges(cls, merges: Sequence[tuple[int, Merge]], link_values: Collection[str] = ()) -> Cohort:
         """Collect the deliveries of *merges*, each with the place of its replica; the versions have no times yet."""
         cohort = cls._collect([(replica, merge.deliveries) for replica, merge in merges], link_values)
-        nodes = np.repeat([merge.node for _, merge in merges], [len(merge.deliveries) for _, merge in merges])
+        counts = [len(merge.deliveries) for _, merge in merges]
+        nodes = np.repeat([merge.node for _, merge in merges], counts)
         return replace(cohort, nodes=nodes)
 
     @classmethod
@@ -78,21 +78,22 @@ class Cohort:
         """Collect *groups* of deliveries, each with the place of its replica; a group is a part."""
         rows = [(replica, delivery.user, delivery.base) for replica, of_group in groups for delivery in of_group]
         replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()  # contiguous, as uploads need it
-        ends = accumulate((len(of_group) for _, of_group in groups), initial=0)
-        parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
+        edges = accumulate((len(of_group) for _, of_group in groups), initial=0)
+        parts = tuple(slice(begin, end) for begin, end in pairwise(edges) if begin < end)
+
         deliveries = [delivery for _, of_group in groups for delivery in of_group]
         received = tuple(delivery.received for delivery in deliveries)
-        links = {
-            name: np.array([getattr(delivery.link, name) for delivery in deliveries], float)
-            for name in sorted(link_values)
-        }
+        are_whole = all(arrived is None for arrived in received)
         lost_bases = tuple(delivery.lost_bases for delivery in deliveries)
+        links = {}
+        for name in sorted(link_values):
+            links[name] = np.array([getattr(delivery.link, name) for delivery in deliveries], float)
         return cls(
             replicas,
             users,
             bases,
             parts,
-            received=None if all(parts_of is None for parts_of in received) else received,
+            received=None if are_whole else received,
             links=links,
             lost_bases=lost_bases if any(lost_bases) else None,
         )
@@ -115,37 +116,35 @@ class Cohort:
 
     def select(self, rows: slice) -> Cohort:
         """Return the deliveries in *rows*."""
-        repeats = None if self.repeats is None else self.repeats[rows]
-        parts = tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows))
-        received = None if self.received is None else self.received[rows]
-        links = {name: values[rows] for name, values in self.links.items()}
-        nodes = None if self.nodes is None else self.nodes[rows]
-        base_rounds = None if self.base_rounds is None else self.base_rounds[rows]
-        lost_bases = None if self.lost_bases is None else self.lost_bases[rows]
-        lost_repeats = None if self.lost_repeats is None else self.lost_repeats[rows]
+
+        def select(values: Any) -> Any:
+            """Return the rows of a field, which may be ``None``."""
+            return None if values is None else values[rows]
+
         return Cohort(
             replicas=self.replicas[rows],
             users=self.users[rows],
             bases=self.bases[rows],
-            parts=parts,
-            repeats=repeats,
-            received=received,
-            links=links,
-            nodes=nodes,
-            base_rounds=base_rounds,
-            lost_bases=lost_bases,
-            lost_repeats=lost_repeats,
+            parts=tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows)),
+            repeats=select(self.repeats),
+            received=select(self.received),
+            links={name: values[rows] for name, values in self.links.items()},
+            nodes=select(self.nodes),
+            base_rounds=select(self.base_rounds),
+            lost_bases=select(self.lost_bases),
+            lost_repeats=select(self.lost_repeats),
         )
 
     def trainings_in_vain(self) -> Iterator[Cohort]:
         """Yield the trainings in vain before the deliveries: the first of each user, then the second, and so on."""
         lost_bases = self.lost_bases or ()
-        for place in range(max(map(len, lost_bases), default=0)):
-            rows = np.array([row for row, bases in enumerate(lost_bases) if place < len(bases)])
-            bases = np.array([lost_bases[row][place] for row in rows.tolist()], np.int64)
+        most_trainings = max(map(len, lost_bases), default=0)
+        for number in range(most_trainings):
+            rows = np.array([row for row, of_delivery in enumerate(lost_bases) if number < len(of_delivery)])
+            bases = np.array([lost_bases[row][number] for row in rows.tolist()], np.int64)
             repeats = None
             if self.lost_repeats is not None:
-                repeats = np.array([self.lost_repeats[row][place] for row in rows.tolist()], np.int64)
+                repeats = np.array([self.lost_repeats[row][number] for row in rows.tolist()], np.int64)
             yield Cohort(self.replicas[rows], self.users[rows], bases, self._parts_among(rows), repeats)
 
     def _parts_among(self, rows: Ints) -> tuple[slice, ...]:
@@ -170,12 +169,14 @@ class Cohort:
         if len(self.users) <= max_users:
             yield self
             return
-        pending: list[slice] = []
-        for part in (*self.parts, None):
-            if pending and (part is None or part.stop - pending[0].start > max_users):
-                yield self.select(slice(pending[0].start, pending[-1].stop))
-                pending = []
-            pending += [] if part is None else [part]
+        begin = end = 0  # of the next piece
+        for part in self.parts:
+            if part.stop - begin > max_users and begin < end:
+                yield self.select(slice(begin, end))
+                begin = end
+            end = part.stop
+        if begin < end:
+            yield self.select(slice(begin, end))
 
 
 class RepeatCounter:
@@ -186,13 +187,16 @@ class RepeatCounter:
 
     def count(self, cohort: Cohort) -> Cohort:
         """Count the deliveries of *cohort*, and return it with its `Cohort.repeats`."""
+        nodes = [SERVER] * len(cohort.users)
+        if cohort.nodes is not None:
+            nodes = cohort.nodes.tolist()
         repeats = []
-        nodes = [SERVER] * len(cohort.users) if cohort.nodes is None else cohort.nodes.tolist()
-        columns = (cohort.replicas.tolist(), cohort.users.tolist(), cohort.bases.tolist(), nodes)
-        for key in zip(*columns, strict=True):
+        for key in zip(cohort.replicas.tolist(), cohort.users.tolist(), cohort.bases.tolist(), nodes, strict=True):
             repeats.append(self._counts[key])
             self._counts[key] += 1
-        return replace(cohort, repeats=np.array(repeats, np.int64)) if any(repeats) else cohort
+        if not any(repeats):
+            return cohort
+        return replace(cohort, repeats=np.array(repeats, np.int64))
 
     def forget(self, in_use: Collection[int], of_nodes: Collection[tuple[int, int, int]] = ()) -> None:
         """Drop the counts of bases from which no update will start.
@@ -215,13 +219,17 @@ class RepeatCounter:
 
     def state(self) -> list[list[int]]:
         """Return replica, user, base and count of each entry, and the node of the base unless it is the server."""
-        return [
-            [replica, user, base, count, *([node] if node != SERVER else [])]
-            for (replica, user, base, node), count in self._counts.items()
-        ]
+        rows = []
+        for (replica, user, base, node), count in self._counts.items():
+            row = [replica, user, base, count]
+            if node != SERVER:
+                row.append(node)
+            rows.append(row)
+        return rows
 
     def restore(self, state: Sequence[Sequence[int]]) -> None:
         """Restore a `state`."""
         self._counts = Counter()
         for replica, user, base, count, *node in state:
-            self._counts[replica, user, base, node[0] if node else SERVER] = count
+            of_node = node[0] if node else SERVER
+            self._counts[replica, user, base, of_node] = count

@@ -173,10 +173,11 @@ class DeviceRules:
                 self._write(TRAINED, each, trained)
             if each.lane in self._personal:
                 self._write(PERSONAL_LAYERS, each, trained[:, self._personal[each.lane]])
-            if rule is not None and rule.keeps_momentum and momentum is not None:
+            if rule is None:
+                continue
+            if rule.keeps_momentum and momentum is not None:
                 self._write(MOMENTUM, each, momentum[each.rows, each.member])
-            if rule is not None:
-                self._keep_by_rule(rule, each, starts[each.rows, each.member], trained)
+            self._keep_by_rule(rule, each, starts[each.rows, each.member], trained)
 
     def keep_own(self, models: Tensor, cohort: Cohort, lanes: Ints) -> None:
         """Keep *models* of second trainings, ``[users, members, size + 1]``."""
@@ -223,17 +224,20 @@ class DeviceRules:
             ScenarioError: a saved state lacks it.
         """
         for lane, names in self._expected.items():
-            delivered = deliveries[lane % len(deliveries)].nonzero()[0].tolist()
-            known = self._store.named("", lane)
+            delivered_users = np.flatnonzero(deliveries[lane % len(deliveries)]).tolist()
+            kept_rows = self._store.named("", lane)
             for name in names:
-                places = known[name].places if name in known else None
-                missing = [user for user in delivered if places is None or not places.of_user(user)]
+                missing = delivered_users
+                if name in kept_rows:
+                    places = kept_rows[name].places
+                    missing = [user for user in delivered_users if not places.of_user(user)]
                 if missing:
                     key = "base" if name == TRAINED else "device"
                     problem = f"the saved state lacks what the device of user {missing[0]} has kept"
-                    raise ScenarioError(
-                        [Fault(f"learners.{self._names[lane]}.{key}", problem, None, "run the scenario from its start")]
+                    fault = Fault(
+                        f"learners.{self._names[lane]}.{key}", problem, None, "run the scenario from its start"
                     )
+                    raise ScenarioError([fault])
 
     @property
     def _expected(self) -> dict[int, list[str]]:
@@ -258,8 +262,10 @@ class DeviceRules:
         rule = self._rules[devices.lane]
         starts = bases
         if rule.moves_start:
-            pairs = zip(devices.users, bases, strict=True)
-            starts = torch.stack([rule.start(base, self._kept(devices.lane, user)) for user, base in pairs])
+            models = []
+            for user, base in zip(devices.users, bases, strict=True):
+                models.append(rule.start(base, self._kept(devices.lane, user)))
+            starts = torch.stack(models)
         if devices.lane in self._personal:
             stays = self._personal[devices.lane]
             starts = starts.clone()
@@ -290,10 +296,10 @@ class DeviceRules:
     def _write(self, name: str, devices: _LaneDevices, values: Tensor) -> None:
         """Set the rows of devices, ``[users, size]``; the last of several of one user stays."""
         rows = self._store.rows(name, devices.lane, values)
-        last = {user: row for row, user in enumerate(devices.users)}
-        places = np.array([rows.places.add(user) for user in last])
-        rows_of_last = upload(np.array([*last.values()]), values.device)
-        rows.table[upload(places, values.device)] = values[rows_of_last]
+        last_rows = {user: row for row, user in enumerate(devices.users)}
+        places = np.array([rows.places.add(user) for user in last_rows])
+        last_values = values[upload(np.array([*last_rows.values()]), values.device)]
+        rows.table[upload(places, values.device)] = last_values
 
 
 def _devices(cohort: Cohort, lanes: Ints, wanted: Collection[int]) -> Iterator[_LaneDevices]:

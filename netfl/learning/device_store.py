@@ -59,13 +59,14 @@ class UserPlaces:
     def add(self, user: int) -> int:
         """Return the place of *user*, which gets one if it has none."""
         place = self._places.item(user)
-        if not place:
-            place = self.end
-            self._places[user] = place
-            self.end += 1
-            self._last_users = None
-            if self._on_device is not None:
-                self._changed_users.append(user)
+        if place:
+            return place
+        place = self.end
+        self._places[user] = place
+        self.end += 1
+        self._last_users = None  # places that are remembered may be out of date
+        if self._on_device is not None:
+            self._changed_users.append(user)
         return place
 
     def of_user(self, user: int) -> int:
@@ -166,8 +167,8 @@ class UserRows:
 
     def _grow(self) -> None:
         """Make a table that has a row for each place."""
-        wanted = max(self.places.end, int(_GROWTH * self._capacity))
-        self._capacity = min(wanted, self.places.users + 1)
+        capacity = max(self.places.end, int(_GROWTH * self._capacity))
+        self._capacity = min(capacity, self.places.users + 1)
         grown = self._table.new_empty(self._capacity, self._table.shape[1])
         grown[: len(self._table)] = self._table
         grown[len(self._table) :] = 0.0
@@ -211,14 +212,15 @@ class DeviceStore:
         """
         prefix = _OF_AGGREGATION if node == SERVER else f"{_OF_AGGREGATION}{node}."
         for name, rows in state.items():
-            if isinstance(rows, UserRows):
-                if rows.is_empty:
-                    rows.places = self._places[lane % len(self._places)]
-                restored = self._rows[lane].get(prefix + name)
-                if restored is not None:
-                    rows.restore(**restored.state())
-                self._rows[lane][prefix + name] = rows
-                self._has_aggregations = True
+            if not isinstance(rows, UserRows):
+                continue
+            if rows.is_empty:
+                rows.places = self._places[lane % len(self._places)]
+            restored = self._rows[lane].get(prefix + name)
+            if restored is not None:
+                rows.restore(**restored.state())
+            self._rows[lane][prefix + name] = rows
+            self._has_aggregations = True
 
     def add(self, cohort: Cohort) -> None:
         """Give the users of *cohort* a place in the tables of aggregations."""
@@ -228,7 +230,10 @@ class DeviceStore:
 
     def state(self) -> dict[int, dict[str, dict[str, Tensor]]]:
         """Return the state for `restore`: users and rows, by lane and name."""
-        return {lane: {name: rows.state() for name, rows in of_lane.items()} for lane, of_lane in self._rows.items()}
+        state = {}
+        for lane, of_lane in self._rows.items():
+            state[lane] = {name: rows.state() for name, rows in of_lane.items()}
+        return state
 
     def restore(self, state: Mapping[int, Mapping[Any, Any]], device: torch.device) -> None:
         """Restore a `state`, or one of before the store: the errors of a codec by lane and user."""

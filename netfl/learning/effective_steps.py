@@ -53,8 +53,9 @@ class StepRule:
         steps of an update with local momentum.
         """
         informed = learner.with_participation(self.participation)
+        objective = informed.objective
         aggregation = informed.aggregation
-        of_objective = _known_weight(informed.objective, informed.objective.largest_weight, self)
+        of_objective = _known_weight(objective, objective.largest_weight, self)
         of_aggregation = _known_weight(aggregation, aggregation.largest_weight(self.users, self.deliveries), self)
         if of_objective is None or of_aggregation is None:
             return None
@@ -63,7 +64,9 @@ class StepRule:
     def step(self, learner: LearnerSpec) -> float | None:
         """Return the effective step W · lr of a learner; ``None`` if W has no bound."""
         weight = self.weight(learner)
-        return None if weight is None else weight * learner.step_size
+        if weight is None:
+            return None
+        return weight * learner.step_size
 
     def derive(self, learners: Learners) -> dict[str, LearnerSpec]:
         """Return *learners*, those with ``step_of`` with the step size that follows: ``lr = lr_X W_X / W``.
@@ -101,20 +104,21 @@ class StepRule:
 
         The learners must have no `weight_faults`.
         """
+        candidates = [name for name, spec in learners.items() if spec.step_of is None]
         for name, learner in learners.items():
             other = learner.step_of
             if other is None:
                 continue
             key = f"{name}.step_of"
-            candidates = [known for known, spec in learners.items() if spec.step_of is None]
             if other not in learners:
                 yield Fault(key, "no such learner", other, suggest(other, candidates))
             elif other not in candidates:
                 yield Fault(key, "this learner has no lr of its own", other, suggest("", candidates))
             else:
-                for unbounded in (each for each in (name, other) if self.weight(learners[each]) is None):
-                    problem = f"the weights of '{unbounded}' have no bound, so that it has no effective step"
-                    yield Fault(key, problem, other, "give lr")
+                for each in (name, other):
+                    if self.weight(learners[each]) is None:
+                        problem = f"the weights of '{each}' have no bound, so that it has no effective step"
+                        yield Fault(key, problem, other, "give lr")
 
     def _stated_faults(
         self, key: str, part: Objective | Aggregation, read_weight: Callable[[], object]
@@ -128,6 +132,8 @@ class StepRule:
         if failure or not _is_weight(weight):
             yield Fault(key, problem, kind, "give a positive number, or None if the weights have no bound")
             return
+
+        # a weight that is stated may not be smaller than the answers of the rule
         if weight is None or not _is_own_weight(part):
             return
         probed = _probe(part, self)
@@ -144,7 +150,9 @@ def _is_weight(weight: object) -> TypeGuard[float | None]:
     """Return whether *weight* is a positive number, or ``None``."""
     if weight is None:
         return True
-    return isinstance(weight, int | float | np.number) and not isinstance(weight, bool) and bool(0 < weight < math.inf)
+    if isinstance(weight, bool) or not isinstance(weight, int | float | np.number):
+        return False
+    return bool(0 < weight < math.inf)
 
 
 def _known_weight(part: Objective | Aggregation, stated: float | None, rule: StepRule) -> float | None:
@@ -159,10 +167,10 @@ def _known_weight(part: Objective | Aggregation, stated: float | None, rule: Ste
 
 def _is_own_weight(part: Objective | Aggregation) -> bool:
     """Return whether the largest weight of *part* is meant for it: not that of a class whose steps it has changed."""
-    changed = "gradient_weights" if isinstance(part, Objective) else "step"
-    classes = type(part).__mro__
+    makes_steps = "gradient_weights" if isinstance(part, Objective) else "step"
+    classes = type(part).__mro__  # derived classes first
     of_weight = next(number for number, each in enumerate(classes) if "largest_weight" in vars(each))
-    of_steps = next(number for number, each in enumerate(classes) if changed in vars(each))
+    of_steps = next(number for number, each in enumerate(classes) if makes_steps in vars(each))
     return of_weight <= of_steps or classes[of_steps].__module__.startswith("netfl.")
 
 

@@ -116,8 +116,10 @@ class LearningTask:
     @property
     def cvar_levels(self) -> list[float]:
         """The levels α at which the CVaR of every lane is reported."""
-        specs = (*self.learners.values(), *self.all_learners)
-        return sorted({level for spec in specs for level in spec.objective.levels} | {*self.evaluate.levels})
+        levels = {*self.evaluate.levels}
+        for spec in (*self.learners.values(), *self.all_learners):
+            levels.update(spec.objective.levels)
+        return sorted(levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def _received_by_member(trained: _Trained, part: slice, members: int) -> Sequenc
     """Return whether the server knows each number of the updates in *part*, for each member, ``[users, size + 1]``."""
     if trained.received is None:
         return [None] * members
-    return trained.received[part].expand(-1, members, -1).unbind(1)
+    received = trained.received[part].expand(-1, members, -1)
+    return received.unbind(1)
 
 
 class BatchedLearner:
@@ -234,7 +237,8 @@ class BatchedLearner:
     def _origins(self, streams: Sequence[Streams]) -> Tensor:
         """Return version 0 of each lane, ``[lanes, size + 1]``."""
         starts = np.stack([self._architecture.start(stream.at("start")) for stream in streams])
-        origins = np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(self._task.learners), 1))
+        with_t = np.pad(starts, ((0, 0), (0, 1)))  # t starts at 0
+        origins = np.tile(with_t, (len(self._task.learners), 1))  # the same for all learners of a replica
         return tensor(origins).to(self._data.x)
 
     def _open_metrics(self) -> LearningMetrics:
@@ -294,21 +298,28 @@ class BatchedLearner:
         self._make_versions(rounds, closed_s)
 
         is_due = index % self._task.evaluate.every == 0 or index == self._task.rounds
-        feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in open_rounds) else range(0)
+        feedback_lanes = range(0)
+        if any(round_.queries for round_ in open_rounds):
+            feedback_lanes = self._feedback_lanes
         if is_due or feedback_lanes:
             self._servers.find_diverged()
-        metrics = self._metrics.evaluate(self._versions.newest, index) if is_due else {}
+        metrics: Mapping[str, Floats] = {}
+        if is_due:
+            metrics = self._metrics.evaluate(self._versions.newest, index)
         if len(open_rounds) < len(rounds):
             has_ended = np.tile([round_ is None for round_ in rounds], len(self._task.learners))
             metrics = {name: np.where(has_ended, np.nan, values) for name, values in metrics.items()}
         diverged = self._servers.new_divergences(feedback_lanes, closed_s)
-        return LearnerReport(index, metrics, self._answer(rounds) if feedback_lanes else (), diverged)
+        answers = self._answer(rounds) if feedback_lanes else ()
+        return LearnerReport(index, metrics, answers, diverged)
 
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`.  Its tensors are not copies: copy or write them before the next step."""
         self._servers.find_diverged()
-        nodes = {} if self._nodes is None else {"nodes": self._nodes.state()}
-        return nodes | {
+        state: dict[str, Any] = {}
+        if self._nodes is not None:
+            state["nodes"] = self._nodes.state()
+        return state | {
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,
             "versions": self._versions.state(),
@@ -326,8 +337,9 @@ class BatchedLearner:
         Raises:
             MachineError: the state belongs to other lanes or to another model.
         """
+        lanes = [tuple(lane) for lane in state["lanes"]]
         shapes = {version.shape for version in state["versions"]["kept"].values()}
-        if [tuple(lane) for lane in state["lanes"]] != [*self.lanes] or shapes != {self._versions.newest.shape}:
+        if lanes != [*self.lanes] or shapes != {self._versions.newest.shape}:
             raise MachineError("the saved state is of other learners, or of another model")
         self._versions.restore(int(state["round"]), state["versions"])
         if self._nodes is not None:
@@ -348,13 +360,15 @@ class BatchedLearner:
         Raises:
             ScenarioError: a user has a mini-batch of one example, and the model needs two.
         """
-        sizes, min_batch = self._data.sizes, self._architecture.min_batch
+        sizes = self._data.sizes
         for name, spec in learners.items():
             work = spec.local_work.count(sizes)
-            last = np.where(work.steps < work.per_pass, work.width, sizes - (work.per_pass - 1) * work.width)
-            small = np.minimum(work.width, last) < min_batch
-            if small.any():
-                user = int(np.argwhere(small)[0, 1])
+            last_of_pass = sizes - (work.per_pass - 1) * work.width  # examples that full mini-batches leave
+            is_partial_pass = work.steps < work.per_pass
+            last = np.where(is_partial_pass, work.width, last_of_pass)
+            is_too_small = np.minimum(work.width, last) < self._architecture.min_batch
+            if is_too_small.any():
+                user = int(np.argwhere(is_too_small)[0, 1])
                 problem = (
                     f"a mini-batch of user {user} has one example, for which a batch normalisation has no variance"
                 )
@@ -365,8 +379,9 @@ class BatchedLearner:
     def working(self) -> Iterator[None]:
         """Set the number of torch's threads by `choose_threads`, until the context ends."""
         if not runs_on_gpu(self._data.x.device):
-            batch = max(group.work.count(self._data.sizes.ravel()).width.max() for group in self._groups)
-            self._threads = choose_threads(len(self.lanes) * int(batch) * self._architecture.size, self._train_briefly)
+            batch = max(int(group.work.count(self._data.sizes.ravel()).width.max()) for group in self._groups)
+            products_of_step = len(self.lanes) * batch * self._architecture.size
+            self._threads = choose_threads(products_of_step, self._train_briefly)
         arithmetic = gpu_arithmetic(self._data.x.device, self._task.products == "tf32")
         with torch_threads(self._threads.threads), arithmetic:
             self._is_working = True
@@ -378,8 +393,9 @@ class BatchedLearner:
     @property
     def training_method(self) -> str:
         """The method and the threads of training, as a clause for the user; empty for the usual way."""
-        is_exact = self._task.products == "tf32" and self._data.x.device.type != "cuda"
-        products = "products are computed in float32, because only GPUs have TF32" if is_exact else ""
+        products = ""
+        if self._task.products == "tf32" and self._data.x.device.type != "cuda":
+            products = "products are computed in float32, because only GPUs have TF32"
         return "; ".join(filter(None, (self._architecture.training_method, products, self._threads.reason)))
 
     @property
@@ -391,12 +407,16 @@ class BatchedLearner:
     def _train_briefly(self) -> None:
         """Train the user with the most examples in some lanes for a few steps, and forget the result."""
         group = max(self._groups, key=lambda group: len(group.members))
-        members, user = group.members[:_TIMED], self._data.sizes[:1].argmax(1)
-        steps = min(_TIMED, int(group.work.count(self._data.sizes[0, user]).steps[0]))
-        specs, change = [*self._task.learners.values()], {"local_steps": steps, "local_epochs": None}
-        brief = {member: specs[member].model_copy(update=change) for member in members}
-        cohort = Cohort(np.zeros(1, np.int64), user, np.zeros(1, np.int64), (slice(0, 1),))
-        bases = self._versions.newest[np.array(members) * self._replica_count][None]
+        members = group.members[:_TIMED]
+        replicas = np.zeros(1, np.int64)  # the first one
+        users = self._data.sizes[:1].argmax(1)
+        steps = min(_TIMED, int(group.work.count(self._data.sizes[0, users]).steps[0]))
+        specs = [*self._task.learners.values()]
+        brief_work = {"local_steps": steps, "local_epochs": None}
+        brief = {member: specs[member].model_copy(update=brief_work) for member in members}
+        cohort = Cohort(replicas, users, np.zeros(1, np.int64), (slice(0, 1),))
+        lanes = np.array(members) * self._replica_count
+        bases = self._versions.newest[lanes][None]
         LearnerGroup(brief, self._architecture, self._data).train_cohort(bases, self._sampler, cohort)
 
     @property
@@ -414,9 +434,13 @@ class BatchedLearner:
         """Return the labels that the current model of *lane* predicts for the examples *x*."""
         theta = self._versions.newest[lane : lane + 1, :-1]
         model = self._architecture.open(theta, trained=False)
-        slices = evaluation_slices(len(x), layer_bytes=self._architecture.largest_layer * theta.element_size())
-        parts = (tensor(x[part]).to(theta) for part in slices)
-        return np.concatenate([model.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
+        layer_bytes = self._architecture.largest_layer * theta.element_size()
+        labels: list[Ints] = []
+        for part in evaluation_slices(len(x), layer_bytes=layer_bytes):
+            examples = tensor(x[part]).to(theta)
+            scores = model.scores(examples[None])[0]  # [examples, classes]
+            labels.append(scores.argmax(1).cpu().numpy())
+        return np.concatenate(labels)
 
     def _make_versions(self, rounds: Sequence[Round | None], closed_s: float) -> None:
         """Make the next version of each lane, and forget the versions from which no update will start."""
@@ -443,31 +467,36 @@ class BatchedLearner:
     def _merge(self, rounds: Sequence[Round | None], following: list[Tensor], closed_s: float) -> None:
         """Make the versions of all merges of *rounds*, wave by wave; those of the server are *following*."""
         assert self._nodes is not None
+        index = self._versions.number + 1
         for wave in waves_of_replicas(rounds):
+            # the newest versions of the nodes that merge, which training and aggregation replace
             of_nodes: defaultdict[int, dict[int, Tensor]] = defaultdict(dict)
             for replica, merge in wave:
                 if merge.node != SERVER:
                     models = self._nodes.newest(replica, merge.node)
                     of_nodes[merge.node].update(zip(self._nodes.lanes(replica), models, strict=True))
             self._train(Cohort.of_merges(wave, self._link_values), following, of_nodes, closed_s)
+
+            # merges of models, and those without deliveries
             for replica, merge in wave:
-                of_merge = following if merge.node == SERVER else of_nodes[merge.node]
+                versions = following if merge.node == SERVER else of_nodes[merge.node]
                 lanes = self._nodes.lanes(replica)
                 if merge.models:
-                    self._mix(replica, merge, of_merge)
+                    self._mix(replica, merge, versions)
                 elif not merge.deliveries:
                     for lane in lanes:
-                        of_merge[lane] = self._servers.idle(lane, of_merge[lane], self._versions.number + 1, merge.node)
+                        versions[lane] = self._servers.idle(lane, versions[lane], index, merge.node)
                 if merge.node != SERVER:
-                    self._nodes.add(replica, merge.version, torch.stack([of_merge[lane] for lane in lanes]))
+                    self._nodes.add(replica, merge.version, torch.stack([versions[lane] for lane in lanes]))
 
-    def _mix(self, replica: int, merge: Merge, of_merge: list[Tensor] | dict[int, Tensor]) -> None:
-        """Replace the lanes of a replica in *of_merge* by the mean of the models of a merge."""
+    def _mix(self, replica: int, merge: Merge, versions: list[Tensor] | dict[int, Tensor]) -> None:
+        """Replace the lanes of a replica in *versions* by the mean of the models of a merge."""
         assert self._nodes is not None
-        models = torch.stack([self._nodes.model(replica, node, number) for node, number, _ in merge.models], dim=1)
+        models = [self._nodes.model(replica, node, number) for node, number, _ in merge.models]
         weights = [weight for *_, weight in merge.models]
-        for lane, of_lane in zip(self._nodes.lanes(replica), models, strict=True):
-            of_merge[lane] = self._servers.merge_models(lane, of_merge[lane], of_lane, weights)
+        by_lane = torch.stack(models, dim=1)  # [learners, models, size + 1]
+        for lane, of_lane in zip(self._nodes.lanes(replica), by_lane, strict=True):
+            versions[lane] = self._servers.merge_models(lane, versions[lane], of_lane, weights)
 
     def _train(self, cohort: Cohort, following: list[Tensor], of_nodes: _NodeLanes, closed_s: float) -> None:
         """Train *cohort* for all learners, and replace lanes in *following* and *of_nodes* by the next versions."""
@@ -577,40 +606,40 @@ class BatchedLearner:
             result.rates,
         )
         for part, (users, samples, steps, base_rounds, *of_members) in zip(cohort.parts, columns, strict=True):
-            of_part = lanes[part.start].tolist()
+            replica = int(cohort.replicas[part.start])
             node = cohort.node_of(part)
             versions = following if node == SERVER else of_nodes[node]
             losses = self._base_losses(trained, part)
             has_repeats = len({*cohort.users[part].tolist()}) < len(users)
-            by_lane = zip(
-                of_part,
-                is_done[part.start].tolist(),
-                by_member(trained.numbers[part], len(of_part)),
-                _received_by_member(trained, part, len(of_part)),
-                base_rounds.unbind(1) * (len(of_part) // base_rounds.shape[1]),  # one for all members, or one for each
-                zip(*(column.unbind(1) for column in of_members), strict=True),
-                strict=True,
-            )
-            for lane, has_stepped, numbers, received, rounds_of_bases, (base, model, rates) in by_lane:
-                if has_stepped:
+
+            # what differs between the members: views of the columns
+            lanes_of_part = lanes[part.start].tolist()
+            members = len(lanes_of_part)
+            has_stepped = is_done[part.start].tolist()
+            numbers = by_member(trained.numbers[part], members)
+            received = _received_by_member(trained, part, members)
+            times_of_bases = base_rounds.unbind(1) * (members // base_rounds.shape[1])  # one for all, or one for each
+            bases, models, rates = (column.unbind(1) for column in of_members)
+            for member, lane in enumerate(lanes_of_part):
+                if has_stepped[member]:
                     continue
-                read = self._specs[lane].aggregation.reads_links
+                reads_links = self._specs[lane].aggregation.reads_links
                 updates = Updates(
                     round=index,
                     users=users,
-                    base_rounds=rounds_of_bases,
-                    bases=base,
-                    models=model,
+                    base_rounds=times_of_bases[member],
+                    bases=bases[member],
+                    models=models[member],
                     samples=samples,
                     steps=steps,
-                    rates=rates,
+                    rates=rates[member],
                     newest_rates=self._servers.newest_rates(lane, index),
                     losses=losses.get(lane),
-                    messages=self._messages(cohort, part, numbers, lane),
+                    messages=self._messages(cohort, part, numbers[member], lane),
                     has_repeats=has_repeats,
-                    received=received,
-                    links={name: values[part] for name, values in links.items() if name in read},
-                    draws=RuleDraws(self._streams[int(cohort.replicas[part.start])], node, index, base),
+                    received=received[member],
+                    links={name: values[part] for name, values in links.items() if name in reads_links},
+                    draws=RuleDraws(self._streams[replica], node, index, bases[member]),
                     not_summed=self._unsummed.changes.get(lane),
                 )
                 if node == SERVER:
@@ -635,16 +664,19 @@ class BatchedLearner:
 
     def _step_together(self, trained: _Trained, following: list[Tensor]) -> NDArray[np.bool_]:
         """Aggregate the single updates of all lanes; return a mask of the lanes that are done, ``[users, members]``."""
-        lanes, result = trained.lanes, trained.result
+        result = trained.result
+        _, members = trained.lanes.shape
+        lanes = trained.lanes.ravel()
         newest_rates = self._servers.all_newest_rates(self._versions.number + 1)
         updates = SingleUpdates(
-            users=trained.users.repeat_interleave(lanes.shape[1]),
+            users=trained.users.repeat_interleave(members),
             bases=trained.bases.flatten(0, 1),
             models=result.models.flatten(0, 1),
             rates=result.rates.flatten(0, 1),
-            newest_rates=newest_rates[upload(lanes.ravel(), trained.bases.device)],
+            newest_rates=newest_rates[upload(lanes, trained.bases.device)],
         )
-        return self._servers.step_together(lanes.ravel(), updates, following).reshape(lanes.shape)
+        is_done = self._servers.step_together(lanes, updates, following)
+        return is_done.reshape(trained.lanes.shape)
 
     def _can_step_together(self, cohort: Cohort, models: Tensor) -> bool:
         """Return whether rules may step all lanes at once: each has one whole update, of a small model on a CPU."""
@@ -665,23 +697,24 @@ class BatchedLearner:
         if not self._servers.has_drift:
             return None
         newest = self._versions.newest
-        count = rows.stop - rows.start
+        members = lanes.shape[1]
         all_users = upload(cohort.users[rows], newest.device)
-        total: Tensor | None = None
+        drifts: Tensor | None = None
         for part in cohort.parts_within(rows):
-            users = all_users[part.start - rows.start : part.stop - rows.start]
-            numbers_of_part = by_member(numbers[part], lanes.shape[1])
-            for column, lane in enumerate(lanes[part.start].tolist()):
-                messages = self._messages(cohort, part, numbers_of_part[column], lane)
+            of_part = slice(part.start - rows.start, part.stop - rows.start)  # among the rows
+            users = all_users[of_part]
+            numbers_by_member = by_member(numbers[part], members)
+            for member, lane in enumerate(lanes[part.start].tolist()):
+                messages = self._messages(cohort, part, numbers_by_member[member], lane)
                 drift = self._servers.drift(lane, cohort.node_of(part), users, messages)
                 if drift is None:
                     continue
-                if part == rows and lanes.shape[1] == 1:  # all users, in one lane
+                if part == rows and members == 1:  # all users, in one lane
                     return drift[:, None]
-                if total is None:
-                    total = newest.new_zeros(count, lanes.shape[1], newest.shape[1])
-                total[part.start - rows.start : part.stop - rows.start, column] = drift
-        return total
+                if drifts is None:
+                    drifts = newest.new_zeros(len(all_users), members, newest.shape[1])
+                drifts[of_part, member] = drift
+        return drifts
 
     def _base_losses(self, trained: _Trained, part: slice) -> dict[int, Tensor]:
         """Return the mean loss of each user's base over its training examples, ``[users]``, for lanes that need it.
@@ -690,35 +723,41 @@ class BatchedLearner:
         """
         cohort, numbers = trained.cohort, trained.numbers
         lanes = trained.lanes[part.start].tolist()
-        needed = {lane: member for member, lane in enumerate(lanes) if self._servers.needs_losses(lane)}
-        if needed and numbers.shape[1] == 1 and runs_on_gpu(self._data.x.device):
-            losses = self._losses_of(cohort, part, numbers[part, 0], [*needed])
-            return dict(zip(needed, losses.unbind(1), strict=True))
-        columns = by_member(numbers[part], len(lanes))
-        return {lane: self._losses_of(cohort, part, columns[member], [lane])[:, 0] for lane, member in needed.items()}
+        members_of_lanes = {lane: member for member, lane in enumerate(lanes) if self._servers.needs_losses(lane)}
+        if members_of_lanes and numbers.shape[1] == 1 and runs_on_gpu(self._data.x.device):
+            losses = self._losses_of(cohort, part, numbers[part, 0], [*members_of_lanes])
+            return dict(zip(members_of_lanes, losses.unbind(1), strict=True))
+        bases = by_member(numbers[part], len(lanes))
+        return {
+            lane: self._losses_of(cohort, part, bases[member], [lane])[:, 0]
+            for lane, member in members_of_lanes.items()
+        }
 
     def _losses_of(self, cohort: Cohort, part: slice, bases: Ints, lanes: Sequence[int]) -> Tensor:
         """Return the losses of the users of a part from their *bases*, ``[users, lanes]``; *lanes* of one replica."""
         users = cohort.users[part]
-        first = cohort.select(slice(part.start, part.start + 1))
+        replica = lanes[0] % self._replica_count
+        first_user = cohort.select(slice(part.start, part.start + 1))
         newest = self._versions.newest
-        order: list[Ints] = []
+        rows_by_base: list[Ints] = []
         losses: list[Tensor] = []
-        for base in np.unique(bases):
+        for base in np.unique(bases):  # the users of one base are evaluated together
             rows = np.flatnonzero(bases == base)
-            of_base = replace(first, bases=base.reshape(1))
+            of_base = replace(first_user, bases=base.reshape(1))
             models = self._base_models(of_base, base.reshape(1, 1), np.array([lanes]))[0, :, :-1]
-            found = user_losses(self._architecture, self._data, lanes[0] % self._replica_count, users[rows], models)
-            losses.append(found.to(newest))
-            order.append(rows)
+            losses_of_rows = user_losses(self._architecture, self._data, replica, users[rows], models)
+            losses.append(losses_of_rows.to(newest))
+            rows_by_base.append(rows)
         if len(losses) == 1:
             return losses[0]
-        return torch.cat(losses)[upload(np.argsort(np.concatenate(order)), newest.device)]
+        order = np.argsort(np.concatenate(rows_by_base))  # back to the order of the part
+        return torch.cat(losses)[upload(order, newest.device)]
 
     @property
     def _feedback_lanes(self) -> range:
         """The lanes of the learner that answers the queries of accesses."""
-        names, name = [*self._task.learners], self._task.feedback_learner
+        names = [*self._task.learners]
+        name = self._task.feedback_learner
         if name is None and len(names) > 1:
             raise ValueError("an access uses the learners' reports, but does not name a learner")
         number = 0 if name is None else names.index(name)
@@ -728,45 +767,50 @@ class BatchedLearner:
         """Answer the queries of each replica's access about the newest version: a value for each user of a query."""
         lanes = self._feedback_lanes
         group = LearnerGroup({0: self._specs[lanes[0]]}, self._architecture, self._data)
-        queries = {
-            (lane, query): np.array(users, np.int64)
-            for lane, round_ in zip(lanes, rounds, strict=True)
-            for query, users in ({} if round_ is None else round_.queries).items()
+        queries: dict[tuple[int, str], Ints] = {}
+        for lane, round_ in zip(lanes, rounds, strict=True):
+            if round_ is not None:
+                for query, users in round_.queries.items():
+                    queries[lane, query] = np.array(users, np.int64)
+        on_device = {
+            (lane, query): self._answer_query(query, group, lane, users) for (lane, query), users in queries.items()
         }
-        answers = read_together(
-            {(lane, query): self._answer_query(query, group, lane, users) for (lane, query), users in queries.items()}
-        )
-        for (lane, query), values in answers.items():
+        answers: dict[int, dict[str, Floats]] = {lane: {} for lane in lanes}
+        for (lane, query), values in read_together(on_device).items():
             broken = np.flatnonzero(~np.isfinite(values))
             if broken.size:
                 problem = self._servers.divergence_text(lane, f"{query} of version {self._versions.number}")
                 raise ModelError(self._servers.name(lane), problem, user=int(queries[lane, query][broken[0]]))
-        return tuple({query: answers[lane, query] for each, query in queries if each == lane} for lane in lanes)
+            answers[lane][query] = values
+        return tuple(answers.values())
 
     def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Tensor:
         """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
         if query not in QUERIES:
             raise ModelError("access", f"no query to the learners ('{query}'); name one of {', '.join(QUERIES)}")
-        replica = lane % self._replica_count
-        number = self._versions.number
         version = self._versions.newest_sent[lane]
         if not users.size:
             return version.new_empty(0)
+        replica = lane % self._replica_count
         if query == "loss":
             return user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
-        cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), (slice(0, len(users)),))
+        bases = np.full_like(users, self._versions.number)
+        cohort = Cohort(np.full_like(users, replica), users, bases, (slice(0, len(users)),))
+        return self._change_norms(group, lane, cohort, version)
+
+    def _change_norms(self, group: LearnerGroup, lane: int, cohort: Cohort, version: Tensor) -> Tensor:
+        """Return the norms ``‖θ_k - base_k‖`` of the changes if the users trained from *version*, ``[users]``."""
         max_jobs = group.max_jobs(cohort)
         parameters = self._architecture.trained
         norms: list[Tensor] = []
-        for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
-            rows = slice(start, min(start + max_jobs, len(users)))
-            asked = cohort.select(rows)
-            lanes = np.full((len(asked.users), 1), lane)
-            bases = self._devices.bases(version.expand(rows.stop - start, 1, -1), asked, lanes)
-            starts = self._devices.starts(bases, asked, lanes)
-            momentum = self._devices.momentum(bases, asked, lanes)
-            models = group.train_cohort(starts, self._sampler, asked, momentum=momentum).models
-            sent = self._devices.sent(bases, models, asked, lanes)
+        for start in range(0, len(cohort.users), max_jobs):  # in parts, because all models together may be large
+            part = cohort.select(slice(start, min(start + max_jobs, len(cohort.users))))
+            lanes = np.full((len(part.users), 1), lane)
+            bases = self._devices.bases(version.expand(len(part.users), 1, -1), part, lanes)
+            starts = self._devices.starts(bases, part, lanes)
+            momentum = self._devices.momentum(bases, part, lanes)
+            models = group.train_cohort(starts, self._sampler, part, momentum=momentum).models
+            sent = self._devices.sent(bases, models, part, lanes)
             change = (sent - bases)[:, 0, :parameters].double()
             norms.append(change.square().sum(1).sqrt())
         return torch.cat(norms)

@@ -28,6 +28,7 @@ from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
+    from netfl.learning.objective import Objective
     from netfl.learning.spec import LearnerSpec, LocalWork
     from netfl.learning.user_data import UserDatasets
 
@@ -83,17 +84,25 @@ class LearnerGroup:
         data: UserDatasets,
         graphs: StepGraphs | None = None,
     ) -> None:
-        self.members, self._learners = tuple(learners), learners
-        self._architecture, self._data, self._graphs = architecture, data, graphs
+        self.members = tuple(learners)
+        self._learners = learners
         self._specs = tuple(learners.values())
         self.work = self._specs[0].local_work
-        objectives = [spec.objective for spec in self._specs]
-        self._objectives = batch_objectives(self._specs, data.x)
+        self._architecture = architecture
+        self._data = data
+        self._graphs = graphs
+        self._largest_job = self._job_size(data.sizes)
+
+        # the terms of a step: momentum m, weight decay λ and pull μ of each learner, [members, 3]
         terms = np.array([(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs])
-        self._has_terms, self._terms = np.any(terms, axis=0).tolist(), upload(terms, data.x.device, data.x.dtype)
+        self._terms = upload(terms, data.x.device, data.x.dtype)
+        self._has_terms = np.any(terms, axis=0).tolist()
         self._phases = TrainingPhases.of(self._specs, architecture, data.x)
         self._step_sizes = StepSizes(self._specs, data.x)
-        self._largest_job = self._job_size(data.sizes)
+
+        # the objectives, and what need not be computed for them
+        objectives = [spec.objective for spec in self._specs]
+        self._objectives = batch_objectives(self._specs, data.x)
         self._has_t = any(objective.t_rate for objective in objectives)
         self._has_equal_weights = all(objective.has_equal_weights for objective in objectives)
         # The check for weights of 0 pays if all objectives give them; a GPU would have to be synchronized.
@@ -103,28 +112,32 @@ class LearnerGroup:
 
     def max_jobs(self, cohort: Cohort) -> int:
         """Return the number of jobs that train at once if each holds as many examples as the largest of *cohort*."""
-        jobs = max_jobs_at_once(self._largest_job, self._data.numbers_at_once)
-        if len(cohort.users) * len(self.members) <= jobs:
-            return jobs
-        return max_jobs_at_once(
-            self._job_size(self._data.sizes[cohort.replicas, cohort.users]), self._data.numbers_at_once
-        )
+        max_jobs = max_jobs_at_once(self._largest_job, self._data.numbers_at_once)
+        if len(cohort.users) * len(self.members) <= max_jobs:  # even jobs of the user with the most examples fit
+            return max_jobs
+        sizes = self._data.sizes[cohort.replicas, cohort.users]
+        return max_jobs_at_once(self._job_size(sizes), self._data.numbers_at_once)
 
     def _job_size(self, sizes: Ints) -> int:
         """Return the parameters and the mini-batches of the largest job of users with *sizes* examples."""
         work = self.work.count(sizes)
-        return self._architecture.size + int(work.width.max()) * (int(work.steps.max()) + self._data.x[0].numel())
+        steps = int(work.steps.max())
+        width = int(work.width.max())
+        indices = width * steps  # of the examples in all mini-batches
+        examples = width * self._data.x[0].numel()  # in one of them
+        return self._architecture.size + indices + examples
 
     def pieces(self, cohort: Cohort) -> Iterator[tuple[LearnerGroup, Cohort]]:
         """Cut the jobs into pieces that train at once: between replicas, and in a large replica between learners."""
         max_jobs = self.max_jobs(cohort)
         for piece in cohort.pieces(max_jobs // len(self.members)):
-            count = max(1, max_jobs // len(piece.users))
-            if count >= len(self.members):
+            max_members = max(1, max_jobs // len(piece.users))
+            if max_members >= len(self.members):
                 yield self, piece
                 continue
-            for start in range(0, len(self.members), count):
-                learners = {member: self._learners[member] for member in self.members[start : start + count]}
+            for start in range(0, len(self.members), max_members):
+                members = self.members[start : start + max_members]
+                learners = {member: self._learners[member] for member in members}
                 yield LearnerGroup(learners, self._architecture, self._data, self._graphs), piece
 
     def among(self, is_wanted: Callable[[LearnerSpec], bool]) -> LearnerGroup | None:
@@ -158,22 +171,24 @@ class LearnerGroup:
             return self._train_batch(bases, sampler, cohort, drift(slice(0, users)), momentum)
         models = bases.new_empty(bases.shape)
         step_counts = np.empty(users, np.int64)
-        after = None if momentum is None else torch.empty_like(momentum)
+        momentum_after: Tensor | None = None
+        if momentum is not None:
+            momentum_after = torch.empty_like(momentum)
         for start in range(0, users, max_users):
             rows = slice(start, min(start + max_users, users))
-            before = None if momentum is None else momentum[rows]
-            result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows), before)
+            momentum_of_rows = None if momentum is None else momentum[rows]
+            result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows), momentum_of_rows)
             models[rows] = result.models
             step_counts[rows] = result.step_counts
-            if after is not None and result.momentum is not None:
-                after[rows] = result.momentum
+            if momentum_after is not None and result.momentum is not None:
+                momentum_after[rows] = result.momentum
         return LocalResult(
             models=models,
             steps=upload(step_counts, bases.device, bases.dtype),
             samples=upload(self._data.sizes[cohort.replicas, cohort.users], bases.device, bases.dtype),
             step_counts=step_counts,
             rates=self._step_sizes.of(cohort.clocks),
-            momentum=after,
+            momentum=momentum_after,
         )
 
     def _train_batch(
@@ -181,7 +196,8 @@ class LearnerGroup:
     ) -> LocalResult:
         """Train all users of *cohort* side by side."""
         batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
-        rates, keys = self._step_sizes.of(cohort.clocks), None
+        rates = self._step_sizes.of(cohort.clocks)
+        keys: Tensor | None = None
         if self._architecture.has_training_mode:
             keys = upload(sampler.draw_keys(cohort, batches), bases.device)
         models, momentum = self._run_sgd(bases, cohort, batches, rates, drift, keys, momentum)
@@ -225,10 +241,12 @@ class LearnerGroup:
             after = self._graphs.run((self.members, loader.extents), descend, (*inputs, *loader.inputs))
         else:
             after = self._descend(loader, batches.counts, inputs)
-        parts = [part.reshape(bases.shape) for part in torch.split(after, bases.shape[-1], dim=1)]
-        if order is not None:
-            parts = [_select_users(part, np.argsort(order)) for part in parts]
-        return parts[0], None if momentum is None else parts[1]
+        results = [result.reshape(bases.shape) for result in torch.split(after, bases.shape[-1], dim=1)]
+        if order is not None:  # back to the order of the cohort
+            results = [_select_users(result, np.argsort(order)) for result in results]
+        if momentum is None:
+            return results[0], None
+        return results[0], results[1]
 
     def _descend(self, loader: BatchLoader, counts: Ints, inputs: JobInputs) -> Tensor:
         """Run all steps of jobs; return θ and t after training, followed by the momentum if one is given.
@@ -247,7 +265,7 @@ class LearnerGroup:
         t = inputs.theta[:, -1].clone()
         objectives = self._objectives
         if users > 1:
-            objectives = tuple(batch.map(lambda value: value.repeat(users)) for batch in objectives)
+            objectives = tuple(of_kind.map(lambda value: value.repeat(users)) for of_kind in objectives)
         all_jobs = JobHyperparameters(len(t), inputs.rates[:, :1], inputs.rates[:, 1], objectives)
         corrections = self._corrections(model, inputs)
         if self._has_equal_weights:
@@ -255,20 +273,28 @@ class LearnerGroup:
 
         jobs = all_jobs  # those that make the step: the first ones, as jobs lie by their number of steps
         t_of_jobs = t
-        for step, ((x, y, share), (jobs_in_step, _)) in enumerate(zip(loader, loader.extents, strict=True)):
+        for step, (batch, (jobs_in_step, _)) in enumerate(zip(loader, loader.extents, strict=True)):
+            x, y, share = batch
             if jobs.count != jobs_in_step:
                 jobs = all_jobs.first(jobs_in_step)
                 t_of_jobs = t[:jobs_in_step]
+
+            # forward
             if inputs.keys is None:
                 model.scores(x)
             else:
                 examples = np.repeat(counts[:, step], members).tolist()
-                model.training_scores(x, TrainingStep(examples, inputs.keys[step].repeat_interleave(members)))
+                keys_of_jobs = inputs.keys[step].repeat_interleave(members)
+                model.training_scores(x, TrainingStep(examples, keys_of_jobs))
+
+            # weights of the examples, lr w_b, [jobs, batch]; the step of t
             if self._has_equal_weights:
                 model.take_labels(y)
-                weights = share
+                weights = share  # with the step size
             else:
                 weights = self._weigh(jobs, model.losses(y), share, t_of_jobs, inputs.drift)
+
+            # backward: θ -= Σ_b lr w_b ∇ℓ_b, and the other terms of a step
             if corrections is not None:
                 corrections.before(jobs_in_step)
             if not self._can_skip_backward or weights.any():
@@ -292,28 +318,37 @@ class LearnerGroup:
         return weights.mul(jobs.lr)
 
     def _corrections(self, model: BatchedModel, inputs: JobInputs) -> StepCorrections | None:
-        theta, drift = inputs.theta, inputs.drift
-        lr = inputs.rates[:, 0]
+        """Return the terms of a step besides the gradient, with the symbols there; ``None`` if no job has any."""
         has_momentum, has_decay, has_pull = self._has_terms
-        has_inputs = drift is not None or inputs.momentum is not None or self._phases is not None
+        has_inputs = inputs.drift is not None or inputs.momentum is not None or self._phases is not None
         if not has_inputs and not any(self._has_terms):
             return None
-        jobs = len(theta)
-        momentum, decay, pull = self._terms.repeat(jobs // len(self._terms), 1).T
-        constant = pull[:, None] * theta[:, :-1] if has_pull else None
-        if drift is not None:
-            constant = -drift[:, :-1] if constant is None else constant.sub_(drift[:, :-1])
-        values = None
+        base = inputs.theta[:, :-1]
+        lr = inputs.rates[:, 0]
+        jobs = len(base)
+        momentum, decay, pull = self._terms.repeat(jobs // len(self._terms), 1).T  # m, λ and μ, [jobs] each
+
+        slope: Tensor | None = None
+        if has_decay or has_pull:
+            slope = -lr * (decay + pull)
+
+        constant: Tensor | None = None  # μ base - d, [jobs, size]
+        if has_pull:
+            constant = pull[:, None] * base
+        if inputs.drift is not None:
+            drift = inputs.drift[:, :-1]
+            constant = -drift if constant is None else constant.sub_(drift)
+        constant_step: Sequence[Tensor] | None = None
         if constant is not None:
-            values = self._architecture.open(constant.mul_(lr[:, None])).values(jobs)
-        slope = -lr * (decay + pull) if has_decay or has_pull else None
-        moved = None
+            constant_step = self._architecture.open(constant.mul_(lr[:, None])).values(jobs)
+
+        moved: BatchedModel | None = None  # θ - θ⁻ = -lr v
         if inputs.momentum is not None:
             moved = self._architecture.open(inputs.momentum[:, :-1] * -lr[:, None])
-        phases = None
+        frozen: FrozenValues | None = None
         if self._phases is not None and inputs.head_steps is not None:
-            phases = self._phases.open(self._architecture, inputs.head_steps)
-        return StepCorrections(model, jobs, slope, values, momentum if has_momentum else None, moved, phases)
+            frozen = self._phases.open(self._architecture, inputs.head_steps)
+        return StepCorrections(model, jobs, slope, constant_step, momentum if has_momentum else None, moved, frozen)
 
 
 def group_learners(
@@ -342,8 +377,14 @@ class ObjectiveBatch:
 
     def map(self, select: Callable[[Tensor], Tensor]) -> ObjectiveBatch:
         """Return the objectives of the jobs that *select* returns from a tensor with one entry for each job."""
-        hyper = {name: value if isinstance(value, bool) else select(value) for name, value in self.hyper.items()}
+        hyper: dict[str, Tensor | bool] = {}
+        for name, value in self.hyper.items():
+            hyper[name] = value if isinstance(value, bool) else select(value)
         return ObjectiveBatch(self.gradient_weights, hyper, select(self.is_used))
+
+
+_ObjectiveKind = tuple[type["Objective"], tuple[tuple[str, bool], ...]]
+"""Class of an objective, and the bools in its `Objective.hyper`."""
 
 
 def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[ObjectiveBatch, ...]:
@@ -351,31 +392,47 @@ def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[Object
 
     Objectives with equal weights join those of another kind, if there is one that has `Objective.neutral` values.
     """
+    objectives = [spec.objective for spec in specs]
+    hypers = [objective.hyper() for objective in objectives]
+    kinds: list[_ObjectiveKind] = []
+    for objective, hyper in zip(objectives, hypers, strict=True):
+        bools = tuple((name, value) for name, value in hyper.items() if isinstance(value, bool))
+        kinds.append((type(objective), bools))
+
+    weighted = {
+        kind: objective for kind, objective in zip(kinds, objectives, strict=True) if not objective.has_equal_weights
+    }
+    if len(weighted) == 1:
+        ((only_kind, weighted_objective),) = weighted.items()
+        neutral = weighted_objective.neutral()
+        if neutral is not None:  # equal weights are those of this kind, too
+            kinds = [only_kind] * len(objectives)
+            hypers = [
+                neutral if objective.has_equal_weights else hyper
+                for objective, hyper in zip(objectives, hypers, strict=True)
+            ]
+    return tuple(_batch_kind(kind, kinds, hypers, like) for kind in dict.fromkeys(kinds))
+
+
+def _batch_kind(
+    kind: _ObjectiveKind, kinds: Sequence[_ObjectiveKind], hypers: Sequence[Mapping[str, float | bool]], like: Tensor
+) -> ObjectiveBatch:
+    """Batch the objectives of one of *kinds*; jobs of another kind have values that are not used."""
 
     def put(values: Sequence[float]) -> Tensor:
         return upload(np.array(values, np.float64), like.device, like.dtype)
 
-    objectives = [spec.objective for spec in specs]
-    hypers = [objective.hyper() for objective in objectives]
-    kinds = [
-        (type(objective), tuple((name, value) for name, value in hyper.items() if isinstance(value, bool)))
-        for objective, hyper in zip(objectives, hypers, strict=True)
-    ]
-    others = {kinds[i]: objective for i, objective in enumerate(objectives) if not objective.has_equal_weights}
-    neutral = next(iter(others.values())).neutral() if len(others) == 1 else None
-    if neutral is not None:
-        kinds = [*others] * len(objectives)
-        hypers = [neutral if objectives[i].has_equal_weights else hyper for i, hyper in enumerate(hypers)]
-    batches = []
-    for kind in dict.fromkeys(kinds):
-        is_used, filler = [other == kind for other in kinds], hypers[kinds.index(kind)]
-        filled = [hyper if used else filler for hyper, used in zip(hypers, is_used, strict=True)]
-        values = {
-            name: value if isinstance(value, bool) else put([hyper[name] for hyper in filled])
-            for name, value in filler.items()
-        }
-        batches.append(ObjectiveBatch(kind[0].gradient_weights, values, put(is_used).bool()))
-    return tuple(batches)
+    is_used = [other == kind for other in kinds]
+    first = hypers[kinds.index(kind)]
+    filled = [hyper if used else first for hyper, used in zip(hypers, is_used, strict=True)]
+    values: dict[str, Tensor | bool] = {}
+    for name, value in first.items():
+        if isinstance(value, bool):
+            values[name] = value
+        else:
+            values[name] = put([hyper[name] for hyper in filled])
+    objective_class, _ = kind
+    return ObjectiveBatch(objective_class.gradient_weights, values, put(is_used).bool())
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,8 +458,9 @@ class JobHyperparameters:
 
     def weigh(self, losses: Tensor, share: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weights of the examples and the gradients of t, each job's from its own objective."""
-        weights, t_gradient = self.objectives[0].gradient_weights(losses, share, t, self.objectives[0].hyper)
-        for batch in self.objectives[1:]:
+        first, *others = self.objectives
+        weights, t_gradient = first.gradient_weights(losses, share, t, first.hyper)
+        for batch in others:
             batch_weights, batch_t_gradient = batch.gradient_weights(losses, share, t, batch.hyper)
             weights = batch_weights.where(batch.is_used[:, None], weights)
             t_gradient = batch_t_gradient.where(batch.is_used, t_gradient)
@@ -441,8 +499,9 @@ class StepCorrections:
         self._constant = constant
         self._momentum = momentum
         self._frozen = frozen
-        needs_before = slope is not None or momentum is not None or frozen is not None
-        self._before = [value.clone() for value in model.values(jobs)] if needs_before else None
+        self._before: Sequence[Tensor] | None = None  # θ before the gradient
+        if slope is not None or momentum is not None or frozen is not None:
+            self._before = [value.clone() for value in model.values(jobs)]
         self._moved_model = moved
         self._moved: Sequence[Tensor] | None = None
         if moved is not None:
@@ -458,21 +517,21 @@ class StepCorrections:
 
     def after(self, jobs: int, step: int) -> None:
         """Add all terms but the gradient to a *step* of the first *jobs*."""
-        for index, value in enumerate(self._model.values(jobs)):
-            each = (jobs, *[1] * (value.ndim - 1))
-            before = None if self._before is None else self._before[index][:jobs]
+        for index, value in enumerate(self._model.values(jobs)):  # θ - lr g, [jobs, …]
+            of_jobs = (jobs, *[1] * (value.ndim - 1))  # shape of a factor for each job
+            before = None if self._before is None else self._before[index][:jobs]  # θ
             if before is not None and self._slope is not None:
-                value.addcmul_(before, self._slope[:jobs].view(each))
+                value.addcmul_(before, self._slope[:jobs].view(of_jobs))  # - lr (λ + μ) θ
             if self._constant is not None:
-                value.add_(self._constant[index][:jobs])
+                value.add_(self._constant[index][:jobs])  # + lr (μ base - d)
             moved = None
             if self._moved is not None and self._momentum is not None:
                 moved = self._moved[index][:jobs]
-                value.addcmul_(moved, self._momentum[:jobs].view(each))
+                value.addcmul_(moved, self._momentum[:jobs].view(of_jobs))  # + m (θ - θ⁻)
             if before is not None and self._frozen is not None:
                 self._frozen.restore(value, before, index, step)
             if before is not None and moved is not None:
-                moved.copy_(value).sub_(before)
+                moved.copy_(value).sub_(before)  # θ⁺ - θ, for the next step
 
     def momentum_of(self, inputs: JobInputs) -> Tensor:
         """Return the momentum buffer v of θ after the last step of each job, ``[jobs, size + 1]``; ``θ - θ⁻ = -lr v``.

@@ -64,13 +64,16 @@ class ModelVersions:
         for round_ in rounds:
             if round_ is None:  # no update follows in a replica that has ended
                 continue
-            later = (old for old in self._versions if old >= round_.oldest)
-            needed.update(later if round_.needed is None else round_.needed)
+            if round_.needed is None:
+                needed.update(number for number in self._versions if number >= round_.oldest)
+            else:
+                needed.update(round_.needed)
+        self._versions = {number: kept for number, kept in self._versions.items() if number in needed}
+        self._messages = {number: kept for number, kept in self._messages.items() if number in needed}
+
         self.number += 1
-        self._versions = {old: kept for old, kept in self._versions.items() if old in needed}
         self._newest = version
         self._versions[self.number] = self._sent(version)
-        self._messages = {old: kept for old, kept in self._messages.items() if old in needed}
         self._messages[self.number] = messages
 
     def of(self, numbers: Ints, lanes: Ints) -> Tensor:
@@ -81,24 +84,25 @@ class ModelVersions:
             lanes: of each user and member, ``[users, members]``.
         """
         distinct = set(numbers.ravel().tolist())
-        if missing := distinct - self._versions.keys():
+        missing = distinct - self._versions.keys()
+        if missing:
             raise ValueError(f"version {min(missing)} was released as unused")
         if len(distinct) == 1:
             return _select_lanes(self._versions[distinct.pop()], lanes)
-        index = upload(lanes, self.newest.device)
         if numbers.shape[1] == 1:
-            of_users = zip(numbers[:, 0].tolist(), index, strict=True)
-            return torch.stack([self._versions[number][row] for number, row in of_users])
+            lanes_of_users = upload(lanes, self.newest.device)
+            pairs = zip(numbers[:, 0].tolist(), lanes_of_users, strict=True)
+            return torch.stack([self._versions[number][of_user] for number, of_user in pairs])
         pairs = zip(numbers.ravel().tolist(), lanes.ravel().tolist(), strict=True)
         return torch.stack([self._versions[number][lane] for number, lane in pairs]).view(*lanes.shape, -1)
 
     def messages(self, numbers: Ints, lane: int) -> Tensor | None:
         """Return the messages of *lane* with the versions *numbers*, ``[n, …]``, or ``None``.  Read only."""
-        listed = numbers.tolist()
-        if len({*listed}) == 1:
-            message = self._messages[listed[0]].get(lane)
-            return None if message is None else message.expand(len(listed), *message.shape)
-        messages = [self._messages[number].get(lane) for number in listed]
+        distinct = set(numbers.tolist())
+        if len(distinct) == 1:
+            message = self._messages[distinct.pop()].get(lane)
+            return None if message is None else message.expand(len(numbers), *message.shape)
+        messages = [self._messages[number].get(lane) for number in numbers.tolist()]
         sent = [message for message in messages if message is not None]
         return torch.stack(sent) if sent else None
 
@@ -118,10 +122,9 @@ class ModelVersions:
         self._newest = self._versions[number]
         if self._coder is not None:
             self._newest = state["newest"].to(device)
-        self._messages = {
-            int(old): {int(lane): message.to(device) for lane, message in sent.items()}
-            for old, sent in state["messages"].items()
-        }
+        self._messages = {}
+        for old, sent in state["messages"].items():
+            self._messages[int(old)] = {int(lane): message.to(device) for lane, message in sent.items()}
 
     def _sent(self, version: Tensor) -> Tensor:
         """Return a newest *version* as users read it."""
@@ -135,11 +138,13 @@ def _select_lanes(version: Tensor, lanes: Ints) -> Tensor:
 
     The result is a view if all users are in one replica, or if one learner has a user in each replica.
     """
-    every, first = [*range(len(version))], lanes[0].tolist()
-    if lanes.shape[1] == 1 and lanes[:, 0].tolist() == every:
+    all_lanes = [*range(len(version))]
+    if lanes.shape[1] == 1 and lanes[:, 0].tolist() == all_lanes:
         return version[:, None]
-    if len(lanes) == 1 or (lanes == lanes[0]).all():
-        selected = version if first == every else version[upload(lanes[0], version.device)]
+    if len(lanes) == 1 or (lanes == lanes[0]).all():  # all users are in the same lanes
+        selected = version
+        if lanes[0].tolist() != all_lanes:
+            selected = version[upload(lanes[0], version.device)]
         return selected.expand(len(lanes), -1, -1)
     rows = version.index_select(0, upload(lanes.ravel(), version.device))  # faster than an index of two dimensions
     return rows.view(*lanes.shape, -1)

@@ -20,6 +20,8 @@ _BITS = 32
 _LOW = (1 << _BITS) - 1
 _MIXERS = (0x7FEB352D, 0x846CA68B)
 """Multipliers of the 32-bit mixing function "lowbias32" of C. Wellons' hash prospector."""
+_GOLDEN = 0x9E3779B9
+"""2³² divided by the golden ratio, by which the words of calls lie apart."""
 _CHANNELS = {functional.dropout1d: 3, functional.dropout2d: 4, functional.dropout3d: 5}
 """Dimensions of batches for the dropouts of whole channels."""
 
@@ -83,16 +85,24 @@ class ModuleParts:
     @classmethod
     def of(cls, module: nn.Module) -> ModuleParts:
         """Sort the parameters and buffers of *module*."""
-        parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
         stored = module.state_dict(keep_vars=True)
-        sent = {name: buffer for name, buffer in buffers.items() if name in stored}
-        return cls(
-            {name: part for name, part in parameters.items() if part.requires_grad},
-            {name: buffer for name, buffer in sent.items() if buffer.is_floating_point()},
-            {name: buffer for name, buffer in sent.items() if not buffer.is_floating_point()},
-            {name: part for name, part in parameters.items() if not part.requires_grad}
-            | {name: buffer for name, buffer in buffers.items() if name not in sent},
-        )
+        trained: dict[str, Tensor] = {}
+        state: dict[str, Tensor] = {}
+        counters: dict[str, Tensor] = {}
+        fixed: dict[str, Tensor] = {}
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                trained[name] = parameter
+            else:
+                fixed[name] = parameter
+        for name, buffer in module.named_buffers():
+            if name not in stored:
+                fixed[name] = buffer
+            elif buffer.is_floating_point():
+                state[name] = buffer
+            else:
+                counters[name] = buffer
+        return cls(trained, state, counters, fixed)
 
     def on(self, like: Tensor) -> ModuleParts:
         """Return the same parts with the fixed ones, and the counters, on the device of *like*."""
@@ -120,7 +130,8 @@ class KeyedDropout(TorchFunctionMode):
 
     def __init__(self, key: Tensor) -> None:
         super().__init__()
-        self._key, self.calls = key, 0
+        self._key = key
+        self.calls = 0
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -138,12 +149,18 @@ class KeyedDropout(TorchFunctionMode):
         if not training or not 0 < p < 1:
             return torch.as_tensor(func(input, p, training, inplace))
         self.calls += 1
-        shape = input.shape if func is functional.dropout else (*input.shape[:2], *[1] * (input.ndim - 2))
-        places = torch.arange(torch.Size(shape).numel(), device=input.device).view(shape)
+        shape = input.shape
+        if func is not functional.dropout:  # a channel is kept or dropped as a whole
+            shape = torch.Size((*input.shape[:2], *[1] * (input.ndim - 2)))
+        entries = torch.arange(shape.numel(), device=input.device).view(shape)
         low, high = self._key & _LOW, self._key >> _BITS
-        words = _mix(_mix(places ^ low) + high + self.calls * 0x9E3779B9 & _LOW)
-        mask = (words >= int(p * (1 << _BITS))).to(input.dtype) / (1 - p)
-        return input.mul_(mask) if inplace else input * mask
+        of_entries = _mix(entries ^ low)
+        words = _mix(of_entries + high + self.calls * _GOLDEN & _LOW)
+        is_kept = words >= int(p * (1 << _BITS))
+        mask = is_kept.to(input.dtype) / (1 - p)
+        if inplace:
+            return input.mul_(mask)
+        return input * mask
 
 
 def _mix(words: Tensor) -> Tensor:
@@ -172,7 +189,8 @@ class SeededDraws:
         """Return whether somebody has drawn since `seed` was called with *key*."""
         states = [generator.get_state() for generator in self._generators]
         self.seed(key)
-        return not all(map(torch.equal, states, (generator.get_state() for generator in self._generators)))
+        seeded_states = [generator.get_state() for generator in self._generators]
+        return not all(map(torch.equal, states, seeded_states))
 
     @contextmanager
     def restored(self) -> Iterator[None]:

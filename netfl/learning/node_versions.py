@@ -26,8 +26,8 @@ _Node = tuple[int, int]
 
 def waves_of_replicas(rounds: Sequence[Round | None]) -> Iterator[list[tuple[int, Merge]]]:
     """Yield the merges of one round of each replica that train together, each with the place of its replica."""
-    of_replicas = [[] if each is None else [*waves(each.all_merges())] for each in rounds]
-    for wave in zip_longest(*of_replicas, fillvalue=()):
+    waves_by_replica = [[] if round_ is None else [*waves(round_.all_merges())] for round_ in rounds]
+    for wave in zip_longest(*waves_by_replica, fillvalue=()):  # the merges of each replica
         yield [(replica, merge) for replica, merges in enumerate(wave) for merge in merges]
 
 
@@ -92,15 +92,20 @@ class NodeVersions:
 
     def of(self, cohort: Cohort, lanes: Ints) -> Tensor:
         """Return the base of each user and member, ``[users, members, size + 1]``; *lanes* are of each of them."""
-        rows = [self.model(*key)[lane // self._replicas] for key, lane in zip(self._keys(cohort), lanes, strict=True)]
-        return torch.stack(rows)
+        bases = []
+        for (replica, node, number), of_user in zip(self._keys(cohort), lanes, strict=True):
+            learners = of_user // self._replicas
+            bases.append(self.model(replica, node, number)[learners])
+        return torch.stack(bases)
 
     def clocks(self, cohort: Cohort) -> Ints:
         """Return the time of each base, ``[users]``."""
-        times = [
-            number if node == SERVER else self._version(replica, node, number).round
-            for replica, node, number in self._keys(cohort)
-        ]
+        times = []
+        for replica, node, number in self._keys(cohort):
+            if node == SERVER:
+                times.append(number)
+            else:
+                times.append(self._version(replica, node, number).round)
         return np.array(times, np.int64)
 
     def messages(self, replica: int, node: int, numbers: Ints, lane: int) -> Tensor | None:

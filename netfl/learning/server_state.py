@@ -76,9 +76,11 @@ class LaneServers:
         self._rules = [spec.aggregation for spec in self.specs]
         self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
         """True if an aggregation adds a term to the gradients of the users."""
-        together = [type(rule) for rule in self._rules if "step_together" in vars(type(rule)) and not rule.reports]
-        classes = [*dict.fromkeys(together)]
-        self._classes = np.array([classes.index(type(rule)) if type(rule) in classes else -1 for rule in self._rules])
+        class_numbers: dict[type[Aggregation], int] = {}
+        for rule in self._rules:
+            if "step_together" in vars(type(rule)) and not rule.reports:
+                class_numbers.setdefault(type(rule), len(class_numbers))
+        self._classes = np.array([class_numbers.get(type(rule), -1) for rule in self._rules])
         self.reported_values: ReportedValues | None = None
         """Values that aggregations report; ``None`` if none reports any."""
         if any(rule.reports for rule in self._rules):
@@ -164,13 +166,14 @@ class LaneServers:
         """Return the next version of *lane* at a node, whose state follows."""
         rule = self._rules[lane]
         try:
-            of_parameters = _select(updates, self._without_buffers, rule.reads_parts)
+            updates_of_parameters = _select(updates, self._without_buffers, rule.reads_parts)
             before = self._without_buffers(current)
-            after, state = rule.step(self._state(node, lane), before, of_parameters)
+            after, state = rule.step(self._state(node, lane), before, updates_of_parameters)
             self._keep_state(node, lane, state)
             if self.reported_values is not None and rule.reports:
-                self.reported_values.add(lane, state, before, of_parameters, after)
-            following = self._with_buffers(after, self._next_buffers(rule, current, updates))
+                self.reported_values.add(lane, state, before, updates_of_parameters, after)
+            buffers = self._next_buffers(rule, current, updates)
+            following = self._with_buffers(after, buffers)
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
         return self._with_personal(lane, following)
@@ -180,7 +183,8 @@ class LaneServers:
         if lane in self._diverged:
             return current
         shares = models.new_tensor(weights).double()
-        return self._with_personal(lane, (shares / shares.sum()).to(models) @ models)
+        shares = (shares / shares.sum()).to(models)
+        return self._with_personal(lane, shares @ models)
 
     def step_node(self, lane: int, node: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
         """Aggregate *updates* into the next version of *lane* at another node; one that is not finite is not accepted.
@@ -202,23 +206,26 @@ class LaneServers:
             A mask of the lanes that are done, ``[lanes]``; the rules of the others step lane by lane.
         """
         classes = self._classes[lanes]
-        is_lost = np.isin(lanes, [*self._diverged])  # they keep their versions
-        for number in np.unique(classes[classes >= 0]):
-            rows = np.flatnonzero((classes == number) & ~is_lost)
-            if not len(rows):
-                continue
-            of_rows = lanes[rows].tolist()
-            rules = [self._rules[lane] for lane in of_rows]
-            selected = updates if len(rows) == len(lanes) else _select_rows(updates, rows)
-            current = torch.stack([following[lane] for lane in of_rows])
-            after, states = type(rules[0]).step_together(
-                rules, [self._states[lane] for lane in of_rows], current, selected
-            )
-            for lane, version, state in zip(of_rows, after, states, strict=True):
-                following[lane] = self._with_personal(lane, version)
-                self._states[lane] = state
-            self._singles.append((lanes[rows], selected))
-        return classes >= 0
+        has_common_step = classes >= 0
+        has_diverged = np.isin(lanes, [*self._diverged])  # these lanes keep their versions
+        for number in np.unique(classes[has_common_step]):
+            rows = np.flatnonzero((classes == number) & ~has_diverged)
+            if len(rows):
+                selected = updates if len(rows) == len(lanes) else _select_rows(updates, rows)
+                self._step_class(lanes[rows], selected, following)
+        return has_common_step
+
+    def _step_class(self, lanes: Ints, updates: SingleUpdates, following: list[Tensor]) -> None:
+        """Aggregate one update of each of *lanes*, whose rules are of one class, into *following*."""
+        of_rows = lanes.tolist()
+        rules = [self._rules[lane] for lane in of_rows]
+        states = [self._states[lane] for lane in of_rows]
+        current = torch.stack([following[lane] for lane in of_rows])
+        versions, next_states = type(rules[0]).step_together(rules, states, current, updates)
+        for lane, version, state in zip(of_rows, versions, next_states, strict=True):
+            following[lane] = self._with_personal(lane, version)
+            self._states[lane] = state
+        self._singles.append((lanes, updates))
 
     def _next_buffers(self, rule: Aggregation, current: Tensor, updates: Updates) -> Tensor:
         """Return the buffers of the next version; those that are lost count as unchanged from the *current* one."""
@@ -227,8 +234,8 @@ class LaneServers:
             return before
         of_buffers = _select(updates, self._only_buffers, rule.reads_parts)
         if updates.received is not None:
-            kept = of_buffers.models.where(self._only_buffers(updates.received), before)
-            of_buffers = replace(of_buffers, models=kept)
+            has_arrived = self._only_buffers(updates.received)
+            of_buffers = replace(of_buffers, models=of_buffers.models.where(has_arrived, before))
         return rule.next_buffers(before, of_buffers)
 
     def check_updates(self, lanes: Ints, cohort: Cohort, users: Tensor, models: Tensor) -> None:
@@ -240,22 +247,24 @@ class LaneServers:
         """Return the next version of *lane* at a node, which got no delivery in round *index*."""
         if lane in self._diverged:
             return current
-        rates, parameters = self.newest_rates(lane, index), self._without_buffers(current)
+        parameters = self._without_buffers(current)
+        rates = self.newest_rates(lane, index)
         following, state = self._rules[lane].idle(self._state(node, lane), parameters, index, rates)
         self._keep_state(node, lane, state)
-        if following is parameters:
+        if following is parameters:  # most rules keep the version
             return current
-        return self._with_personal(lane, self._with_buffers(following, self._only_buffers(current)))
+        buffers = self._only_buffers(current)
+        return self._with_personal(lane, self._with_buffers(following, buffers))
 
     def release_updates(self, following: Sequence[Tensor]) -> None:
         """Free the memory of updates whose versions in *following* are finite."""
-        self._updates = {
-            lane: updates for lane, updates in self._updates.items() if not following[lane].sum().isfinite()
-        }
+
+        def is_finite(lane: int) -> bool:
+            return bool(following[lane].sum().isfinite())
+
+        self._updates = {lane: updates for lane, updates in self._updates.items() if not is_finite(lane)}
         self._singles = [
-            (lanes, updates)
-            for lanes, updates in self._singles
-            if not all(following[lane].sum().isfinite() for lane in lanes.tolist())
+            (lanes, updates) for lanes, updates in self._singles if not all(map(is_finite, lanes.tolist()))
         ]
 
     def accept_finite(self, following: Sequence[Tensor], newest: Tensor, index: int) -> Tensor:
@@ -268,35 +277,38 @@ class LaneServers:
         trained = [updates.models for updates in self._updates.values()]
         trained += [updates.models for _, updates in self._singles]
         versions = _stack(following, trained)
-        for lane in (lane for lane, total in enumerate(versions.sum(1).tolist()) if not isfinite(total)):
-            versions = versions.index_copy(0, upload(np.array([lane]), versions.device), newest[lane : lane + 1])
-            self._mark_version(lane, index, self._broken_user(lane))
+        for lane, total in enumerate(versions.sum(1).tolist()):
+            if not isfinite(total):
+                row = upload(np.array([lane]), versions.device)
+                versions = versions.index_copy(0, row, newest[lane : lane + 1])  # not in place: memory of updates
+                self._mark_version(lane, index, self._broken_user(lane))
         self._updates = {}
         self._singles = []
         return versions
 
     def _broken_user(self, lane: int) -> int | None:
         """Return the first user of this round whose update of *lane* is not finite; ``None`` if all are."""
-        users = models = None
         if lane in self._updates:
-            users = self._updates[lane].users
-            models = self._updates[lane].models
-        for lanes, updates in self._singles:
-            for row in np.flatnonzero(lanes == lane).tolist():
-                users = updates.users[row : row + 1]
-                models = updates.models[row : row + 1]
-        if users is None or models is None:
-            return None
-        return _first_broken(users, models)
+            updates = self._updates[lane]
+            return _first_broken(updates.users, updates.models)
+        for lanes, singles in self._singles:
+            rows = np.flatnonzero(lanes == lane).tolist()
+            if rows:
+                row = slice(rows[0], rows[0] + 1)  # a lane has one of these updates
+                return _first_broken(singles.users[row], singles.models[row])
+        return None
 
     def find_diverged(self) -> None:
         """Read from a GPU which lanes have diverged since the last call; on a CPU they are known already."""
-        for lane, index, user in () if self._check is None else self._check.diverged():
+        if self._check is None:
+            return
+        for lane, index, user in self._check.diverged():
             self._mark_version(lane, index, None if user < 0 else user)
 
     def _mark_version(self, lane: int, index: int, user: int | None) -> None:
         """Record that the version of *lane* in round *index* is not finite, because of the update of *user* if any."""
-        self.mark_diverged(lane, index, f"{'version' if user is None else 'update'} in round {index}", user)
+        subject = "version" if user is None else "update"
+        self.mark_diverged(lane, index, f"{subject} in round {index}", user)
 
     def messages(self) -> dict[int, Tensor]:
         """Return the `Aggregation.message` of each lane that sends one."""
@@ -310,11 +322,11 @@ class LaneServers:
 
     def reported(self, newest: Tensor) -> Tensor:
         """Return the versions that are evaluated, ``[lanes, size + 1]``."""
-        reported = [
+        models = [
             rule.reported(state, self._without_buffers(version))
             for (rule, state), version in zip(self._pairs(), newest, strict=True)
         ]
-        versions = self._with_buffers(torch.stack(reported), self._only_buffers(newest))
+        versions = self._with_buffers(torch.stack(models), self._only_buffers(newest))
         if not self._personal:
             return versions
         return torch.stack([self._with_personal(lane, version) for lane, version in enumerate(versions)])
@@ -326,15 +338,20 @@ class LaneServers:
 
     def mark_diverged(self, lane: int, index: int, subject: str, user: int | None = None) -> None:
         """Record that *lane* diverged in round *index*, because *subject* is not finite."""
-        if lane not in self._diverged:
-            self._diverged[lane] = Divergence(*self._lanes[lane], index, user, self.divergence_text(lane, subject))
-            self._new_divergences.append(self._diverged[lane])
+        if lane in self._diverged:
+            return
+        learner, replica = self._lanes[lane]
+        divergence = Divergence(learner, replica, index, user, self.divergence_text(lane, subject))
+        self._diverged[lane] = divergence
+        self._new_divergences.append(divergence)
 
     def divergence_text(self, lane: int, subject: str) -> str:
         """Return the message that *subject* of *lane* is not finite, which parts from outside netfl may also cause."""
         plugins = [*find_plugins(self._shared), *find_plugins(self.specs[lane])]
-        suspects = " or ".join(dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins))
-        cause = f", or {suspects} returned such numbers" if suspects else ""
+        kinds = dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins)  # each once
+        cause = ""
+        if kinds:
+            cause = f", or {' or '.join(kinds)} returned such numbers"
         return f"the {subject} is not finite: training diverged{cause}; {SMALLER_STEP}"
 
     def new_divergences(self, feedback_lanes: Sequence[int], time_s: float) -> tuple[Divergence, ...]:
@@ -347,37 +364,39 @@ class LaneServers:
         Raises:
             ModelError: all lanes of the run have diverged, or one of *feedback_lanes*.
         """
-        new, self._new_divergences = tuple(self._new_divergences), []
+        new = tuple(self._new_divergences)
+        self._new_divergences = []
         needed = [lane for lane in feedback_lanes if lane in self._diverged]
-        if new and (needed or (self._is_whole_run and len(self._diverged) == len(self._lanes))):
+        is_end_of_run = self._is_whole_run and len(self._diverged) == len(self._lanes)
+        if new and (needed or is_end_of_run):
             lost = self._diverged[needed[0]] if needed else new[0]
             raise ModelError(f"{lost.learner}, replica {lost.replica}", lost.problem, user=lost.user, time_s=time_s)
         return new
 
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`, lane by lane."""
-        lost = {
-            lane: [entry.round, -1 if entry.user is None else entry.user, entry.problem]
-            for lane, entry in self._diverged.items()
-        }
-        of_nodes = [[*key, _without_rows(state)] for key, state in self._node_states.items()]
-        nodes = {"nodes": of_nodes} if of_nodes else {}
-        reported = {} if self.reported_values is None else {"reported": self.reported_values.state()}
-        return {"aggregations": [_without_rows(state) for state in self._states], "lost": lost, **nodes, **reported}
+        lost = {}
+        for lane, divergence in self._diverged.items():
+            user = -1 if divergence.user is None else divergence.user
+            lost[lane] = [divergence.round, user, divergence.problem]
+        state: dict[str, Any] = {"aggregations": [_without_rows(kept) for kept in self._states], "lost": lost}
+        if self._node_states:
+            state["nodes"] = [[node, lane, _without_rows(kept)] for (node, lane), kept in self._node_states.items()]
+        if self.reported_values is not None:
+            state["reported"] = self.reported_values.state()
+        return state
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
         """Restore a `state`, once the store of the devices is restored."""
-        saved_states = state["aggregations"]
-        self._states = [
-            _restored(opened, saved, device) for opened, saved in zip(self._states, saved_states, strict=True)
-        ]
+        pairs = zip(self._states, state["aggregations"], strict=True)
+        self._states = [_restored(opened, saved, device) for opened, saved in pairs]
         self._node_states = {}
         for node, lane, saved in state.get("nodes", ()):
             self._node_states[node, lane] = _restored(self._state(node, lane), saved, device)
-        self._diverged = {
-            int(lane): Divergence(*self._lanes[int(lane)], index, None if user < 0 else user, problem)
-            for lane, (index, user, problem) in state["lost"].items()
-        }
+        self._diverged = {}
+        for lane, (index, user, problem) in state["lost"].items():
+            learner, replica = self._lanes[int(lane)]
+            self._diverged[int(lane)] = Divergence(learner, replica, index, None if user < 0 else user, problem)
         if self.reported_values is not None:
             self.reported_values.restore(state["reported"])
         if self._check is not None:
@@ -478,9 +497,11 @@ def _stack(following: Sequence[Tensor], trained: Sequence[Tensor]) -> Tensor:
     Versions that are relayed lie one after the other in the memory of the *trained* models, and are not copied.  Other
     versions are, because an aggregation may keep and change them.
     """
-    first, owners = following[0], {tensor.untyped_storage().data_ptr() for tensor in (*trained, *following)}
+    first = following[0]
+    memories = {tensor.untyped_storage().data_ptr() for tensor in (*trained, *following)}
     begins = [version.data_ptr() for version in following]
-    is_adjacent = {end - begin for begin, end in pairwise(begins)} <= {first.numel() * first.element_size()}
-    if trained and len(owners) == 1 and is_adjacent and first.is_contiguous():
+    distances = {end - begin for begin, end in pairwise(begins)}
+    are_adjacent = distances <= {first.numel() * first.element_size()}
+    if trained and len(memories) == 1 and are_adjacent and first.is_contiguous():
         return first.as_strided((len(following), len(first)), (len(first), 1))
     return torch.stack([*following])

@@ -51,11 +51,14 @@ class CudaGraph:
     def __init__(self, device: torch.device, pool: Any, function: Callable[[], Tensor]) -> None:
         self._device = device
         with torch.cuda.device(device):
-            current, stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            # a first call on a stream of its own: libraries allocate their workspaces before the recording
+            current = torch.cuda.current_stream()
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             stream.wait_stream(current)
-            with torch.cuda.stream(stream):  # libraries allocate their workspaces before the recording
+            with torch.cuda.stream(stream):
                 function()
             current.wait_stream(stream)
+
             self._graph = torch.cuda.CUDAGraph()
             with _kept_generator(device), _no_collection(), torch.cuda.graph(self._graph, pool=pool):
                 self.output = function()
@@ -113,7 +116,8 @@ class StepGraphs:
     """
 
     def __init__(self, record: Callable[[Callable[[], Tensor]], RecordedSteps]) -> None:
-        self._record, self._is_usable = record, True
+        self._record = record
+        self._is_usable = True
         self._graphs: OrderedDict[Hashable, _KeptGraph | None] = OrderedDict()
 
     def run(self, key: Hashable, function: Callable[..., Tensor], inputs: Inputs) -> Tensor:
@@ -126,11 +130,11 @@ class StepGraphs:
         """
         shapes = tuple(None if value is None else (value.shape, value.dtype) for value in inputs)
         key = (key, shapes)
-        if not self._is_usable or key not in self._graphs:
+        if not self._is_usable or key not in self._graphs:  # a key that occurs once is not worth a recording
             self._keep(key, None)
             return function(*inputs)
         graph = self._graphs[key] or self._record_function(function, inputs)
-        if graph is None:
+        if graph is None:  # the recording failed
             return function(*inputs)
         self._keep(key, graph)
         for static, value in zip(graph.inputs, inputs, strict=True):
@@ -142,11 +146,12 @@ class StepGraphs:
     def _record_function(self, function: Callable[..., Tensor], inputs: Inputs) -> _KeptGraph | None:
         static = [None if value is None else value.clone(memory_format=torch.contiguous_format) for value in inputs]
         try:
-            return _KeptGraph(function, static, self._record(lambda: function(*static)))
+            recorded = self._record(lambda: function(*static))
         except _REFUSALS as error:
             _LOG.warning("local training is not recorded as a CUDA graph: %s", error)
             self._is_usable = False
             return None
+        return _KeptGraph(function, static, recorded)
 
     def _keep(self, key: Hashable, graph: _KeptGraph | None) -> None:
         self._graphs[key] = graph
@@ -157,7 +162,9 @@ class StepGraphs:
 
 def run_recorded(graphs: StepGraphs | None, key: Hashable, function: Callable[..., Tensor], inputs: Inputs) -> Tensor:
     """Return ``function(*inputs)``, by `StepGraphs.run` if there are *graphs*."""
-    return function(*inputs) if graphs is None else graphs.run(key, function, inputs)
+    if graphs is None:
+        return function(*inputs)
+    return graphs.run(key, function, inputs)
 
 
 def open_graphs(device: torch.device) -> StepGraphs | None:

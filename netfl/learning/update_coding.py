@@ -117,23 +117,27 @@ class UpdateCoder:
         """
         if cohort.received is None and self._codec.is_whole:
             return CodedUpdates(models, None)
+        members = models.shape[1]
         coded = torch.empty_like(models)
         coded[..., self._parameters :] = self._read_rest(bases, models, cohort)
-        known = None
+        known: Tensor | None = None
         if cohort.received is not None:
-            members = models.shape[1] if self._codec.is_sparse else 1
-            known = models.new_empty(len(models), members, self._parameters, dtype=torch.bool)
+            known_members = members if self._codec.is_sparse else 1  # only places differ between the members
+            known = models.new_empty(len(models), known_members, self._parameters, dtype=torch.bool)
+
+        # batches of updates, and of members if one update in all of them is too large
         changes_at_once = self._changes_at_once(models.device)
-        step = max(1, changes_at_once // models.shape[1])
+        updates_at_once = max(1, changes_at_once // members)
         for wave in self._waves(cohort):
-            for start in range(0, len(wave), step):
-                rows = wave[start : start + step]
+            for start in range(0, len(wave), updates_at_once):
+                rows = wave[start : start + updates_at_once]
                 batch = self._batch(rows, bases, models, cohort, lanes)
                 self._code_theta(batch, coded, known, max(1, changes_at_once // len(rows)))
+
         if cohort.received is None or known is None:
             return CodedUpdates(coded, None)
-        rest = self._received_rest(cohort.received, models)[:, None].expand(-1, known.shape[1], -1)
-        return CodedUpdates(coded, torch.cat([known, rest], dim=-1))
+        received_rest = self._received_rest(cohort.received, models)[:, None].expand(-1, known.shape[1], -1)
+        return CodedUpdates(coded, torch.cat([known, received_rest], dim=-1))
 
     def _changes_at_once(self, device: torch.device) -> int:
         """Return how many changes of θ, each of one update in one lane, are coded at once."""
@@ -179,21 +183,26 @@ class UpdateCoder:
         for start in range(0, coded.shape[1], members_at_once):
             members = slice(start, start + members_at_once)
             base = batch.bases[:, members, of_theta]
-            change = batch.models[:, members, of_theta] - base
+            change = batch.models[:, members, of_theta] - base  # [rows, members, parameters]
+
+            # the user sends C(v + e): its change v, and the errors e of its last delivered update
             if self._codec.has_error_feedback:
                 errors = self._errors(batch.users, batch.lanes[:, members], change)
-                for wanted, error in zip(change.flatten(0, 1), errors, strict=True):  # of each user and lane
-                    wanted.add_(error)
+                for of_update, error in zip(change.flatten(0, 1), errors, strict=True):
+                    of_update.add_(error)
             encoded = self._codec.encode(change, batch.draws)
-            received = None
+
+            # the server reads what arrived
+            received: Tensor | None = None
             if batch.received is not None:
                 received = self._received_theta(batch.received, encoded.values.shape[-1], change.device)[:, None]
             decoded = self._codec.decode(encoded, received)
             if known is not None and received is not None:
                 known[batch.index, members] = self._known(encoded, received)
             if self._codec.has_error_feedback:
-                for error, lost in zip(errors, (change - decoded).flatten(0, 1), strict=True):
-                    error.copy_(lost)
+                lost = change - decoded  # e = v + e - C(v + e)
+                for error, of_update in zip(errors, lost.flatten(0, 1), strict=True):
+                    error.copy_(of_update)
             coded[batch.index, members, of_theta] = decoded + base
 
     def _known(self, encoded: Encoded, received: Tensor) -> Tensor:
@@ -210,8 +219,8 @@ class UpdateCoder:
             # a parameter lies in the gap after as many entries as come before it; a gap is known between known entries
             at_edges = pad(arrived, (1, 1), value=True)
             known_gaps = at_edges[..., :-1] & at_edges[..., 1:]
-            places = torch.arange(encoded.parameters, device=positions.device).expand_as(known)
-            gaps = torch.searchsorted(positions.contiguous(), places.contiguous())
+            parameters = torch.arange(encoded.parameters, device=positions.device).expand_as(known)
+            gaps = torch.searchsorted(positions.contiguous(), parameters.contiguous())
             known = known_gaps.gather(-1, gaps)
         return known.scatter(-1, positions, arrived)
 
@@ -225,10 +234,11 @@ class UpdateCoder:
 
         A t that is not sent is constant, and counts as received.
         """
-        missing = like.shape[-1] - self._parameters - self._whole_numbers
         edges = np.linspace(self._theta_bits, self._bits, self._whole_numbers + 1) / self._bits
         arrived = _arrived(received, edges)
-        return upload(np.pad(arrived, ((0, 0), (0, missing)), constant_values=True), like.device)
+        not_sent = like.shape[-1] - self._parameters - self._whole_numbers
+        arrived = np.pad(arrived, ((0, 0), (0, not_sent)), constant_values=True)
+        return upload(arrived, like.device)
 
     def _read_rest(self, bases: Tensor, models: Tensor, cohort: Cohort) -> Tensor:
         """Return buffers and t as the server reads them: those of the base where they are lost."""

@@ -59,23 +59,37 @@ def store_rows(state: State, users: Tensor, rows: Tensor, has_repeats: bool = Tr
         has_repeats: whether a user occurs more than once, or may.
     """
     last = last_rows(state)
+    if users.device.type == "cpu":
+        change = _replace_rows_on_host(last, users, rows)
+    else:
+        change = _replace_rows(last, users, rows, has_repeats)
+    return _state(last, state["mean"] + change / len(last))
+
+
+def _replace_rows_on_host(last: UserRows, users: Tensor, rows: Tensor) -> Tensor:
+    """Replace the rows of *users* one after the other; return the sum of the changes, ``[parameters + 1]``."""
     table = last.table
-    if users.device.type != "cpu":  # without a read by the host; the sum has another order
-        places = last.places.of(users)
-        changes = rows - table[places]
-        if has_repeats:
-            order = users.new_ones(len(users)).cumsum(0) - 1
-            newest = ((users[:, None] == users) * order).amax(1)  # update of each user
-            changes = changes.where((newest == order)[:, None], 0.0)
-            rows = rows[newest]
-        table[places] = rows
-        return _state(last, state["mean"] + changes.sum(0) / len(last))
-    change = state["mean"].new_zeros(state["mean"].shape)
+    change = rows.new_zeros(rows.shape[1])
     for user, row in zip(users.tolist(), rows, strict=True):
         before = table[last.places.of_user(user)]  # a view
         change += row - before
         before.copy_(row)
-    return _state(last, state["mean"] + change / len(last))
+    return change
+
+
+def _replace_rows(last: UserRows, users: Tensor, rows: Tensor, has_repeats: bool) -> Tensor:
+    """Replace the rows as `_replace_rows_on_host`, without a read by the host; the sum has another order."""
+    table = last.table
+    places = last.places.of(users)
+    changes = rows - table[places]
+    if has_repeats:  # the last update of a user has its row, and its change counts alone
+        order = users.new_ones(len(users)).cumsum(0) - 1  # 0 to k - 1
+        is_same_user = users[:, None] == users
+        last_update = (is_same_user * order).amax(1)
+        changes = changes.where((last_update == order)[:, None], 0.0)
+        rows = rows[last_update]
+    table[places] = rows
+    return changes.sum(0)
 
 
 def store_single_rows(states: Sequence[State], users: Tensor, rows: Tensor) -> list[State]:
@@ -90,7 +104,8 @@ def store_single_rows(states: Sequence[State], users: Tensor, rows: Tensor) -> l
 
     lasts = [last_rows(state) for state in states]
     stored = [last.table[last.places.of_user(user)] for last, user in zip(lasts, users.tolist(), strict=True)]  # views
-    means = stack_states(states, "mean")["mean"] + (rows - torch.stack(stored)) / len(lasts[0])
+    changes = rows - torch.stack(stored)
+    means = stack_states(states, "mean")["mean"] + changes / len(lasts[0])
     for before, row in zip(stored, rows, strict=True):
         before.copy_(row)
     return [_state(last, mean) for last, mean in zip(lasts, means, strict=True)]
@@ -104,7 +119,7 @@ def pseudo_gradients(changes: Tensor, rates: Tensor) -> Tensor:
         rates: step sizes on θ and on t, ``[k, 2]``.
     """
     divisors = rates.masked_fill(rates <= 0, math.inf)  # a schedule may reach 0, and t may be constant
-    sums = -changes
+    sums = -changes  # a new tensor, which may be divided in place
     sums[:, :-1].div_(divisors[:, :1])
     sums[:, -1].div_(divisors[:, 1])
     return sums

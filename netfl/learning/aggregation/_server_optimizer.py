@@ -29,10 +29,10 @@ class ServerOptimiser(Aggregation):
 
     @field_validator("inner")
     @classmethod
-    def _reports_versions(cls, of: Aggregation) -> Aggregation:
-        if type(of).reported is not Aggregation.reported:
+    def _reports_versions(cls, inner: Aggregation) -> Aggregation:
+        if type(inner).reported is not Aggregation.reported:
             raise ValueError("this aggregation reports a model that differs from its versions; use another one")
-        return of
+        return inner
 
     @abstractmethod
     def open_optimiser(self, current: Tensor) -> State:
@@ -46,17 +46,19 @@ class ServerOptimiser(Aggregation):
         return self.model_copy(update={"inner": self.inner.with_participation(rates)})
 
     def open(self, users: int, current: Tensor) -> State:
-        return {**self.open_optimiser(current), **_outer(self.inner.open(users, current))}
+        inner = self.inner.open(users, current)
+        return {**self.open_optimiser(current), **_outer(inner)}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        return self._moved(state, current, *self.inner.step(_inner(state), current, updates))
+        following, inner = self.inner.step(_inner(state), current, updates)
+        return self._moved(state, current, following, inner)
 
     def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
         return self.inner.next_buffers(current, updates)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         following, inner = self.inner.idle(_inner(state), current, index, newest_rates)
-        if following is current:
+        if following is current:  # no step
             return current, {**state, **_outer(inner)}
         return self._moved(state, current, following, inner)
 
@@ -123,14 +125,17 @@ class ServerOptimiser(Aggregation):
         yield from (fault.under("inner") for fault in self.inner.learner_faults(learner))
 
     def _moved(self, state: State, current: Tensor, following: Tensor, inner: State) -> tuple[Tensor, State]:
-        optimiser = {name: value for name, value in state.items() if not name.startswith(_INNER)}
-        move, after = self.move(optimiser, following - current)
+        """Return the version moved for the step from *current* to *following*, and the next states of both."""
+        before = {name: value for name, value in state.items() if not name.startswith(_INNER)}
+        move, after = self.move(before, following - current)
         return current + move, {**after, **_outer(inner)}
 
 
 def _inner(state: State) -> State:
+    """Return the state of the inner aggregation."""
     return {name.removeprefix(_INNER): value for name, value in state.items() if name.startswith(_INNER)}
 
 
 def _outer(state: State) -> State:
+    """Return the *state* of an inner aggregation with the names that it has in the state of the optimiser."""
     return {_INNER + name: value for name, value in state.items()}

@@ -42,8 +42,10 @@ class Afl(Aggregation):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         lambdas = state["weights"]
-        following = current + self._shares(lambdas[updates.users]) @ (updates.models - updates.bases)
-        risen = lambdas.index_add(0, updates.users, self.lr_lambda * cast("Tensor", updates.losses))
+        losses = cast("Tensor", updates.losses)
+        shares = self._shares(lambdas[updates.users])  # w_k
+        following = current + shares @ (updates.models - updates.bases)
+        risen = lambdas.index_add(0, updates.users, self.lr_lambda * losses)  # λ_k + η_λ F_k
         return following, {"weights": _projected(risen), "mean": _averaged(state, following, updates.round)}
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
@@ -58,7 +60,9 @@ class Afl(Aggregation):
         return self.weights == "lambda"
 
     def user_weights(self, state: State) -> Tensor | None:
-        return len(state["weights"]) * state["weights"] if self.has_user_weights else None
+        if not self.has_user_weights:
+            return None
+        return len(state["weights"]) * state["weights"]
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return 1 for shares and equal weights; Σ λ_k over the deliveries is between 0 and 1, and follows losses."""
@@ -88,5 +92,7 @@ def _projected(point: Tensor) -> Tensor:
 
     τ is the largest of ``(s_j - 1) / j``, with the sum s_j of the j largest entries (Duchi et al., ICML 2008).
     """
-    ranks = point.new_ones(len(point)).cumsum(0)
-    return (point - ((point.sort(descending=True).values.cumsum(0) - 1) / ranks).max()).clamp(min=0)
+    ranks = point.new_ones(len(point)).cumsum(0)  # j
+    sums = point.sort(descending=True).values.cumsum(0)  # s_j
+    threshold = ((sums - 1) / ranks).max()  # τ
+    return (point - threshold).clamp(min=0)

@@ -32,7 +32,9 @@ class Average(Aggregation):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         mean = self._shares(updates) @ updates.models
-        return mean if self.server_lr == 1 else current + self.server_lr * (mean - current), state
+        if self.server_lr == 1:
+            return mean, state
+        return current + self.server_lr * (mean - current), state
 
     def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
         return current + self._shares(updates) @ (updates.models - current)
@@ -44,8 +46,13 @@ class Average(Aggregation):
         """Return the weights, unless a derived class makes another step."""
         if type(self).step is not Average.step:
             return None
-        return examples.astype(float) if self.weights == "size" else np.ones(len(examples))
+        if self.weights == "size":
+            return examples.astype(float)
+        return np.ones(len(examples))
 
     def _shares(self, updates: Updates) -> Tensor:
-        counts = updates.samples if self.weights == "size" else updates.samples.new_ones(len(updates.samples))
+        """Return ``n_k / Σ_j n_j`` of each update, ``[k]``."""
+        counts = updates.samples
+        if self.weights == "equal":
+            counts = counts.new_ones(len(counts))
         return counts / counts.sum()

@@ -32,7 +32,9 @@ class AverageAll(Aggregation):
         return {"weights": current.new_ones(users)}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        return current + self.server_lr / len(state["weights"]) * (updates.models - updates.bases).sum(0), state
+        users = len(state["weights"])  # N
+        change = (updates.models - updates.bases).sum(0)
+        return current + self.server_lr / users * change, state
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return ``η D / N`` for at most D deliveries in a round of N users."""

@@ -34,7 +34,9 @@ class AverageReceived(Aggregation):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         mean = self._mean(current, updates)
-        return mean if self.server_lr == 1 else current + self.server_lr * (mean - current), state
+        if self.server_lr == 1:
+            return mean, state
+        return current + self.server_lr * (mean - current), state
 
     def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
         return self._mean(current, updates)
@@ -44,10 +46,12 @@ class AverageReceived(Aggregation):
 
     def _mean(self, current: Tensor, updates: Updates) -> Tensor:
         """Return the mean of the numbers that arrived; those of *current* where none did."""
-        counts = updates.samples if self.weights == "size" else updates.samples.new_ones(len(updates.samples))
+        counts = updates.samples  # n_k
+        if self.weights == "equal":
+            counts = counts.new_ones(len(counts))
         if updates.received is None:
             return (counts / counts.sum()) @ updates.models
-        weights = counts[:, None] * updates.received
+        weights = counts[:, None] * updates.received  # n_k r_kj
         total = weights.sum(0)
         mean = (weights * updates.models).sum(0) / total.where(total > 0, 1.0)
         return mean.where(total > 0, current)

@@ -47,6 +47,7 @@ class Fedadam(ServerOptimiser):
         return {"mean": current.new_zeros(len(current)), "square": current.new_full((len(current),), self.tau**2)}
 
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
-        mean = state["mean"].lerp(change, 1 - self.beta1)
-        square = state["square"].lerp(change.square(), 1 - self.beta2)
-        return self.server_lr * mean / (square.sqrt() + self.tau), {"mean": mean, "square": square}
+        mean = state["mean"].lerp(change, 1 - self.beta1)  # m ← β1 m + (1-β1) Δ
+        square = state["square"].lerp(change.square(), 1 - self.beta2)  # v ← β2 v + (1-β2) Δ²
+        move = self.server_lr * mean / (square.sqrt() + self.tau)
+        return move, {"mean": mean, "square": square}

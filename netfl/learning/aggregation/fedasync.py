@@ -44,7 +44,8 @@ class Fedasync(Aggregation):
 
     def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
         """Mix the delivered models into *current*, buffers like parameters."""
-        weights = self.alpha * self._discount((updates.round - 1 - updates.base_rounds).to(updates.models))
+        staleness = updates.round - 1 - updates.base_rounds  # τ
+        weights = self.alpha * self._discount(staleness.to(updates.models))
         for weight, model in zip(weights, updates.models, strict=True):
             current = current.lerp(model, weight)
         return current
@@ -54,6 +55,8 @@ class Fedasync(Aggregation):
         return 1 - (1 - self.alpha) ** deliveries
 
     def _discount(self, tau: Tensor) -> Tensor:
+        """Return s(τ); a ``constant`` one is a hinge without a slope."""
         if self.staleness == "polynomial":
             return (1 + tau) ** -(self.a or 0)
-        return 1 / ((self.a or 0) * (tau - (self.b or 0)).clamp(min=0) + 1)
+        excess = (tau - (self.b or 0)).clamp(min=0)
+        return 1 / ((self.a or 0) * excess + 1)

@@ -40,14 +40,15 @@ class Fedau(Aggregation):
 
     def open(self, users: int, current: Tensor) -> State:
         """Return for each user the number of ended intervals, their sum, and the length of the current one: 0."""
-        none = current.new_zeros(users).long()
-        return {"ended": none, "total": none, "lasting": none}
+        zeros = current.new_zeros(users).long()
+        return {"ended": zeros, "total": zeros, "lasting": zeros}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        weights = self.user_weights(state).to(current)
+        weights = self.user_weights(state).to(current)  # ω
         delivered = state["ended"].new_zeros(len(weights)).index_fill_(0, updates.users, 1).bool()
         change = weights[updates.users] @ (updates.models - updates.bases)
-        return current + self.server_lr / len(weights) * change, _add_round(state, delivered, self.cutoff)
+        following = current + self.server_lr / len(weights) * change
+        return following, _add_round(state, delivered, self.cutoff)
 
     @classmethod
     def step_together(
@@ -57,7 +58,8 @@ class Fedau(Aggregation):
         users = updates.users[:, None]
         weights = _mean_intervals(state).to(current)
         change = weights.gather(1, users) * updates.changes
-        following = current + column([rule.server_lr / weights.shape[1] for rule in rules], current) * change
+        factors = column([rule.server_lr / weights.shape[1] for rule in rules], current)  # η/N
+        following = current + factors * change
         delivered = state["ended"].new_zeros(weights.shape).scatter_(1, users, 1).bool()
         cutoffs = column([rule.cutoff or 0 for rule in rules], state["lasting"])  # no interval is 0 rounds long
         return following, split_states(_add_round(state, delivered, cutoffs))
@@ -71,13 +73,16 @@ class Fedau(Aggregation):
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return ``None``: the weights follow past deliveries; with a cutoff of 1 they are those of `average_all`."""
-        return self.server_lr * deliveries / users if self.cutoff == 1 else None
+        if self.cutoff != 1:
+            return None
+        return self.server_lr * deliveries / users
 
 
 def _mean_intervals(state: State) -> Tensor:
     """Return the mean length ω of the intervals that have ended, in the shape of the *state*; 1 before the first."""
     ended = state["ended"]
-    return (state["total"].double() / ended.clamp(min=1)).masked_fill(ended == 0, 1.0)
+    means = state["total"].double() / ended.clamp(min=1)
+    return means.masked_fill(ended == 0, 1.0)
 
 
 def _add_round(state: State, delivered: Tensor, cutoff: Tensor | int | None) -> State:
@@ -86,5 +91,8 @@ def _add_round(state: State, delivered: Tensor, cutoff: Tensor | int | None) -> 
     ends = delivered
     if cutoff is not None:
         ends = delivered | (lasting == cutoff)
-    total = state["total"] + lasting * ends
-    return {"ended": state["ended"] + ends, "total": total, "lasting": lasting.masked_fill(ends, 0)}
+    return {
+        "ended": state["ended"] + ends,
+        "total": state["total"] + lasting * ends,
+        "lasting": lasting.masked_fill(ends, 0),
+    }

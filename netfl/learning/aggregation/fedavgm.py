@@ -38,7 +38,9 @@ class Fedavgm(ServerOptimiser):
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return ``η / (1-β)`` times that of the inner aggregation: the limit of many equal steps Δ."""
         inner = self.inner.largest_weight(users, deliveries)
-        return None if inner is None else self.server_lr / (1 - self.momentum) * inner
+        if inner is None:
+            return None
+        return self.server_lr / (1 - self.momentum) * inner
 
     def merge_weights(self, examples: Ints) -> Floats | None:
         """Return those of the inner aggregation: momentum is a weighted sum of its steps."""
@@ -48,5 +50,5 @@ class Fedavgm(ServerOptimiser):
         return {"velocity": current.new_zeros(len(current))}
 
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
-        velocity = self.momentum * state["velocity"] + change
+        velocity = self.momentum * state["velocity"] + change  # v ← β v + Δ
         return self.server_lr * velocity, {"velocity": velocity}

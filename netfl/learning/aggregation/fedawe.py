@@ -43,12 +43,15 @@ class Fedawe(Aggregation):
         return {"mean": current.clone(), "share": current.new_full((), 1.0 / users)}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        gaps = (updates.round - updates.base_rounds).to(updates.models)
-        bases, changes = _by_user(updates, gaps[:, None] * (updates.models - updates.bases))
+        gaps = (updates.round - updates.base_rounds).to(updates.models)  # g_k
+        echoed = gaps[:, None] * (updates.models - updates.bases)
+        bases, changes = _by_user(updates, echoed)
         move = self.server_lr * changes.mean(0)
         if self.clip is not None:
             move = move * (self.clip / move.norm()).clamp(max=1.0)
         following = bases.mean(0) + move
+
+        # these users hold the next version in place of their bases
         mean = state["mean"] + state["share"] * (following - bases).sum(0)
         return following, {"mean": mean, "share": state["share"]}
 

@@ -33,7 +33,7 @@ class Fedbuff(Aggregation):
     """Exponent a of the staleness discount; 0 for no discount."""
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        age = (updates.round - updates.base_rounds).to(updates.models)
+        age = (updates.round - updates.base_rounds).to(updates.models)  # 1 + τ
         weights = self.server_lr / len(age) * age**-self.exponent
         return current + weights @ (updates.models - updates.bases), state
 

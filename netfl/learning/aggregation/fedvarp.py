@@ -32,9 +32,11 @@ class Fedvarp(PerUserState):
     """A round without deliveries moves the version by the mean of the last changes, or keeps it."""
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        changes = updates.models - updates.bases
-        move = (changes - last_rows(state)[updates.users]).mean(0) + state["mean"]
-        return current + self.server_lr * move, store_rows(state, updates.users, changes, updates.has_repeats)
+        changes = updates.models - updates.bases  # Δ_k
+        last_changes = last_rows(state)[updates.users]  # y_k
+        move = (changes - last_changes).mean(0) + state["mean"]
+        following = current + self.server_lr * move
+        return following, store_rows(state, updates.users, changes, updates.has_repeats)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         if self.empty_round == "keep":

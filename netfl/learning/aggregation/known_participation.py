@@ -54,7 +54,8 @@ class KnownParticipation(Aggregation):
         if self.probability is None:
             problem = "the probabilities are not known: an outer aggregation must forward the call to"
             raise ValueError(f"{problem} 'with_participation'")
-        return {"weights": current.new_tensor([1 / p if p > 0 else 0.0 for p in chances_of(self.probability, users)])}
+        chances = chances_of(self.probability, users)
+        return {"weights": current.new_tensor([1 / p if p > 0 else 0.0 for p in chances])}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         weights = state["weights"]
@@ -67,13 +68,15 @@ class KnownParticipation(Aggregation):
     ) -> tuple[Tensor, Sequence[State]]:
         weights = stack_states(states)["weights"]  # [lanes, users]
         change = weights.gather(1, updates.users[:, None]) * updates.changes
-        return current + column([rule.server_lr / weights.shape[1] for rule in rules], current) * change, states
+        factors = column([rule.server_lr / weights.shape[1] for rule in rules], current)  # η/N
+        return current + factors * change, states
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return ``η/N Σ 1/p_k`` over the D users of smallest p_k; ``None`` if the probabilities are not known."""
         if self.probability is None:
             return None
-        weights = sorted((1 / float(p) for p in chances_of(self.probability, users) if p > 0), reverse=True)
+        weights = [1 / float(p) for p in chances_of(self.probability, users) if p > 0]
+        weights.sort(reverse=True)
         return self.server_lr / users * math.fsum(weights[:deliveries])
 
     def user_weights(self, state: State) -> Tensor:

@@ -41,13 +41,14 @@ class Mifa(PerUserState):
     ) -> tuple[Tensor, Sequence[State]]:
         sums = pseudo_gradients(updates.changes, updates.rates)
         following = store_single_rows(states, updates.users, sums)
-        move = column([rule.server_lr for rule in rules], current) * stack_states(following, "mean")["mean"]
+        means = stack_states(following, "mean")["mean"]
+        move = column([rule.server_lr for rule in rules], current) * means
         move[:, :-1].mul_(updates.newest_rates[:, :1])
         move[:, -1].mul_(updates.newest_rates[:, 1])
         return current - move, following
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
-        move = self.server_lr * state["mean"]
+        move = self.server_lr * state["mean"]  # η/N Σ_n G_n, a new tensor
         move[:-1].mul_(newest_rates[0])
         move[-1].mul_(newest_rates[1])
         return current - move, state

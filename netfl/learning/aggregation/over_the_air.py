@@ -75,8 +75,9 @@ class OverTheAir(Aggregation):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         signals = self._signals(updates)
         assert updates.draws is not None
+        noise = signals.noise.sqrt() * updates.draws.normal(len(current) - 1)
         following = current.clone()
-        following[:-1] += signals.mean + signals.noise.sqrt() * updates.draws.normal(len(current) - 1)
+        following[:-1] += signals.mean + noise
         following[-1] += (updates.models - updates.bases)[:, -1].mean()
         return following, state
 
@@ -117,8 +118,10 @@ class OverTheAir(Aggregation):
         if self.senders != "known":
             assert updates.not_summed is not None
             divisor = self.senders * (divisor + len(updates.not_summed))
-        noise = variance / (2.0 * 10.0 ** (strongest_db / 10.0) * divisor**2)
-        return _Signals(changes, centre, divisor, 10.0 ** ((snr_db - strongest_db) / 20.0), noise)
+        snr = 10.0 ** (strongest_db / 10.0)  # γ
+        noise = variance / (2.0 * snr * divisor**2)
+        amplitudes = 10.0 ** ((snr_db - strongest_db) / 20.0)
+        return _Signals(changes, centre, divisor, amplitudes, noise)
 
 
 def _join(first: Tensor, second: Tensor) -> Tensor:

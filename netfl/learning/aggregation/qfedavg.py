@@ -41,10 +41,10 @@ class Qfedavg(Aggregation):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """Add the weighted changes.  ``F^q`` in both sums is relative to the largest, to avoid overflow."""
         changes = updates.models - updates.bases
-        inverse = 1 / updates.rates[:, 0]
-        losses = cast("Tensor", updates.losses) + _TINY
-        power = (losses / losses.max()) ** self.q
-        slopes = inverse**2 * changes[:, :-1].square().sum(1)
-        curvature = power * (self.q / losses * slopes + inverse)
-        move = (power * inverse / curvature.sum()) @ changes
+        inverse = 1 / updates.rates[:, 0]  # L
+        losses = cast("Tensor", updates.losses) + _TINY  # F_k
+        power = (losses / losses.max()) ** self.q  # F_k^q
+        squares = inverse**2 * changes[:, :-1].square().sum(1)  # ‖Δw_k‖²
+        curvature = power * (self.q / losses * squares + inverse)  # h_k
+        move = (power * inverse / curvature.sum()) @ changes  # - Σ_k Δ_k / Σ_k h_k
         return current + move.masked_fill(updates.rates[:, 0].min() <= 0, 0.0), state

@@ -39,10 +39,11 @@ class Scaffold(PerUserState):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases
-        before = last_rows(state)[updates.users]
-        variates = pseudo_gradients(changes, updates.rates) / updates.steps[:, None]
+        before = last_rows(state)[updates.users]  # c_k
+        server_variates = cast("Tensor", updates.messages)  # c
+        variates = pseudo_gradients(changes, updates.rates) / updates.steps[:, None]  # (base - θ_k) / (K lr)
         variates += before
-        variates -= cast("Tensor", updates.messages)
+        variates -= server_variates
         variates = variates.where(updates.rates[:, :1] > 0, before)
         following = current + self.server_lr * changes.mean(0)
         return following, store_rows(state, updates.users, variates, updates.has_repeats)

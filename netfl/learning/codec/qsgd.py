@@ -55,11 +55,18 @@ class Qsgd(Codec):
         parameters = change.shape[-1]
         buckets = self._buckets(change)
         uniform = self._buckets(draws.uniform(parameters))
-        norms = buckets.square().sum(dim=-1, keepdim=True).sqrt_()
+        norms = buckets.square().sum(dim=-1, keepdim=True).sqrt_()  # ‖v‖₂ of each bucket
         scale = self.levels / norms.masked_fill(norms == 0, 1.0)
-        levels = buckets.abs().mul_(scale).add_(uniform).floor_().clamp_(max=self.levels)
-        read = levels.mul_(norms / self.levels).copysign_(buckets)
-        return Encoded(read.flatten(-2)[..., :parameters])
+
+        # one large tensor, changed in place: l_i = ⌊s |v_i| / ‖v‖₂ + u_i⌋, then what the receiver reads
+        values = buckets.abs()
+        values.mul_(scale)
+        values.add_(uniform)
+        values.floor_()
+        values.clamp_(max=self.levels)  # a number of the size of the norm may round above s
+        values.mul_(norms / self.levels)
+        values.copysign_(buckets)
+        return Encoded(values.flatten(-2)[..., :parameters])
 
     def laws(self) -> tuple[Law, ...]:
         v = LAW_VECTOR

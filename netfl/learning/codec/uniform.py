@@ -39,6 +39,9 @@ class Uniform(Codec):
 
     def encode(self, change: Tensor, draws: CodecDraws) -> Encoded:
         low, high = change.aminmax(dim=-1, keepdim=True)
-        step = (high - low) / (2**self.bits_per_parameter - 1)
-        levels = ((change - low) / step.where(step > 0, 1.0)).round_()
-        return Encoded(levels.mul_(step).add_(low))
+        step = (high - low) / (2**self.bits_per_parameter - 1)  # Δ
+        values = (change - low) / step.where(step > 0, 1.0)  # a new tensor, changed in place
+        values.round_()  # level_i
+        values.mul_(step)
+        values.add_(low)
+        return Encoded(values)

@@ -48,7 +48,8 @@ def layers_of(layout: Layout) -> list[str]:
     >>> layers_of({"layers.0.weight": (5, 2), "layers.0.bias": (5,), "scale": (1,)})
     ['layers.0', 'scale']
     """
-    return [*dict.fromkeys(name.rpartition(".")[0] or name for name in layout)]
+    layers = [name.rpartition(".")[0] or name for name in layout]
+    return [*dict.fromkeys(layers)]  # each once
 
 
 def _is_in(name: str, layer: str) -> bool:

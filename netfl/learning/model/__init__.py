@@ -97,13 +97,16 @@ class Model(Spec):
         A mapping may hold it under the key ``module``, beside other keys of `netfl.learning.model.module.Module`.  An
         instance is trained from the weights that it has, in all replicas.
         """
+        if isinstance(value, Mapping) and "module" in value:
+            return {"kind": "module", **value}
         torch = sys.modules.get("torch")  # whoever has a module has imported it
-        is_module = torch is not None and (
-            isinstance(value, torch.nn.Module) or (isinstance(value, type) and issubclass(value, torch.nn.Module))
-        )
-        if is_module:
+        if torch is None:
+            return None
+        is_instance = isinstance(value, torch.nn.Module)
+        is_class = isinstance(value, type) and issubclass(value, torch.nn.Module)
+        if is_instance or is_class:
             return {"kind": "module", "module": value}
-        return {"kind": "module", **value} if isinstance(value, Mapping) and "module" in value else None
+        return None
 
 
 def not_image_fault(shape: tuple[int, ...]) -> Fault:

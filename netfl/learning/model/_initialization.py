@@ -77,19 +77,22 @@ def linear_parameters(
     """
     fan_in = math.prod(window)
     bound = 1 / math.sqrt(fan_in)
-    weight, bias = f"{name}.weight", f"{name}.bias"
-    shape, weights, biases = (fan_out, *window), ("weights", layer), ("biases", layer)
+
+    shape = (fan_out, *window)
+    stream: tuple[str | int, ...] = ("weights", layer)
     if start == "kaiming_normal":
-        return (
-            ParameterSpec(weight, shape, weights, "normal", math.sqrt(2 / fan_in)),
-            ParameterSpec(bias, (fan_out,), biases, "constant", 0.0),
-        )
-    drawn: Literal["uniform", "constant"] = "constant" if start == "zeros" else "uniform"
-    matrix = ParameterSpec(weight, shape, weights, drawn, 0.0 if start == "zeros" else bound)
-    if bias_start == "zeros":
-        return matrix, ParameterSpec(bias, (fan_out,), biases, "constant", 0.0)
-    stream = biases if bias_start == "default" else (*biases, bias_start)
-    return matrix, ParameterSpec(bias, (fan_out,), stream, "uniform", bound)
+        weights = ParameterSpec(f"{name}.weight", shape, stream, "normal", math.sqrt(2 / fan_in))
+    elif start == "zeros":
+        weights = ParameterSpec(f"{name}.weight", shape, stream, "constant", 0.0)
+    else:
+        weights = ParameterSpec(f"{name}.weight", shape, stream, "uniform", bound)
+
+    stream = ("biases", layer)
+    if start == "kaiming_normal" or bias_start == "zeros":
+        return weights, ParameterSpec(f"{name}.bias", (fan_out,), stream, "constant", 0.0)
+    if bias_start != "default":
+        stream = (*stream, bias_start)  # another draw, with the same weights
+    return weights, ParameterSpec(f"{name}.bias", (fan_out,), stream, "uniform", bound)
 
 
 def dense_parameters(
@@ -102,12 +105,10 @@ def dense_parameters(
     >>> parameter_shapes(dense_parameters([2, 3], ["default"]))
     {'layers.0.weight': (3, 2), 'layers.0.bias': (3,)}
     """
-    layers = enumerate(zip(pairwise(sizes), starts, strict=True))
-    return tuple(
-        part
-        for layer, ((fan_in, fan_out), start) in layers
-        for part in linear_parameters(f"layers.{layer}", fan_out, (fan_in,), first + layer, start, biases)
-    )
+    parts: list[ParameterSpec] = []
+    for layer, ((fan_in, fan_out), start) in enumerate(zip(pairwise(sizes), starts, strict=True)):
+        parts += linear_parameters(f"layers.{layer}", fan_out, (fan_in,), first + layer, start, biases)
+    return tuple(parts)
 
 
 def count_parameters(parts: Sequence[ParameterSpec]) -> int:

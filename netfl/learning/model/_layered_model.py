@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -35,22 +36,26 @@ class LayeredModel(Model):
             ("uniform", "uniform on (-1, 1): the default start of PyTorch's layers", stats.uniform(-1, 2)),
             ("normal", "standard normal", stats.norm()),
         )
-        parts, laws = self._parts(*self.law_example), []
+        laws = []
         for law, statement, distribution in claims:
-            drawn = [part for part in parts if part.law == law]
-            if drawn:
-
-                def draw(streams: Streams, size: int, drawn: Sequence[ParameterSpec] = drawn) -> Floats:
-                    times = range(-(-size // count_parameters(drawn)))
-                    return np.concatenate([part.draw(streams.at(i)) / part.scale for i in times for part in drawn])
-
+            parts = [part for part in self._parts(*self.law_example) if part.law == law]
+            if parts:
                 quantity = f"starting parameter over its scale, {law}"
-                laws.append(Law(quantity, statement, draw, distribution=distribution))
+                laws.append(Law(quantity, statement, partial(_scaled_starts, parts), distribution=distribution))
         return tuple(laws)
 
     @abstractmethod
     def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
         """Return all parameters, in the order of the layout."""
+
+
+def _scaled_starts(parts: Sequence[ParameterSpec], streams: Streams, size: int) -> Floats:
+    """Draw at least *size* initial values of *parts*, each divided by its scale."""
+    models = -(-size // count_parameters(parts))
+    draws = []
+    for model in range(models):
+        draws += [part.draw(streams.at(model)) / part.scale for part in parts]
+    return np.concatenate(draws)
 
 
 class DenseModel(LayeredModel):

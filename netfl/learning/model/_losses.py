@@ -74,11 +74,13 @@ def _problems(loss: Loss, classes: int, is_regression: bool) -> Iterator[tuple[s
     """Yield problems with remedies.  Only the first is taken: what follows it may fail."""
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn((_BATCH, classes), generator=generator, requires_grad=True)
-    y = torch.arange(_BATCH) % classes
-    target = f"labels [{_BATCH}], int64"
     if is_regression:
-        y, target = torch.randn((_BATCH, classes), generator=generator), f"targets [{_BATCH}, {classes}]"
-    given = f"it gets scores [{_BATCH}, {classes}] and {target}, and returns the loss of each example, [{_BATCH}]"
+        y = torch.randn((_BATCH, classes), generator=generator)
+        y_format = f"targets [{_BATCH}, {classes}]"
+    else:
+        y = torch.arange(_BATCH) % classes
+        y_format = f"labels [{_BATCH}], int64"
+    contract = f"it gets scores [{_BATCH}, {classes}] and {y_format}, and returns the loss of each example, [{_BATCH}]"
     losses = slopes = scores
     try:
         losses = loss(scores, y.clone())
@@ -86,9 +88,9 @@ def _problems(loss: Loss, classes: int, is_regression: bool) -> Iterator[tuple[s
         if isinstance(losses, Tensor):
             (slopes,) = torch.autograd.grad(losses.sum(), scores)
     except Exception as error:  # the user's function can raise anything
-        yield f"fails on made-up scores: {one_line(error)}", given
+        yield f"fails on made-up scores: {one_line(error)}", contract
     if not isinstance(losses, Tensor) or losses.shape != (_BATCH,):
-        remedy = given
+        remedy = contract
         if isinstance(losses, Tensor) and losses.ndim == 0:
             remedy = f"return the loss of each example, [{_BATCH}]: with reduction='none', not the mean"
         elif isinstance(losses, Tensor) and losses.shape == (_BATCH, classes):

@@ -100,7 +100,9 @@ class Dense(Architecture):
         biases: Biases = "default",
     ) -> None:
         self._parts = _initialization.dense_parameters(sizes, starts, biases=biases)
-        self._sizes, self._stack, self._size = tuple(sizes), stack, _initialization.count_parameters(self._parts)
+        self._size = _initialization.count_parameters(self._parts)
+        self._sizes = tuple(sizes)
+        self._stack = stack
 
     @property
     def size(self) -> int:
@@ -128,6 +130,7 @@ class _Layer:
     turned: Tensor
     row: Tensor
     column: Tensor
+    _stored_weight: Tensor  # of the models in use, as it lies in memory
 
     def __init__(self, weight: Tensor, bias: Tensor, is_owned: bool) -> None:
         """Copy *weight*, ``[models, out, in]``, and *bias*, ``[models, out]``, to the layout of this class.
@@ -135,11 +138,12 @@ class _Layer:
         With *is_owned* they have this layout, and may be overwritten.
         """
         _, fan_out, fan_in = weight.shape
-        self._tall = fan_out > fan_in
-        self._weights, self._biases = weight.mT if self._tall else weight, bias
+        self._is_turned = fan_out > fan_in  # the longer side lies innermost
+        self._weights = weight.mT if self._is_turned else weight
+        self._biases = bias
         if not is_owned:
             self._weights = self._weights.clone(memory_format=torch.contiguous_format)
-            self._biases = bias.clone(memory_format=torch.contiguous_format)
+            self._biases = self._biases.clone(memory_format=torch.contiguous_format)
         self.activate(bias.shape[0])
 
     @property
@@ -154,12 +158,15 @@ class _Layer:
         them, which would otherwise be created in every step.  A single model has no first dimension.
         """
         used = 0 if models == 1 else slice(models)
-        self._active, self.bias = self._weights[used], self._biases[used]
-        self.weight = self._active.mT if self._tall else self._active
-        self.turned, self.row, self.column = self.weight.mT, self.bias.unsqueeze(-2), self.bias.unsqueeze(-1)
+        self._stored_weight = self._weights[used]
+        self.weight = self._stored_weight.mT if self._is_turned else self._stored_weight
+        self.turned = self.weight.mT
+        self.bias = self._biases[used]
+        self.row = self.bias.unsqueeze(-2)
+        self.column = self.bias.unsqueeze(-1)
 
     def descend(self, grad: Tensor, inputs: Tensor, products: Products, ones: Tensor) -> None:
-        """Subtract the gradient.
+        """Subtract the gradient: ``W -= G X`` and ``b -= G 1``, with G = *grad*, X = *inputs* and 1 = *ones*.
 
         Args:
             grad: gradient of the outputs, ``[models, out, batch]``, or without the first dimension.
@@ -167,32 +174,51 @@ class _Layer:
             products: computes the product of both.
             ones: ``[batch]``.
         """
-        if self._tall:
-            products.subtract(self._active, inputs.mT, grad.mT)
+        if self._is_turned:
+            products.subtract(self._stored_weight, inputs.mT, grad.mT)  # (G X)ᵀ = Xᵀ Gᵀ
         else:
-            products.subtract(self._active, grad, inputs)
+            products.subtract(self._stored_weight, grad, inputs)
         products.subtract_sum(self.bias, grad, ones)
 
 
 class DenseStack(BatchedModel):
-    """Several dense networks under a cross-entropy."""
+    """Several dense networks under a cross-entropy.
+
+    Layer l has the outputs ``a_l = activate(a_{l-1} W_lᵀ + b_l)``; the last one, ``z``, has no activation.  The loss of
+    an example with the label y is ``-log p_y`` with ``p = softmax(z)``, or ``p = softmax(softmax(z))`` with *softmax*.
+    """
+
+    # the last step; a single model has no first dimension
+    _inputs: Tensor  # a_0, [models, batch, in]
+    _output: Tensor  # z, [models, classes, batch]
+    _fed: Tensor  # input of the cross-entropy, [models, classes, batch]
+    _log: Tensor  # log p, [models, classes, batch]
+    _labels: Tensor  # [models, 1, batch]
+    _ones: Tensor  # [batch]
 
     def __init__(self, theta: Tensor, sizes: Sequence[int], activation: str = "relu", softmax: bool = False) -> None:
-        self._sizes, self._softmax = sizes, softmax
+        self._sizes = sizes
+        self._softmax = softmax
         self._activate, self._derive = ACTIVATIONS[activation]
-        is_flat = len(theta) == 1 and all(fan_out <= fan_in for fan_in, fan_out in pairwise(sizes))
+
         self._flat: Tensor | None = None
-        if is_flat:  # a single model has the layout of the layers already
+        if len(theta) == 1 and all(fan_out <= fan_in for fan_in, fan_out in pairwise(sizes)):
+            # the layers of a single model may be views of one vector, as no weight is stored turned
             self._flat = theta.new_empty(1, theta.shape[1] + 1)  # with t, see `finish`
             self._flat[:, :-1] = theta
-        parts = _parts(theta if self._flat is None else self._flat, sizes)
-        self._layers = [_Layer(weight, bias, is_flat) for weight, bias in parts]
-        self._products, self._has_rounded_products, self._is_single = BATCHED, False, False
+            self._layers = [_Layer(weight, bias, is_owned=True) for weight, bias in _parts(self._flat, sizes)]
+        else:
+            self._layers = [_Layer(weight, bias, is_owned=False) for weight, bias in _parts(theta, sizes)]
+
+        self._has_rounded_products = False
+        self._x: Tensor | None = None  # examples of the last step
+
+        # what `_resize` prepares for steps of one extent: of models and batch
         self._extent = torch.Size((len(theta), 0))
-        self._forward: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._backward: list[tuple[_Layer, Tensor, Tensor]] = []
-        self._x: Tensor | None = None
-        self._inputs = self._output = self._fed = self._log = self._labels = self._ones = theta
+        self._is_single = False
+        self._products = BATCHED
+        self._forward: list[tuple[Tensor, Tensor, Tensor]] = []  # b, Wᵀ and outputs of each hidden layer
+        self._backward: list[tuple[_Layer, Tensor, Tensor]] = []  # layers from the last, inputs, their gradients
 
     def round_products(self) -> None:
         """Round the factors of products to bfloat16 in the next steps."""
@@ -202,12 +228,14 @@ class DenseStack(BatchedModel):
         if x is not self._x:  # often the same memory in all steps
             if x.shape[:2] != self._extent:
                 self._resize(*x.shape[:2])
-            self._x, self._inputs = x, x[0].flatten(1) if self._is_single else x.flatten(2)
-        given = self._inputs
-        for row, turned, out in self._forward:
-            given = self._activate(self._products.add(row, given, turned, out=out))
+            self._x = x
+            self._inputs = x[0].flatten(1) if self._is_single else x.flatten(2)
+        outputs = self._inputs
+        for bias, turned, hidden in self._forward:
+            sums = self._products.add(bias, outputs, turned, out=hidden)  # a Wᵀ + b
+            outputs = self._activate(sums)
         last = self._layers[-1]
-        self._output = self._products.add(last.column, last.weight, given.mT)
+        self._output = self._products.add(last.column, last.weight, outputs.mT)  # zᵀ = W aᵀ + b
         return self._output.mT.view(*self._extent, -1)
 
     def losses(self, y: Tensor) -> Tensor:
@@ -215,16 +243,20 @@ class DenseStack(BatchedModel):
         return self._log.gather(-2, self._labels).view(y.shape).neg_()
 
     def take_labels(self, y: Tensor) -> None:
-        self._fed = torch.softmax(self._output, -2) if self._softmax else self._output
+        self._fed = self._output
+        if self._softmax:
+            self._fed = torch.softmax(self._output, -2)
         self._log = torch.log_softmax(self._fed, -2)
         self._labels = self._beside_output(y)
 
     def slopes(self, weights: Tensor) -> Tensor:
         """Return the gradient of the weighted losses by the last layer's output, in its shape."""
-        weights = self._beside_output(weights)
-        grad = self._log.exp_().scatter_(-2, self._labels, -1.0, reduce="add").mul_(weights)
-        if self._softmax:
-            grad = self._fed * (grad - (grad * self._fed).sum(-2, keepdim=True))
+        probability = self._log.exp_()  # log p is not used again
+        grad = probability.scatter_(-2, self._labels, -1.0, reduce="add")  # ∂ℓ/∂f = p - 1[label], with the input f
+        grad.mul_(self._beside_output(weights))
+        if self._softmax:  # f = softmax(z): ∂ℓ/∂z = f (∂ℓ/∂f - Σ_c f_c ∂ℓ/∂f_c)
+            mean = (grad * self._fed).sum(-2, keepdim=True)
+            grad = self._fed * (grad - mean)
         return grad
 
     def descend(self, weights: Tensor, into: Tensor | None = None) -> None:
@@ -234,14 +266,16 @@ class DenseStack(BatchedModel):
             weights: ``[models, batch]``.
             into: output for the gradient of the first layer's inputs, ``[models, batch, inputs]``; optional.
         """
-        grad = self.slopes(weights)
+        grad = self.slopes(weights)  # of the outputs of a layer, [models, out, batch]
         for layer, inputs, below in self._backward:
-            self._derive(self._products.multiply(grad.mT, layer.weight, out=below), inputs)
+            self._products.multiply(grad.mT, layer.weight, out=below)  # gradient of the inputs: Gᵀ W
+            self._derive(below, inputs)  # and through the activation that made them
             layer.descend(grad, inputs, self._products, self._ones)
             grad = below.mT
+        first = self._layers[0]
         if into is not None:
-            self._products.multiply(grad.mT, self._layers[0].weight, out=into.view(self._inputs.shape))
-        self._layers[0].descend(grad, self._inputs, self._products, self._ones)
+            self._products.multiply(grad.mT, first.weight, out=into.view(self._inputs.shape))
+        first.descend(grad, self._inputs, self._products, self._ones)
 
     def values(self, models: int) -> list[Tensor]:
         return [part[:models] for layer in self._layers for part in layer.stored]
@@ -250,7 +284,8 @@ class DenseStack(BatchedModel):
         if self._flat is not None:
             into.copy_(self._flat[:, :-1])
             return
-        self._extent, self._x = torch.Size((0, 0)), None
+        self._extent = torch.Size((0, 0))  # a further step has to select its models again
+        self._x = None
         for layer, (weight, bias) in zip(self._layers, _parts(into, self._sizes), strict=True):
             layer.activate(len(into))
             weight.copy_(layer.weight)
@@ -267,16 +302,25 @@ class DenseStack(BatchedModel):
         if models != self._extent[0]:
             for layer in self._layers:
                 layer.activate(models)
-        self._extent, self._x = torch.Size((models, batch)), None
+        self._extent = torch.Size((models, batch))
         self._is_single = models == 1
-        exact, shape = (SINGLE, (batch,)) if self._is_single else (BATCHED, (models, batch))
-        self._products = ROUNDED if self._has_rounded_products else exact
-        allocate, sizes = self._layers[0].bias.new_empty, self._sizes[1:-1]
-        self._ones = self._layers[0].bias.new_ones(batch)
-        hidden, below = ([allocate((*shape, size)) for size in sizes] for _ in range(2))
-        inner = zip(self._layers, hidden, strict=False)
-        self._forward = [(layer.row, layer.turned, out) for layer, out in inner]
-        self._backward = [*zip(self._layers[1:], hidden, below, strict=True)][::-1]
+        if self._has_rounded_products:
+            self._products = ROUNDED
+        elif self._is_single:
+            self._products = SINGLE
+        else:
+            self._products = BATCHED
+
+        like = self._layers[0].bias
+        shape = (batch,) if self._is_single else (models, batch)
+        self._ones = like.new_ones(batch)
+        hidden = [like.new_empty((*shape, size)) for size in self._sizes[1:-1]]
+        gradients = [like.new_empty(outputs.shape) for outputs in hidden]
+        self._forward = [
+            (layer.row, layer.turned, outputs) for layer, outputs in zip(self._layers[:-1], hidden, strict=True)
+        ]
+        self._backward = [*zip(self._layers[1:], hidden, gradients, strict=True)]
+        self._backward.reverse()
 
     def _beside_output(self, values: Tensor) -> Tensor:
         """Return *values*, ``[models, batch]``, with the dimensions of the output; a single class."""
@@ -284,12 +328,21 @@ class DenseStack(BatchedModel):
 
 
 class HingeStack(DenseStack):
-    """Several linear layers under the multiclass hinge loss; a single output separates two classes."""
+    """Several linear layers under the multiclass hinge loss; a single output separates two classes.
+
+    The loss of an example with the outputs s and the label y is ``max(0, 1 + max_{j≠y} s_j - s_y)``.  With a single
+    output f it is ``max(0, 1 - f)`` for label 1, and ``max(0, 1 + f)`` for label 0.
+    """
+
+    _has_loss: Tensor  # whether the loss of each example is above 0, [models, 1, batch]
+    _rivals: Tensor  # j, the best of the other classes, [models, 1, batch]
 
     def scores(self, x: Tensor) -> Tensor:
         """Return the outputs, or -f/2 and f/2 for a single one."""
         outputs = super().scores(x)
-        return outputs if outputs.shape[2] > 1 else torch.cat((-outputs, outputs), 2) / 2
+        if outputs.shape[2] > 1:
+            return outputs
+        return torch.cat((-outputs, outputs), 2) / 2
 
     def take_labels(self, y: Tensor) -> None:
         self.losses(y)
@@ -298,26 +351,30 @@ class HingeStack(DenseStack):
         self._labels = self._beside_output(y)
         if self._output.shape[-2] == 1:
             margins = self._output * (2 * self._labels - 1)
-            self._active = margins < 1
+            self._has_loss = margins < 1
             return (1 - margins).clamp_(min=0).view(y.shape)
-        target = self._output.gather(-2, self._labels)
-        worst, self._rivals = self._output.scatter(-2, self._labels, -torch.inf).max(-2, keepdim=True)
-        hinges = 1 + worst - target
-        self._active = hinges > 0
+        score = self._output.gather(-2, self._labels)
+        others = self._output.scatter(-2, self._labels, -torch.inf)
+        best_other, self._rivals = others.max(-2, keepdim=True)
+        hinges = 1 + best_other - score
+        self._has_loss = hinges > 0
         return hinges.clamp_(min=0).view(y.shape)
 
     def slopes(self, weights: Tensor) -> Tensor:
         """Return the gradient: plus the weight at the rival, minus the weight at the label; 0 if the loss is 0."""
-        each = self._beside_output(weights) * self._active
+        of_examples = self._beside_output(weights) * self._has_loss
         if self._output.shape[-2] == 1:
-            return each * (1 - 2 * self._labels)
-        return torch.zeros_like(self._output).scatter_(-2, self._rivals, each).scatter_(-2, self._labels, -each)
+            return of_examples * (1 - 2 * self._labels)
+        grad = torch.zeros_like(self._output)
+        grad.scatter_(-2, self._rivals, of_examples)
+        return grad.scatter_(-2, self._labels, -of_examples)
 
 
 def _parts(theta: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield views of each layer's weights, ``[models, out, in]``, and biases, ``[models, out]``."""
-    at = 0
+    begin = 0
     for fan_in, fan_out in pairwise(sizes):
-        middle, end = at + fan_in * fan_out, at + (fan_in + 1) * fan_out
-        yield theta[:, at:middle].view(-1, fan_out, fan_in), theta[:, middle:end]
-        at = end
+        middle = begin + fan_in * fan_out
+        end = middle + fan_out
+        yield theta[:, begin:middle].view(-1, fan_out, fan_in), theta[:, middle:end]
+        begin = end

@@ -32,14 +32,14 @@ class StepByStep(Recurrent):
         values = self.embedding(x)
         for layer in range(self.cells.num_layers):
             names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            inner, recurrent, *biases = (getattr(self.cells, f"{name}_l{layer}") for name in names)
-            sums = values @ inner.T + sum(biases)
-            cell = hidden = torch.zeros_like(sums[:, 0, : self.cells.hidden_size])
+            of_inputs, of_hidden, *biases = (getattr(self.cells, f"{name}_l{layer}") for name in names)
+            sums = values @ of_inputs.T + sum(biases)  # of all tokens at once, [batch, length, 4 hidden]
+            cell = hidden = torch.zeros_like(sums[:, 0, : self.cells.hidden_size])  # c and h, [batch, hidden]
             outputs = []
-            for step in sums.unbind(1):
-                i, f, g, o = (step + hidden @ recurrent.T).chunk(4, -1)
-                cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-                hidden = o.sigmoid() * cell.tanh()
+            for of_token in sums.unbind(1):
+                i, f, g, o = (of_token + hidden @ of_hidden.T).chunk(4, -1)
+                cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()  # c⁺ = σ(f) c + σ(i) tanh(g)
+                hidden = o.sigmoid() * cell.tanh()  # h⁺ = σ(o) tanh c⁺
                 outputs.append(hidden)
             values = torch.stack(outputs, 1)
         return torch.as_tensor(self.last(values[:, -1]))
@@ -74,7 +74,8 @@ class _Block(nn.Module):
         self.shortcut = nn.Identity() if into == out else _normalized_convolution(into, out, groups, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.as_tensor((self.second(self.first(x).relu()) + self.shortcut(x)).relu())
+        hidden = self.first(x).relu()
+        return torch.as_tensor((self.second(hidden) + self.shortcut(x)).relu())
 
 
 def _normalized_convolution(into: int, out: int, groups: int, kernel: int, stride: int) -> nn.Module:

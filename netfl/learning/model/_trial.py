@@ -93,20 +93,22 @@ def _attributes(architecture: Architecture) -> Mapping[str, tuple[object, int]]:
     if not isinstance(architecture, ModuleArchitecture):
         return {}
     standard = vars(nn.Module()).keys()
-    return {
-        f"{name}.{key}" if name else key: (value, len(value) if isinstance(value, list | dict | set | deque) else 0)
-        for name, part in architecture.module.named_modules()
-        if not type(part).__module__.startswith("torch.")
-        for key, value in vars(part).items()
-        if key not in standard
-    }
+    attributes: dict[str, tuple[object, int]] = {}
+    for name, part in architecture.module.named_modules():
+        if type(part).__module__.startswith("torch."):
+            continue
+        for key, value in vars(part).items():
+            if key not in standard:
+                size = len(value) if isinstance(value, list | dict | set | deque) else 0
+                attributes[f"{name}.{key}" if name else key] = (value, size)
+    return attributes
 
 
 def _changed_attribute(architecture: Architecture, before: Mapping[str, tuple[object, int]]) -> str | None:
     """Return the first attribute of a module that is not as it was *before*."""
     for name, (value, size) in _attributes(architecture).items():
-        known, known_size = before.get(name, (None, 0))
-        if value is not known or size != known_size:
+        value_before, size_before = before.get(name, (None, 0))
+        if value is not value_before or size != size_before:
             return name
     return None
 
@@ -126,14 +128,17 @@ def _score_problems(
         yield f"gives {shown} for {_BATCH} examples of {classes} classes", f"[{_BATCH}, {classes}] is wanted"
     if scores.dtype != torch.float32:
         yield f"gives scores of type {scores.dtype}", "let its forward give float32"
+
+    # the same batch again, and its first example alone
     failure = ""
+    is_repeatable = False
     try:
         with torch.inference_mode():
-            repeated, single = (architecture.open(theta).scores(part[None]) for part in (x, x[:1]))
+            repeated = architecture.open(theta).scores(x[None])
+            single = architecture.open(theta).scores(x[:1][None])
         is_repeatable = torch.equal(scores, repeated)
     except Exception as error:  # it keeps what does not fit another batch
         failure = one_line(error)
-        is_repeatable = False
     changed = _changed_attribute(architecture, attributes)
     if not torch.equal(state, torch.get_rng_state()):
         yield "draws at random in evaluation mode", "draw only if self.training is true"
@@ -152,13 +157,17 @@ def _score_problems(
 
 def _remedy(error: Exception, architecture: Architecture, tokens: int | None) -> str:
     """Return the remedy of a forward that fails; most failures of an embedding are those of its input."""
-    parts = architecture.module.modules() if isinstance(architecture, ModuleArchitecture) else ()
-    sizes = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
-    if isinstance(error, IndexError) and tokens is not None and sizes and min(sizes) < tokens:
-        return f"the data have {tokens} tokens, an embedding has {min(sizes)}: enlarge it"
+    embeddings: list[int] = []  # their numbers of tokens
+    if isinstance(architecture, ModuleArchitecture):
+        parts = architecture.module.modules()
+        embeddings = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
+    if isinstance(error, IndexError) and tokens is not None and embeddings and min(embeddings) < tokens:
+        return f"the data have {tokens} tokens, an embedding has {min(embeddings)}: enlarge it"
     if isinstance(architecture, ModuleArchitecture) and "dtype" in str(error):
-        others = {part.dtype for part in architecture.module.parameters()} - {torch.float32}
-        cause = f"its parameters have the type {', '.join(sorted(map(str, others)))}; " if others else ""
+        other_types = {part.dtype for part in architecture.module.parameters()} - {torch.float32}
+        cause = ""
+        if other_types:
+            cause = f"its parameters have the type {', '.join(sorted(map(str, other_types)))}; "
         return f"{cause}models are trained in float32: leave out .double() and the like, also of x in its forward"
     if "long" in str(error).lower():  # integers are needed, and examples are floats
         if tokens is None:
@@ -170,17 +179,21 @@ def _remedy(error: Exception, architecture: Architecture, tokens: int | None) ->
 def _training_problems(architecture: Architecture, theta: Tensor, x: Tensor) -> Iterator[tuple[str, str]]:
     step = TrainingStep([_BATCH], torch.tensor([1 << 40]))
     attributes = _attributes(architecture)
+    step_problems: list[tuple[str, str]] = []
     try:
         architecture.prepare(x)
         with torch.inference_mode():
-            models, repeated = architecture.open(theta), architecture.open(theta).training_scores(x[None], step)
+            models = architecture.open(theta)
+            repeated = architecture.open(theta).training_scores(x[None], step)
             scores = models.training_scores(x[None], step)
-            is_repeatable, losses = torch.equal(scores, repeated), scores[..., 0]
+            is_repeatable = torch.equal(scores, repeated)
+            losses = scores[..., 0]
             if not (isinstance(architecture, ModuleArchitecture) and architecture.has_loss):  # that has its own trial
                 losses = models.losses(torch.zeros((1, _BATCH), dtype=torch.int64))
                 models.descend(torch.full((1, _BATCH), 1 / _BATCH))
             models.store(theta.clone())
-        compared = isinstance(architecture, ModuleArchitecture) and [*_step_problems(architecture, theta, x, step)]
+        if isinstance(architecture, ModuleArchitecture):
+            step_problems += _step_problems(architecture, theta, x, step)
     except Exception as error:  # the user's class can raise anything
         changed = _changed_attribute(architecture, attributes)
         remedy = "let its forward be what autograd can follow"
@@ -197,7 +210,7 @@ def _training_problems(architecture: Architecture, theta: Tensor, x: Tensor) -> 
     if not isinstance(losses, Tensor) or losses.shape != (1, _BATCH):
         shown = f"{list(losses.shape)}" if isinstance(losses, Tensor) else f"a {type(losses).__name__}"
         yield f"gives losses {shown} for {_BATCH} examples of one model", f"[1, {_BATCH}] is wanted"
-    yield from compared or ()
+    yield from step_problems
 
 
 def _step_problems(
@@ -206,7 +219,7 @@ def _step_problems(
     """Compare a training step with that of ``loss.backward()``, from weights that the module itself does not have."""
     generator = torch.Generator().manual_seed(1)
     theta = theta.clone()
-    parameters = theta[:, : architecture.size - architecture.buffers]
+    parameters = theta[:, : architecture.trained]  # a view
     parameters *= 0.5 + torch.rand(parameters.shape, generator=generator)
     outputs = architecture.open(theta).training_scores(x[None], step).shape[-1]
     loss: Loss = _cross_entropy
@@ -266,7 +279,7 @@ def _train_plainly(
 
     The module of *architecture* has other weights afterwards.
     """
-    module, traits = architecture.module.float(), architecture.traits
+    module = architecture.module.float()
     if any(part.is_meta for part in ModuleParts.of(module).sent.values()):
         module = module.to_empty(device="cpu")
     sent = ModuleParts.of(module).sent
@@ -277,8 +290,9 @@ def _train_plainly(
     module.zero_grad()
     key = step.keys[0]
     SeededDraws(x.device).seed(int(key))
-    with KeyedDropout(key) if traits.has_dropout else nullcontext():
-        scores = module(x.long() if architecture.function.has_tokens else x.clone())
+    examples = x.long() if architecture.function.has_tokens else x.clone()
+    with KeyedDropout(key) if architecture.traits.has_dropout else nullcontext():
+        scores = module(examples)
     torch.autograd.backward(loss(scores, y).mean())
     with torch.no_grad():
         for part in ModuleParts.of(module).trained.values():
@@ -297,11 +311,18 @@ def _differing_part(
     architecture: ModuleArchitecture, theta: Tensor, trained: Tensor, lr: float, plain: Tensor
 ) -> str | None:
     """Return the first parameter or buffer of which a step of size *lr* differs from that of size 1 in *plain*."""
-    pieces = (_pieces(architecture, vector) for vector in (theta, trained, plain))
+    pieces = zip(
+        architecture.layout,
+        _pieces(architecture, theta),
+        _pieces(architecture, trained),
+        _pieces(architecture, plain),
+        strict=True,
+    )
     trained_names = architecture.function.parts.trained
-    for name, (start, change, expected) in zip(architecture.layout, zip(*pieces, strict=True), strict=True):
+    for name, start, change, expected in pieces:
         scale = lr if name in trained_names else 1.0  # buffers do not know the step size
-        allowed = _TOLERANCE * scale * expected.abs().max() + _ROUNDING * max(1.0, float(start.abs().max()))
-        if not (change - scale * expected).abs().max() <= allowed:
+        error = (change - scale * expected).abs().max()
+        rounding = _ROUNDING * max(1.0, float(start.abs().max()))
+        if not error <= _TOLERANCE * scale * expected.abs().max() + rounding:  # also where it is not a number
             return name
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -73,11 +74,12 @@ class Cnn(LayeredModel):
         if tokens is not None or len(shape) != 3:
             yield not_image_fault(shape)
             return
-        size, max_kernel = f"images of {shape[1]} x {shape[2]} pixels", min(shape[1:]) + 2 * self.padding - 1
+        size = f"images of {shape[1]} x {shape[2]} pixels"
+        max_kernel = min(shape[1:]) + 2 * self.padding - 1  # leaves two rows or columns for the pool
         if self.kernel > max_kernel:
-            remedy = (
-                f"make it at most {max_kernel}, or make 'padding' larger" if max_kernel > 0 else "make 'padding' larger"
-            )
+            remedy = "make 'padding' larger"
+            if max_kernel > 0:
+                remedy = f"make it at most {max_kernel}, or make 'padding' larger"
             yield Fault("kernel", f"is too large for {size}: no output is left for the pool", self.kernel, remedy)
         elif min(self._pooled_size(shape)) < 1:
             problem = f"{size} are too small for {len(self.channels)} convolutions with a pool each"
@@ -87,7 +89,8 @@ class Cnn(LayeredModel):
         """Return rows and columns after all pools; 0 or less if nothing is left."""
         rows, columns = shape[1:]
         for _ in self.channels:
-            rows, columns = (self._convolved(size) // 2 for size in (rows, columns))
+            rows = self._convolved(rows) // 2
+            columns = self._convolved(columns) // 2
         return rows, columns
 
     def _convolved(self, size: int) -> int:
@@ -96,26 +99,31 @@ class Cnn(LayeredModel):
 
     def _largest_convolution(self, shape: tuple[int, ...]) -> int:
         """Return the number of outputs of the largest convolution, before its pool."""
-        largest, (rows, columns) = 0, shape[1:]
+        largest = 0
+        rows, columns = shape[1:]
         for channels in self.channels:
-            rows, columns = self._convolved(rows), self._convolved(columns)
+            rows = self._convolved(rows)
+            columns = self._convolved(columns)
             largest = max(largest, channels * rows * columns)
-            rows, columns = rows // 2, columns // 2
+            rows //= 2
+            columns //= 2
         return largest
 
     def _windows(self, shape: tuple[int, ...]) -> tuple[tuple[int, int, int, int], ...]:
-        inputs = (shape[0], *self.channels)
-        return tuple((out, into, self.kernel, self.kernel) for into, out in zip(inputs, self.channels, strict=False))
+        """Return the shape of each convolution's weights, ``(out, in, kernel, kernel)``."""
+        channels = (shape[0], *self.channels)
+        return tuple((out, into, self.kernel, self.kernel) for into, out in pairwise(channels))
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
-        return (self.channels[-1] * math.prod(self._pooled_size(shape)), *self.hidden, classes)
+        """Return the widths of the dense layers, including input and output."""
+        features = self.channels[-1] * math.prod(self._pooled_size(shape))
+        return (features, *self.hidden, classes)
 
     def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
         windows = self._windows(shape)
-        convolutions = (
-            part
-            for layer, (out, *window) in enumerate(windows)
-            for part in linear_parameters(f"convolutions.{layer}", out, window, layer, self.weights)
-        )
-        starts = (self.weights,) * len(self.hidden) + ("default",)
-        return (*convolutions, *dense_parameters(self._sizes(shape, classes), starts, len(windows)))
+        parts: list[ParameterSpec] = []
+        for layer, (out, *window) in enumerate(windows):
+            parts += linear_parameters(f"convolutions.{layer}", out, window, layer, self.weights)
+        starts: tuple[Spread, ...] = (*[self.weights] * len(self.hidden), "default")
+        parts += dense_parameters(self._sizes(shape, classes), starts, len(windows))
+        return tuple(parts)

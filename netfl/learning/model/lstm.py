@@ -57,15 +57,18 @@ class Lstm(LayeredModel):
 
     def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
         embeddings = ParameterSpec("embedding.weight", (tokens or 0, self.embedding), ("embeddings",), "normal", 1.0)
+        parts = [embeddings]
         widths = (self.embedding, *[self.hidden] * self.layers)
-        cells = (
-            ParameterSpec(f"cells.{name}_l{layer}", shape, (name, layer), "uniform", self.hidden**-0.5)
-            for layer, (into, out) in enumerate(pairwise(widths))
-            for name, shape in (
-                ("weight_ih", (4 * out, into)),
-                ("weight_hh", (4 * out, out)),
-                ("bias_ih", (4 * out,)),
-                ("bias_hh", (4 * out,)),
-            )
-        )
-        return (embeddings, *cells, *linear_parameters("last", classes, (self.hidden,), self.layers))
+        for layer, (into, out) in enumerate(pairwise(widths)):
+            sums = 4 * out  # of the gates i, f, o and of g
+            shapes: dict[str, tuple[int, ...]] = {
+                "weight_ih": (sums, into),
+                "weight_hh": (sums, out),
+                "bias_ih": (sums,),
+                "bias_hh": (sums,),
+            }
+            for name, of_part in shapes.items():
+                part = ParameterSpec(f"cells.{name}_l{layer}", of_part, (name, layer), "uniform", self.hidden**-0.5)
+                parts.append(part)
+        parts += linear_parameters("last", classes, (self.hidden,), self.layers)
+        return tuple(parts)

@@ -58,7 +58,9 @@ class Mlp(DenseModel):
 
     @property
     def _starts(self) -> tuple[Start, ...]:
-        return self.weights if isinstance(self.weights, tuple) else (self.weights,) * (len(self.hidden) + 1)
+        if isinstance(self.weights, tuple):
+            return self.weights
+        return (self.weights,) * (len(self.hidden) + 1)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
         return (math.prod(shape), *self.hidden, classes)

@@ -56,15 +56,18 @@ class Module(Model):
     @classmethod
     def _name_module(cls, value: object) -> object:
         if isinstance(value, type):
-            package, name = value.__module__, value.__qualname__
+            package = value.__module__
+            name = value.__qualname__
             if package == "__main__" or getattr(sys.modules.get(package), name, None) is not value:
                 problem = (
                     f"the class '{name}' cannot be imported by other processes, such as those of {function('extend')}"
                 )
                 raise invalid(problem, "define it in a file, and import it from there; or give an instance of it")
             return f"{package}:{name}"
-        torch = sys.modules.get("torch")
-        return _store(value) if torch is not None and isinstance(value, torch.nn.Module) else value
+        torch = sys.modules.get("torch")  # whoever has a module has imported it
+        if torch is not None and isinstance(value, torch.nn.Module):
+            return _store(value)
+        return value
 
     @field_validator("module")
     @classmethod
@@ -78,7 +81,9 @@ class Module(Model):
     def _name_loss(cls, value: object) -> object:
         if isinstance(value, FunctionType):
             return name_object(value)
-        return _store(value) if callable(value) else value
+        if callable(value):
+            return _store(value)
+        return value
 
     @field_validator("loss")
     @classmethod
@@ -102,7 +107,8 @@ class Module(Model):
             seed = int(streams.rng("module").integers(2**63))
             return flatten_parameters(create_module(self.module, self.args, seed))
 
-        module, loss = create_module(self.module, self.args), find_loss(self.loss)
+        module = create_module(self.module, self.args)
+        loss = find_loss(self.loss)
         return ModuleArchitecture(module, start, has_tokens=tokens is not None, loss=loss)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
@@ -111,13 +117,16 @@ class Module(Model):
 
         try:
             architecture = self.open(shape, classes, tokens)
-            found = find_problem(architecture, shape, classes, tokens)
+            problem_and_remedy = find_problem(architecture, shape, classes, tokens)
         except ScenarioError as error:
             yield from error.faults
             return
-        if found is not None:
-            name = type(architecture.module).__name__ if self.module.startswith(_STORED) else self.module
-            yield Fault("module", found[0], name, found[1])
+        if problem_and_remedy is not None:
+            problem, remedy = problem_and_remedy
+            name = self.module
+            if name.startswith(_STORED):
+                name = type(architecture.module).__name__
+            yield Fault("module", problem, name, remedy)
 
     def target_misfits(
         self, shape: tuple[int, ...], classes: int, tokens: int | None, is_regression: bool

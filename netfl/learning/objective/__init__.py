@@ -121,8 +121,8 @@ class Objective(Spec):
 
         By default a field that is a bool is a number, 0 or 1.
         """
-        fields = ((name, getattr(self, name)) for name in type(self).model_fields)
-        return {name: float(field) for name, field in fields if isinstance(field, int | float)}
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
 
     def neutral(self) -> Mapping[str, float | bool] | None:
         """Return values of `hyper` with which `gradient_weights` returns *share* and 0; ``None`` if there are none.

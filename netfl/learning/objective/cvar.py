@@ -52,17 +52,23 @@ class Cvar(Objective):
 
         Per mini-batch, the gradient of t is that of one example: a mean of equal values could round.
         """
+        above, below = h["above"], h["below"]  # weights of ∇θ f, [jobs]
+        t_above, t_below = h["t_above"], h["t_below"]  # gradients of t, [jobs]
         if h["per_sample"]:
-            is_above = losses > t[:, None]
-            weights = h["above"][:, None].where(is_above, h["below"][:, None])
-            return share * weights, (share * h["t_above"][:, None].where(is_above, h["t_below"][:, None])).sum(1)
-        is_above = (losses * share).sum(1) > t
-        weights = h["above"].where(is_above, h["below"])
-        return share * weights[:, None], h["t_above"].where(is_above, h["t_below"])
+            is_above = losses > t[:, None]  # [jobs, batch]
+            weights = above[:, None].where(is_above, below[:, None])
+            t_gradients = t_above[:, None].where(is_above, t_below[:, None])
+            return share * weights, (share * t_gradients).sum(1)
+        means = (losses * share).sum(1)
+        is_above = means > t  # [jobs]
+        weights = above.where(is_above, below)
+        return share * weights[:, None], t_above.where(is_above, t_below)
 
     def value(self, losses: Floats, rho: Floats, t: float) -> float:
-        tail = t + float(rho @ np.maximum(losses - t, 0.0)) / self.alpha
-        return (1 - self.gamma) * tail + self.gamma * float(rho @ losses)
+        excess = float(rho @ np.maximum(losses - t, 0.0))  # the mean of [f-t]_+
+        tail = t + excess / self.alpha
+        mean = float(rho @ losses)
+        return (1 - self.gamma) * tail + self.gamma * mean
 
     @property
     def t_rate(self) -> float:
@@ -78,15 +84,17 @@ class Cvar(Objective):
     def neutral(self) -> Mapping[str, float | bool] | None:
         """Return the fields for α = γ = 1, unless a derived class has other weights."""
         is_own = type(self).gradient_weights is Cvar.gradient_weights and type(self).hyper is Cvar.hyper
-        return self._weights(1.0, 1.0) if is_own else None
+        if not is_own:
+            return None
+        return self._weights(1.0, 1.0)
 
     def _weights(self, alpha: float, gamma: float) -> Mapping[str, float | bool]:
-        rest = 1 - gamma
+        tail_weight = 1 - gamma
         return {
-            "above": rest / alpha + gamma,
+            "above": tail_weight / alpha + gamma,
             "below": gamma,
-            "t_above": rest - rest / alpha,
-            "t_below": rest,
+            "t_above": tail_weight - tail_weight / alpha,
+            "t_below": tail_weight,
             "per_sample": self.per == "sample",
         }
 

@@ -40,8 +40,10 @@ class Tilted(Objective):
 
     @staticmethod
     def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        tilted = (losses * h["tau"][:, None]).masked_fill(share == 0, -float("inf"))
-        return tilted.softmax(1), t.new_zeros(t.shape)
+        tilted = losses * h["tau"][:, None]
+        is_padding = share == 0
+        weights = tilted.masked_fill(is_padding, -float("inf")).softmax(1)
+        return weights, t.new_zeros(t.shape)
 
     @property
     def largest_weight(self) -> float | None:
@@ -50,5 +52,6 @@ class Tilted(Objective):
 
     def value(self, losses: Floats, rho: Floats, t: float) -> float:
         """Return ``(1/τ) log Σ ρ_k exp(τ f_k)``, computed without overflow."""
-        top = float((self.tau * losses[rho > 0]).max())
-        return (top + float(np.log(rho @ np.exp(np.minimum(self.tau * losses - top, 0.0))))) / self.tau
+        largest = float((self.tau * losses[rho > 0]).max())
+        exponents = np.minimum(self.tau * losses - largest, 0.0)  # above 0 only where ρ_k is 0
+        return (largest + float(np.log(rho @ np.exp(exponents)))) / self.tau
