@@ -14,21 +14,13 @@ from support.error_messages import assert_messages
 
 from netfl.access import Access
 from netfl.access.stationary import Stationary
+from netfl.core.descriptions import example
+from netfl.core.family_members import FamilyMember, base_of, find_model
+from netfl.core.kinds import FAMILIES, family_of, kind_of, list_kinds
+from netfl.core.spec import ByForm, Spec
+from netfl.core.spec_errors import faults_of
 from netfl.errors import ScenarioError
 from netfl.network.mac import Mac
-from netfl.registry import (
-    FAMILIES,
-    ByForm,
-    FamilyMember,
-    Spec,
-    base_of,
-    example,
-    family_of,
-    faults_of,
-    find_model,
-    kind_of,
-    list_kinds,
-)
 from netfl.units import Seconds
 
 ACCESS = TypeAdapter(Annotated[Access, FamilyMember()])

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from netfl.cli import app
 from netfl.cli.views.model_list import keys_of
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.learning.data import _download
-from netfl.registry import FAMILIES, base_of, find_model, list_kinds
 from netfl.scenario.scenario import Scenario
 
 MINE = '''\

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.network.build import build_network
 from netfl.network.counterfactual import CAUSES
@@ -21,7 +23,6 @@ from netfl.network.layout import NodeId
 from netfl.network.reception import minimum_snr_db
 from netfl.network.simulator import NetworkSimulator
 from netfl.network.sizes import largest_frame_bits
-from netfl.registry import base_of, find_model, list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import access_context

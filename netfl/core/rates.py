@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from netfl.core.spec import Spec
 from netfl.errors import Fault
-from netfl.registry import Spec
 from netfl.types import Floats, ScenarioFacts
 
 
