@@ -111,7 +111,10 @@ class ModelError(NetflError):
     """
 
     def __init__(self, model: str, problem: str, user: int | None = None, time_s: float | None = None) -> None:
-        self.model, self.problem, self.user, self.time_s = model, problem, user, time_s
+        self.model = model
+        self.problem = problem
+        self.user = user
+        self.time_s = time_s
         super().__init__(model, problem, user, time_s)  # what pickle, and SimPy, makes a copy from
 
     def __str__(self) -> str:
