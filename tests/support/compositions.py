@@ -1,6 +1,6 @@
 """Small scenarios in which models of all families meet: a seeded covering design over their levels.
 
-An axis is a family or a key, and its levels are the models of that family, from the registry, or values of the key.
+An axis is a family or a key, and its levels are the models of that family (`netfl.core.kinds`), or values of the key.
 `design` draws scenarios until every pair of levels of two axes occurs in one of them, or is refused by the validation.
 New models join their axis by their file alone.  The models of the guides and contracts join as plug-ins do: each is a
 ``package.module:Class`` of `support.guide_models`.
