@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from netfl.core.kinds import kind_of
 from netfl.learning.tuning import grid_centres
-from netfl.registry import kind_of
 from netfl.results.statistics import interval
 from netfl.scenario.scenario import Scenario
 from netfl.types import Floats

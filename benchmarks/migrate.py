@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from netfl.core.formats import FORMAT, STAMP
 from netfl.errors import NetflError
-from netfl.formats import FORMAT, STAMP
 from netfl.results.atomic_write import write_json, write_text
 from netfl.results.digests import file_digests, run_digests, signed
 from netfl.results.row_order import TIMES, row_order

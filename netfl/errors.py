@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 
-from netfl.synonyms import meanings
+from netfl.core.synonyms import meanings
 
 __version__ = "0.1.0"
 """The version of netfl, by semantic versioning.  It is stated here alone, in a module that imports nothing slow."""
@@ -32,7 +32,7 @@ _UNSAFE_IN_LINES = re.compile(f"(?![\t\n])[{CONTROLS}\ud800-\udfff]")
 def printable(text: str, *, is_line: bool = False) -> str:
     r"""Return *text* with escapes such as ``\x1b`` in place of characters that change what a screen shows.
 
-    All text from files that netfl shows passes through here: `Fault` and `netfl.screen`.
+    All text from files that netfl shows passes through here: `Fault` and `netfl.core.screen`.
 
     Args:
         text: any text.
@@ -111,7 +111,10 @@ class ModelError(NetflError):
     """
 
     def __init__(self, model: str, problem: str, user: int | None = None, time_s: float | None = None) -> None:
-        self.model, self.problem, self.user, self.time_s = model, problem, user, time_s
+        self.model = model
+        self.problem = problem
+        self.user = user
+        self.time_s = time_s
         super().__init__(model, problem, user, time_s)  # what pickle, and SimPy, makes a copy from
 
     def __str__(self) -> str:
@@ -123,7 +126,7 @@ class ModelError(NetflError):
 class PluginCallError(ModelError):
     """Failure of a method or a property of a model from outside netfl; the chained cause has no frames of netfl above.
 
-    It is raised where the model is called, so that no caller blames itself; see `netfl.registry.Overridable`.
+    It is raised where the model is called, so that no caller blames itself; see `netfl.core.plugins.Overridable`.
     """
 
     FAILS = " fails: "

@@ -38,11 +38,18 @@ def philox(counter: Sequence[NDArray[np.uint64]], key: tuple[int, int], rounds: 
         key: the two 32-bit words of the key, or arrays that broadcast against the counters.
         rounds: the number of rounds; the published generator has 10.
     """
+    if isinstance(key[0], int):
+        keys = _kept_arrays(*key, rounds)
+    else:  # arrays of keys, which occur once
+        keys = _arrays(*key, rounds)
     a, b, c, d = counter
-    for k0, k1 in _kept_arrays(*key, rounds) if isinstance(key[0], int) else _arrays(*key, rounds):
-        left, right = a * _FIRST, c * _SECOND
-        a, c = (right >> _HALF) ^ b ^ k0, (left >> _HALF) ^ d ^ k1
-        b, d = right & _LOW, left & _LOW
+    for k0, k1 in keys:
+        left = a * _FIRST  # 64 bits
+        right = c * _SECOND
+        a = (right >> _HALF) ^ b ^ k0
+        c = (left >> _HALF) ^ d ^ k1
+        b = right & _LOW
+        d = left & _LOW
     return [a, b, c, d]
 
 
@@ -54,18 +61,28 @@ def _arrays(first: int, second: int, rounds: int = 10) -> list[tuple[NDArray[np.
     return [(np.asarray(k0, np.uint64), np.asarray(k1, np.uint64)) for k0, k1 in _schedule(first, second, rounds)]
 
 
-_kept_schedule, _kept_arrays = lru_cache(4096)(_schedule), lru_cache(1024)(_arrays)
+_kept_schedule = lru_cache(4096)(_schedule)
+_kept_arrays = lru_cache(1024)(_arrays)
 
 
 def _one_by_one(counters: Iterable[tuple[int, int, int, int]], key: tuple[int, int]) -> NDArray[np.uint64]:
     """Return the words of `philox`, computed with Python integers, ``[counters, 4]``."""
-    keys, words = _kept_schedule(*key), []
-    for a, b, c, d in counters:
-        for k0, k1 in keys:
-            left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
-            a, b, c, d = (right >> 32) ^ b ^ k0, right & _MASK, (left >> 32) ^ d ^ k1, left & _MASK  # noqa: PLW2901
-        words.append((a, b, c, d))
+    keys = _kept_schedule(*key)
+    words = [_philox_of(counter, keys) for counter in counters]
     return np.array(words, np.uint64).reshape(-1, 4)
+
+
+def _philox_of(counter: tuple[int, int, int, int], keys: list[tuple[int, int]]) -> tuple[int, int, int, int]:
+    """Return the words of `philox` for one counter, with the keys of its rounds."""
+    a, b, c, d = counter
+    for k0, k1 in keys:
+        left = a * _MULTIPLIERS[0]
+        right = c * _MULTIPLIERS[1]
+        a = (right >> 32) ^ b ^ k0
+        c = (left >> 32) ^ d ^ k1
+        b = right & _MASK
+        d = left & _MASK
+    return a, b, c, d
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +129,10 @@ class RandomField:
 
     def uniform_of(self, user: int, index: int = 0, draw: int = 0) -> float:
         """Return `uniform` of one (user, index, draw), computed with Python integers."""
-        a, b, c, d = user, draw, index & _MASK, index >> 32
-        for k0, k1 in _kept_schedule(*self.key):
-            left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
-            a, b, c, d = (right >> 32) ^ b ^ k0, right & _MASK, (left >> 32) ^ d ^ k1, left & _MASK
-        return min(((((a << 32) | b) >> 11) + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
+        counter = (user, draw, index & _MASK, index >> 32)
+        high, low, _, _ = _philox_of(counter, _kept_schedule(*self.key))
+        bits = ((high << 32) | low) >> 11
+        return min((bits + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
 
     def exponential(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> NDArray[np.float64]:
         """Return exponential draws of mean 1."""

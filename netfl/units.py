@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
-from netfl.registry import invalid
+from netfl.core.spec_errors import invalid
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\W\d].*?)\s*\Z")
 """A number and a unit, without decimal commas or blanks between digits."""

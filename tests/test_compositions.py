@@ -18,10 +18,10 @@ from support.designs import Design, design
 from support.scaled_scenarios import scaled
 from support.small_network import as_yaml
 
+from netfl.core.kinds import list_kinds
 from netfl.errors import ModelError, ScenarioError
 from netfl.network.mac import Mac
 from netfl.network.round import RoundPolicy
-from netfl.registry import list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 

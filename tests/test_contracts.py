@@ -13,9 +13,9 @@ import pytest
 from pydantic import Field
 
 from netfl import types, units
+from netfl.core.spec import Spec
 from netfl.network.layout import Layout
 from netfl.network.message import Packet
-from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws
 

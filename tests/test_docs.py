@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.registry import FAMILIES, base_of, list_kinds
+from netfl.core.family_members import base_of
+from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.results.tables import SCHEMAS
 from netfl.scenario.examples import example_names
 from netfl.scenario.scenario import validate

@@ -15,7 +15,9 @@ from fromcode import families, python, things, words
 import netfl
 from netfl import plots
 from netfl.cli.views.model_list import keys_of, laws_of
-from netfl.registry import FAMILIES, base_of, example, find_model, list_kinds
+from netfl.core.descriptions import example
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.results.metrics import CATALOGUE
 from netfl.results.tables import SCHEMAS, TABLES
 from netfl.scenario.scenario import Scenario

@@ -20,9 +20,9 @@ from support.run_invariants import check_run, check_tables, tables_of_recorder, 
 
 import netfl
 from netfl.access.network import NetworkAccess
+from netfl.core.kinds import kind_of
 from netfl.errors import ModelError, ScenarioError
 from netfl.learning.data._download import SOURCES
-from netfl.registry import kind_of
 from netfl.scenario import examples
 from netfl.scenario.scenario import validate
 from netfl.scenario.validation import nested_faults

@@ -11,8 +11,8 @@ from support.restarted_runs import a_scenario
 from support.small_network import SECTION
 
 import netfl
+from netfl.core.formats import FORMAT, STAMP
 from netfl.errors import ScenarioError
-from netfl.formats import FORMAT, STAMP
 from netfl.results.digests import run_digests, verify_runs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

@@ -6,9 +6,9 @@ import pytest
 from support.tiny_scenarios import MODELS, example_settings, world
 
 import netfl
-from netfl.descriptions import key_descriptions
+from netfl.core.descriptions import key_descriptions
+from netfl.core.family_members import base_of, find_model
 from netfl.learning.data._download import SOURCES
-from netfl.registry import base_of, find_model
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 

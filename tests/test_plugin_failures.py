@@ -13,11 +13,14 @@ import torch
 from support.tiny_scenarios import example_settings, world
 
 import netfl
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
+from netfl.core.plugins import Overridable, import_plugin, one_line
+from netfl.core.spec import Spec
 from netfl.errors import NetflError, PluginCallError, ScenarioError
 from netfl.learning.architecture import Architecture
 from netfl.learning.step_graphs import StepGraphs
 from netfl.network.layout import Trajectories
-from netfl.registry import FAMILIES, Overridable, Spec, base_of, find_model, import_plugin, list_kinds, one_line
 from netfl.simulation.setup import prepare_run
 from netfl.types import UNDECLARED
 

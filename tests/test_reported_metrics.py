@@ -169,7 +169,7 @@ def test_declarations_are_in_the_manifest(run):
 
 def test_the_terminal_shows_labels_and_units(run):
     from netfl.cli.views.run_summary import show_run
-    from netfl.screen import open_console
+    from netfl.core.screen import open_console
 
     console = open_console()
     with console.capture() as captured:
@@ -243,7 +243,7 @@ def test_a_sweep_shows_and_places_them(tmp_path):
     assert means[3, "own", f"{GAP}.last_tenth"] > 0
     from netfl import report
     from netfl.cli.views.sweep import show_sweep
-    from netfl.screen import open_console
+    from netfl.core.screen import open_console
 
     console = open_console()
     with console.capture() as captured:

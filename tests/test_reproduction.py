@@ -45,7 +45,7 @@ from scipy import stats
 from step_control import conclusion, remaining_gain
 
 import netfl
-from netfl.formats import FORMAT
+from netfl.core.formats import FORMAT
 from netfl.results.statistics import interval
 
 FOLDER = paper.DOCS / "reproduction"

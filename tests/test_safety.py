@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from netfl import files, registry
+from netfl import files
 from netfl.cli import app
+from netfl.core.plugins import CLOSED
 from netfl.errors import MachineError, ScenarioError
 from netfl.files.parquet import open_parquet
 from netfl.learning.data import arrays
@@ -96,11 +97,11 @@ def test_no_plugins_option_prevents_imports(marker, command):
     assert result.exit_code == 2
     assert "s.yaml:5: access.kind: 'evil:Evil' is not imported: only netfl's own code is allowed" in result.stderr
     assert not marker.exists()
-    assert registry.CLOSED not in os.environ
+    assert CLOSED not in os.environ
 
 
 def test_environment_variable_prevents_imports(marker, monkeypatch):
-    monkeypatch.setenv(registry.CLOSED, "1")
+    monkeypatch.setenv(CLOSED, "1")
     with pytest.raises(ScenarioError, match="is not imported"):
         load("s.yaml")
     assert not marker.exists()

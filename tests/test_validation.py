@@ -18,8 +18,9 @@ from scipy import stats
 from scipy.interpolate import interp1d
 
 import netfl
+from netfl.core.family_members import base_of
+from netfl.core.kinds import kind_of, list_kinds
 from netfl.errors import ScenarioError
-from netfl.registry import base_of, kind_of, list_kinds
 from netfl.streams import Streams
 
 ROOT = Path(__file__).parents[1]

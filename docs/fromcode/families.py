@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 
 from fromcode import words
 from netfl.cli.views.model_list import keys_of, laws_of, summary_of
-from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
+from netfl.core.descriptions import example
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
+from netfl.core.spec import Spec
 from netfl.types import Law
 
 HEAD = ("key", "type", "default", "meaning")

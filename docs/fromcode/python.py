@@ -46,11 +46,10 @@ PARTS = (
     ),
     ("Random streams", "netfl.streams", ("Streams", "RandomField")),
     ("Errors", "netfl.errors", ("Fault",)),
-    (
-        "Models and their kinds",
-        "netfl.registry",
-        ("Spec", "FamilyMember", "FAMILIES", "base_of", "list_kinds", "find_model", "example"),
-    ),
+    ("Models", "netfl.core.spec", ("Spec",)),
+    ("Models of a family", "netfl.core.family_members", ("FamilyMember", "base_of", "find_model")),
+    ("Kinds of models", "netfl.core.kinds", ("FAMILIES", "list_kinds")),
+    ("Examples of models", "netfl.core.descriptions", ("example",)),
     (
         "Models that learners train",
         "netfl.learning.architecture",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import netfl
 import netfl.units
 from fromcode import families, words
-from netfl.columns import Column
+from netfl.core.columns import Column
 from netfl.files.schema import FileSchema
 from netfl.results.metrics import CATALOGUE, Metric, find_metric
 from netfl.results.tables import SCHEMAS, TABLES

@@ -56,8 +56,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
+from netfl.core.kinds import exported_models, kind_of
+from netfl.core.plugins import Overridable, is_plugin
+from netfl.core.spec import Spec
 from netfl.errors import Fault, ModelError, model_errors
-from netfl.registry import Overridable, Spec, exported_models, is_plugin, kind_of
 from netfl.streams import Streams
 from netfl.types import (
     OUTCOMES,

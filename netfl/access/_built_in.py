@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
+from netfl.core.spec_errors import invalid
 from netfl.errors import suggest
-from netfl.registry import invalid
 
 PREFIX = "real"
 """First part of the names of built-in recordings."""

@@ -16,11 +16,13 @@ from netfl.access._rates import Chances, LabelCorrelated, correlated_rates
 from netfl.access._with_selection import WithSelection
 from netfl.access.selection import UserInfo
 from netfl.access.selection._state import SelectionState
-from netfl.columns import complete_columns
+from netfl.core.columns import complete_columns
+from netfl.core.kinds import kind_of
+from netfl.core.rates import chances_of
+from netfl.core.spec import no_effect
+from netfl.core.spec_errors import invalid
 from netfl.errors import Fault, ModelError
 from netfl.network.periods import period_of
-from netfl.rates import chances_of
-from netfl.registry import invalid, kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import (
     AccessContext,

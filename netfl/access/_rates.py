@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from netfl.rates import Zipf, ZipfChances
-from netfl.registry import ByForm, PerUser, Spec, invalid
+from netfl.core.rates import Zipf, ZipfChances
+from netfl.core.spec import ByForm, Spec
+from netfl.core.spec_errors import PerUser, invalid
 from netfl.streams import Streams
 from netfl.types import Floats
 from netfl.units import PositiveProbability

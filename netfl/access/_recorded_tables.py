@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netfl.columns import PLACE_OF_MERGE, REPLICA, ROUND, USER, Column, columns_of, missing_defaults
+from netfl.core.columns import PLACE_OF_MERGE, REPLICA, ROUND, USER, Column, columns_of, missing_defaults
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files.schema import COUNT, DATA, ENERGY, LEVEL, NUMBER, SPAN, TIME, FileColumn, FileSchema, Quantity
 from netfl.files.schema import USER as USER_NUMBER

@@ -9,8 +9,10 @@ from typing import Annotated
 from netfl.access import Access, AccessInfo
 from netfl.access.selection import Selection
 from netfl.access.selection.all import All
+from netfl.core.family_members import FamilyMember
+from netfl.core.kinds import kind_of
+from netfl.core.spec import Spec, no_effect
 from netfl.errors import Fault, suggest
-from netfl.registry import FamilyMember, Spec, kind_of, no_effect
 from netfl.types import OBSERVATIONS, AccessContext, ObservationAge, ScenarioFacts
 
 _WITHOUT_NETWORK = frozenset({"check_in", "age", "loss", "norm", "samples"})

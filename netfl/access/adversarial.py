@@ -11,8 +11,10 @@ from pydantic import Field
 
 from netfl.access import Access, AccessInfo
 from netfl.access._direct import DirectAccess
+from netfl.core.family_members import FamilyMember
+from netfl.core.kinds import kind_of
+from netfl.core.spec import OnlyWith, Spec, no_effect
 from netfl.errors import Fault
-from netfl.registry import FamilyMember, OnlyWith, Spec, kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext, Bools, Floats, Ints, Law, LearnerReport, ObservationAge, Round, ScenarioFacts
 from netfl.units import PositiveProbability, UserNumbers

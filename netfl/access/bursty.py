@@ -12,10 +12,10 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from netfl.access._direct import IntermittentAccess, parse_number
 from netfl.access._rates import LabelCorrelated
+from netfl.core.rates import chances_of
+from netfl.core.spec_errors import invalid
 from netfl.errors import Fault
 from netfl.network.outage._distributions import PositiveDistribution, UnitMeanDistribution
-from netfl.rates import chances_of
-from netfl.registry import invalid
 from netfl.streams import RandomField, Streams
 from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Seconds

@@ -13,9 +13,9 @@ from netfl.access._direct import IntermittentAccess, uniform_rows
 from netfl.access._rates import LabelCorrelated
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.markov import Markov
+from netfl.core.rates import chances_of
+from netfl.core.spec import ByForm
 from netfl.errors import Fault
-from netfl.rates import chances_of
-from netfl.registry import ByForm
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts, StatisticClaim
 from netfl.units import PositiveProbability, UserNumbers

@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 
 from netfl.access._direct import DirectAccess, earliest, shuffled_users, uniform_rows
 from netfl.access._rates import Rho, normalized_rates
+from netfl.core.rates import ZipfChances, chances_of
+from netfl.core.spec import ByForm, Spec
 from netfl.errors import Fault
-from netfl.rates import ZipfChances, chances_of
-from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import AccessContext, Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Probability

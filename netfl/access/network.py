@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from netfl.access import AccessInfo, OpenAccess
 from netfl.access._with_selection import WithSelection
+from netfl.core.spec import Spec, no_effect
 from netfl.errors import Fault
 from netfl.network.allocation import MIN_FREQUENCY
 from netfl.network.spec import NetworkSpec
 from netfl.network.validation import NO_ROUNDS, network_faults
-from netfl.registry import Spec, no_effect
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from netfl.access._recorded_tables import (
     read_columns,
     row_values,
 )
-from netfl.columns import REPLICA, ROUND, USER, columns_of
+from netfl.core.columns import REPLICA, ROUND, USER, columns_of
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files import is_present
 from netfl.files.parquet import open_parquet

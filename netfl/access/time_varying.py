@@ -12,9 +12,10 @@ from scipy import integrate, special
 from netfl.access._direct import IntermittentAccess, uniform_rows
 from netfl.access._rates import LabelCorrelated, correlated_rates
 from netfl.access.markov import Markov
+from netfl.core.rates import chances_of
+from netfl.core.spec import ByForm, OnlyWith, Spec
+from netfl.core.spec_errors import PerUser
 from netfl.errors import Fault
-from netfl.rates import chances_of
-from netfl.registry import ByForm, OnlyWith, PerUser, Spec
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts, StatisticClaim
 

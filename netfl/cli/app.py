@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from netfl.cli.usage_errors import Commands
+from netfl.core.remedies import COMMAND_LINE
 from netfl.errors import __version__, printable
-from netfl.remedies import COMMAND_LINE
 
 app = typer.Typer(
     name="netfl",
@@ -100,7 +100,7 @@ Report = Annotated[bool, typer.Option("--report", help="Write a report at the en
 def _close(context: typer.Context, asked: bool) -> bool:
     """Refuse the user's own models until the command ends."""
     if asked:
-        from netfl.registry import plugins_disabled
+        from netfl.core.plugins import plugins_disabled
 
         context.with_resource(plugins_disabled())
     return asked

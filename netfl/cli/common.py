@@ -140,9 +140,9 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str
     By default it is ``report.html`` in the folder of the run or the sweep.  A run also has a plot there.
     """
     from netfl import report
+    from netfl.core.screen import open_console
     from netfl.files import is_present
     from netfl.results.run_reader import Run
-    from netfl.screen import open_console
     from netfl.sweeps import Sweep
 
     console = open_console()

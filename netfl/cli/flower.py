@@ -77,10 +77,10 @@ def run(
     from netfl.flower.versions import check_flower
 
     check_flower()
+    from netfl.core.screen import open_console
     from netfl.flower.app_files import load_app
     from netfl.flower.app_run import run as run_app
     from netfl.flower.grid import CALL_LIMIT_S
-    from netfl.screen import open_console
     from netfl.simulation.progress import ProgressDisplay
 
     loaded = changes.load(scenario)

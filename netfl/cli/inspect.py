@@ -30,7 +30,7 @@ app.add_typer(data_app, name="data")
 
 def complete_family(incomplete: str) -> list[str]:
     """Complete the name of a family."""
-    from netfl.registry import FAMILIES
+    from netfl.core.kinds import FAMILIES
 
     return [name for family in FAMILIES if (name := family.rpartition("/")[2]).startswith(incomplete)]
 
@@ -38,7 +38,7 @@ def complete_family(incomplete: str) -> list[str]:
 def complete_model(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the kind of a model of the family in the previous argument."""
     from netfl.cli.views.model_list import family_named
-    from netfl.registry import kinds_in
+    from netfl.core.kinds import kinds_in
 
     try:
         family = family_named(str(ctx.params.get("family")))
@@ -111,7 +111,8 @@ def _print_dry_run(scenario: Scenario) -> None:
     Raises:
         NetflError: an error of these rounds.
     """
-    from netfl.registry import find_plugins, kind_of
+    from netfl.core.family_members import find_plugins
+    from netfl.core.kinds import kind_of
     from netfl.results.formatting import clock
     from netfl.simulation.dry_run import run_dry
     from netfl.simulation.setup import notes, warnings

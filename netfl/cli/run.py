@@ -46,7 +46,7 @@ def run(
     report: Report = False,
 ) -> None:
     """Run a scenario: network and learners."""
-    from netfl.screen import open_console
+    from netfl.core.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -70,7 +70,7 @@ def trace(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Run the network of a scenario without learning."""
-    from netfl.screen import open_console
+    from netfl.core.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -93,8 +93,8 @@ def resume(
     report: Report = False,
 ) -> None:
     """Continue a run after a stop or a crash, and update its report if it has one."""
+    from netfl.core.screen import open_console
     from netfl.files import is_present
-    from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -117,8 +117,8 @@ def extend(
     report: Report = False,
 ) -> None:
     """Add replicas to a finished run without repeating the others, and update its report if it has one."""
+    from netfl.core.screen import open_console
     from netfl.files import is_present
-    from netfl.screen import open_console
     from netfl.simulation.extend import extend as extend_run
     from netfl.simulation.progress import ProgressDisplay
     from netfl.simulation.run import note_continuation
@@ -156,7 +156,7 @@ def sweep(
 ) -> None:
     """Run a scenario at all points of its sweep that are not done yet."""
     from netfl.cli.views.sweep import show_sweep
-    from netfl.screen import open_console
+    from netfl.core.screen import open_console
     from netfl.simulation.workers.ray_cluster import Cluster
     from netfl.sweeps import LocalEngine, note_continuation
     from netfl.sweeps import sweep as run_sweep

@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
+from netfl.core.remedies import argument
 from netfl.diagnosis.participation import Participation
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.user_weights import CvarLevel, critical_alpha, merge_shares
-from netfl.remedies import argument
 from netfl.results import aggregates
 from netfl.results.chosen_settings import learner_settings
 from netfl.results.formatting import join_words

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.core.remedies import argument
 from netfl.diagnosis.dependence import Dependence, find_dependence
 from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift, remove_drift
 from netfl.diagnosis.harmonics import fit_cycles
@@ -48,7 +49,6 @@ from netfl.diagnosis.result import Diagnosis, ExpectedProcess
 from netfl.diagnosis.similar_rounds import SimilarRounds, find_similar_rounds, is_multiple
 from netfl.diagnosis.slow_cycle import SlowCycle, add_slow_cycle, explain_drift
 from netfl.errors import Fault, ScenarioError
-from netfl.remedies import argument
 from netfl.streams import Streams
 
 MAX_TESTED = 1000

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.core.remedies import given
 from netfl.errors import Fault, ScenarioError
-from netfl.remedies import given
 from netfl.results.formatting import format_count
 
 MAX_BYTES = 2 * 10**9

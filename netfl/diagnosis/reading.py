@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netfl.access.replay import find_recording
+from netfl.core.remedies import argument, given
 from netfl.diagnosis.participation import MAX_BYTES, TIME_COLUMNS, Participation, from_table
 from netfl.diagnosis.recordings import participation_of_recording
 from netfl.errors import Fault, ScenarioError
@@ -18,7 +19,6 @@ from netfl.files import is_present, unreadable_file
 from netfl.files.cells import parse_identifiers
 from netfl.files.schema import COUNT, NAME, TIME, FileColumn, FileSchema
 from netfl.files.tables import read_csv, read_table
-from netfl.remedies import argument, given
 from netfl.results.formatting import format_count
 from netfl.results.run_reader import Run, open_run
 from netfl.scenario.path_errors import find_place, wrong_path

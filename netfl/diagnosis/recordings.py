@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from netfl.access.replay import read_recording
+from netfl.core.remedies import argument
 from netfl.diagnosis.participation import Participation, from_table
 from netfl.errors import Fault, ScenarioError
 from netfl.files.recordings import recorded_names
-from netfl.remedies import argument
 
 
 def participation_of_recording(

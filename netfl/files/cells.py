@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
+from netfl.core.spec_errors import invalid
 from netfl.errors import Fault
-from netfl.registry import invalid
 from netfl.types import Bools, Floats, Ints
 from netfl.units import to_si
 

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files import open_text, raise_unreadable
 from netfl.files.json_documents import parse_json
 from netfl.files.recordings import Recording, fill_times
 from netfl.files.tables import limit_faults
-from netfl.remedies import argument
 
 COUNTERS = 1 << 16
 """Values of a frame counter on the air (LoRaWAN 1.0.4, 4.3.1.5); servers mostly store it with 32 bits."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from netfl.core.formats import check_stamp
 from netfl.files import absolute_path, refuse_special_file, unreadable_file
-from netfl.formats import check_stamp
 
 _MAX_ROWS_PER_BYTE = 64
 """Rows that a Parquet file may claim for each byte; tables of netfl need about a byte a row and more."""

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError, cannot_write, suggest
 from netfl.files import cells as parsing
 from netfl.files.schema import NAME, RATE, SNR, FileColumn, Quantity
 from netfl.files.tables import UserTable, read_csv
-from netfl.remedies import argument
 from netfl.types import Bools, Floats
 
 PhoneQuantity = Literal["rsrp", "snr", "rate"]

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from netfl.columns import complete_columns
+from netfl.core.columns import complete_columns
+from netfl.core.remedies import argument
 from netfl.errors import Fault, MachineError, ScenarioError, cannot_write
 from netfl.files import absolute_path
-from netfl.remedies import argument
 from netfl.types import Delivery, Floats, Ints, LinkReport, Round
 
 NAMES = "names.csv"

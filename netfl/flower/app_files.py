@@ -13,8 +13,8 @@ from typing import Any
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from netfl.core.plugins import PluginError, import_plugin
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.registry import PluginError, import_plugin
 
 Config = dict[str, bool | float | int | str]
 

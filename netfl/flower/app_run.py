@@ -16,12 +16,12 @@ import numpy as np
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from netfl.core.remedies import changed
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 from netfl.flower.client_calls import seeded
 from netfl.flower.grid import CALL_LIMIT_S, Evaluation, GridObserver, NetworkGrid, Replies, Sizes, check_scenario
 from netfl.flower.strategy_metrics import StrategyObserver, recorded_strategies
 from netfl.flower.versions import check_flower
-from netfl.remedies import changed
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest, add_to_manifest

@@ -16,10 +16,10 @@ from flwr.app import Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 
+from netfl.core.remedies import argument
 from netfl.errors import ModelError, NetflError
 from netfl.flower.call_limits import CallTimeoutError, KeptFolder, limited_time
 from netfl.flower.examples import NetworkContext
-from netfl.remedies import argument
 from netfl.simulation.setup import RunSetup
 from netfl.streams import Streams
 

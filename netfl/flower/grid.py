@@ -21,6 +21,8 @@ from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.serverapp import Grid
 
 from netfl.access import OpenAccess
+from netfl.core.kinds import kind_of
+from netfl.core.remedies import argument, changed
 from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.flower import versions
 from netfl.flower.app_notes import AppActivity
@@ -28,8 +30,6 @@ from netfl.flower.client_calls import FIRST_NODE, RUN_ID, ClientCalls, ClientRep
 from netfl.flower.examples import NetworkContext
 from netfl.flower.message_sizes import has_arrays, message_bits
 from netfl.flower.node_waits import NodePolls, checked_client_manager
-from netfl.registry import kind_of
-from netfl.remedies import argument, changed
 from netfl.results.tables import EventRecorder, MemoryTable
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run

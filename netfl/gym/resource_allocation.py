@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from netfl.access.network import NetworkAccess
+from netfl.core.kinds import kind_of
 from netfl.errors import Fault, ScenarioError
 from netfl.gym.environment import NetworkEnvironment
 from netfl.network.allocation import MIN_FREQUENCY
@@ -16,7 +17,6 @@ from netfl.network.mac import Mac
 from netfl.network.mac._bases import SlottedMac
 from netfl.network.mac.controlled import Controlled
 from netfl.network.mac.slotted_aloha import Aloha
-from netfl.registry import kind_of
 from netfl.scenario.scenario import Scenario
 from netfl.types import Floats, Round
 

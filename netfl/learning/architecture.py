@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from netfl.core.plugins import Overridable, one_line
 from netfl.learning.batch_limits import is_faster_batched
 from netfl.learning.module_training import (
     UNKNOWN,
@@ -33,7 +34,6 @@ from netfl.learning.module_training import (
     TrainingStep,
 )
 from netfl.learning.tensors import runs_on_gpu, upload
-from netfl.registry import Overridable, one_line
 from netfl.streams import Streams
 from netfl.types import Floats
 

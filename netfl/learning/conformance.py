@@ -12,6 +12,9 @@ from functools import partial
 
 import numpy as np
 
+from netfl.core.family_members import find_plugins
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import is_plugin, try_call
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.codec import WHOLE, Codec, Codecs
@@ -20,7 +23,6 @@ from netfl.learning.device import DeviceRule, Layout
 from netfl.learning.model import Model
 from netfl.learning.payload import learner_payloads
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import find_plugins, is_plugin, kind_of, try_call
 
 _TRIED = 1000
 """Length of the model with which an aggregation is asked what it sends."""

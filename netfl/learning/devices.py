@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError
-from netfl.remedies import argument
 
 
 def check_device(device: object) -> None:

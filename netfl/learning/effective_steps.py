@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
+from netfl.core.family_members import find_plugins
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import try_call
 from netfl.errors import Fault, suggest
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import find_plugins, kind_of, try_call
 from netfl.types import Floats
 
 if TYPE_CHECKING:

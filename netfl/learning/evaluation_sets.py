@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from netfl.core.spec_errors import faults_of
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.data import Data, Dataset, Examples
-from netfl.registry import faults_of
 from netfl.streams import Streams
 
 Sets = Mapping[str, Mapping[str, Any]]

@@ -16,6 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from netfl.core.family_members import find_plugins
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import is_plugin, try_call
+from netfl.core.spec import Spec
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Updates
 from netfl.learning.architecture import Architecture
@@ -30,7 +34,6 @@ from netfl.learning.objective import Objective
 from netfl.learning.reported_values import values_problem
 from netfl.learning.rule_draws import RuleDraws
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import Spec, find_plugins, is_plugin, kind_of, try_call
 from netfl.streams import Streams
 from netfl.types import DECLARE, SERVER, UNDECLARED, Floats, Ints
 

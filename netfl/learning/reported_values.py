@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netfl.core.kinds import kind_of
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, State, Updates
-from netfl.registry import kind_of
 from netfl.types import Floats, reported_problem
 
 _REMEDY = "return a tensor with a single number, such as x.mean() or torch.linalg.vector_norm(x)"

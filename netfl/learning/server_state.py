@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from netfl.core.family_members import find_plugins
+from netfl.core.kinds import kind_of
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, SingleUpdates, Updates
 from netfl.learning.codec import WHOLE, Codecs
@@ -24,7 +26,6 @@ from netfl.learning.device_store import DeviceStore, UserRows
 from netfl.learning.reported_values import ReportedValues
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
-from netfl.registry import find_plugins, kind_of
 from netfl.types import SERVER, SMALLER_STEP, Divergence, Ints
 
 if TYPE_CHECKING:

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError, field_serializer, model_validator
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.kinds import kind_of
+from netfl.core.spec import ByForm, Spec, check_one_of, no_effect
+from netfl.core.spec_errors import invalid, to_line_error
 from netfl.errors import CONTROLS, Fault, suggest
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.device import DeviceRule
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
-from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, invalid, kind_of, no_effect, to_line_error
 from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Seconds
 

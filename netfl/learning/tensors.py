@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError
-from netfl.remedies import argument
 from netfl.types import Floats
 
 Key = TypeVar("Key", bound=Hashable)

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError, create_model, model_validator
 
+from netfl.core.spec import Spec
+from netfl.core.spec_errors import faults_of, to_line_error
 from netfl.errors import Fault, suggest
 from netfl.learning.candidates import (
     LR,
@@ -30,7 +32,6 @@ from netfl.learning.candidates import (
 )
 from netfl.learning.effective_steps import Learners, StepRule
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import Spec, faults_of, to_line_error
 from netfl.types import Floats, Ints
 
 MAX_WIDENINGS = 2

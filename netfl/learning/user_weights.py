@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError
-from netfl.remedies import argument
 from netfl.types import Bools, Floats
 
 _TOLERANCE = 1e-10

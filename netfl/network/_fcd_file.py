@@ -40,12 +40,12 @@ from pyarrow.compute import match_substring_regex
 from pydantic import AfterValidator, Field
 
 from netfl import files
+from netfl.core.spec import Spec
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.files.cells import as_text, is_empty, parse_numbers
 from netfl.files.schema import NAME, POSITION, SPEED, TIME, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
 from netfl.network._tracks import MAX_DEGREES, Points, Stretches, find_trips
-from netfl.registry import Spec
 from netfl.types import Bools, Floats, Ints, ScenarioFacts
 from netfl.units import Metres, Seconds
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line_of
 from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.allocation import MIN_FREQUENCY, MIN_POWER, Allocation, AllocationRequest, Blocks, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
 from netfl.network.membership import Membership
 from netfl.network.tower import Tower
-from netfl.registry import kind_of, one_line_of
 from netfl.types import Floats, Recorder, RoundControls, Users, reported_problem
 from netfl.units import db_to_linear
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.columns import Int32, Word
+from netfl.core.columns import Int32, Word
 from netfl.types import Event, Floats, Ints, Recorder
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _CHUNK = 1 << 14
 class Attempt:
     """One attempt of a user over the air; a row of the table ``attempts``.
 
-    Each field is a column (`netfl.columns`).  A field that is added needs a default.
+    Each field is a column (`netfl.core.columns`).  A field that is added needs a default.
 
     Args:
         round: number of the round, or window, in which it ended.

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.core.kinds import kind_of
+from netfl.core.spec import no_effect
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.network.association._rule import RoamingRule
 from netfl.network.channel._measured import Measured, repeated_path_loss
@@ -37,7 +39,6 @@ from netfl.network.spec import NetworkSpec
 from netfl.network.state_times import DownTimes
 from netfl.network.theory import TheoryCase
 from netfl.network.training_gate import TrainingGate
-from netfl.registry import kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats, Ints, Users
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
+from netfl.core.spec import NotWith, Spec, check_one_of, no_effect
 from netfl.errors import Fault
-from netfl.registry import NotWith, Spec, check_one_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 from netfl.units import ClockRate, Seconds

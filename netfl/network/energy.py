@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
+from netfl.core.spec import Spec, no_effect
 from netfl.errors import Fault
 from netfl.network.counters import jain
 from netfl.network.state_times import DownTimes, StateTimes
-from netfl.registry import Spec, no_effect
 from netfl.types import Bools, Floats, Ints, ScenarioFacts
 from netfl.units import Joules, RadioWatts, Watts, db_to_linear
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.core.kinds import kind_of
+from netfl.core.spec import OnlyWith, Spec
 from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.radio.jamming import BurstTimeline, Jamming
-from netfl.registry import OnlyWith, Spec, kind_of
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 from netfl.units import DecibelMilliwatts, Metres, Seconds

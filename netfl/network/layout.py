@@ -13,7 +13,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from netfl.registry import Overridable
+from netfl.core.plugins import Overridable
 from netfl.types import Floats, Ints
 
 LIGHT_M_S = 299_792_458.0

@@ -28,10 +28,11 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
+from netfl.core.spec import Spec
+from netfl.core.spec_errors import invalid
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel._path_loss import friis_db
 from netfl.network.layout import LIGHT_M_S
-from netfl.registry import Spec, invalid
 from netfl.types import Floats, Ints
 from netfl.units import Carrier, Metres, Seconds
 

@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import ByForm, Spec
+from netfl.core.spec_errors import to_line_error
 from netfl.errors import Fault
 from netfl.network.association import Association
 from netfl.network.association.nearest_at_start import NearestAtStart
@@ -29,7 +32,6 @@ from netfl.network.routing import Routing
 from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
-from netfl.registry import ByForm, FamilyMember, Spec, to_line_error
 from netfl.types import Floats
 
 

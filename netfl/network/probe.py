@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from netfl.core.spec import Spec
 from netfl.errors import Fault
-from netfl.registry import Spec
 from netfl.types import ScenarioFacts
 from netfl.units import Decibels, Seconds
 

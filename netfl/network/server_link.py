@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.network.compute import as_tuple
-from netfl.registry import Spec
 from netfl.types import Floats, ScenarioFacts
 from netfl.units import Bitrate
 

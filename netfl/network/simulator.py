@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import simpy
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line
 from netfl.errors import ModelError, NetflError, PluginCallError, prefix_faults
 from netfl.network.allocator import RoundAllocator, drop_without_share, set_frequency
 from netfl.network.attempt_log import BUSY, CAUSES, JAMMED
@@ -57,7 +59,6 @@ from netfl.network.state_times import DownTimes, StateTimes
 from netfl.network.tower import build_towers
 from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
-from netfl.registry import kind_of, one_line
 from netfl.streams import Streams
 from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, Users, ignore_progress
 from netfl.units import clock_problem

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import NotWith
 from netfl.network.allocation import Allocation
 from netfl.network.compute import Compute, as_tuple
 from netfl.network.counterfactual import Exemptions
@@ -21,7 +23,6 @@ from netfl.network.theory import Theory
 from netfl.network.trains_when import TrainingRule
 from netfl.network.transport.spec import Transport
 from netfl.network.versions import Downlink, OnNewVersion
-from netfl.registry import FamilyMember, NotWith
 from netfl.units import Bitrate, UpdateSize
 
 

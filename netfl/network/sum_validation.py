@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from netfl.core.kinds import kind_of
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.network.round.available import Available
 from netfl.network.spec import NetworkSpec
-from netfl.registry import Spec, kind_of
 
 
 def sum_faults(spec: NetworkSpec) -> Iterator[Fault]:

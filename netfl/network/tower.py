@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from netfl.core.kinds import stream_keys
+from netfl.core.plugins import is_plugin
 from netfl.errors import ModelError
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
@@ -38,7 +40,6 @@ from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import TrainingPower, UserBehaviour, UserPopulation
-from netfl.registry import is_plugin, stream_keys
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Users
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import is_plugin, one_line_of
 from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.trains_when import TrainingOccasion, TrainingRule
-from netfl.registry import is_plugin, kind_of, one_line_of
 from netfl.streams import RandomField
 from netfl.types import Bools, Floats, Ints
 

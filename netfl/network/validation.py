@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from netfl.core.kinds import kind_of
+from netfl.core.spec import no_effect
 from netfl.errors import Fault, suggest
 from netfl.network.allocation import ALLOCATION_VALUES, Allocation
 from netfl.network.channel._fading import Fading, pace_faults
@@ -18,7 +20,6 @@ from netfl.network.spec import NetworkSpec
 from netfl.network.sum_validation import sum_faults
 from netfl.network.traffic import class_names
 from netfl.network.versions import Downlink
-from netfl.registry import kind_of, no_effect
 from netfl.types import DECLARE, UNDECLARED, ScenarioFacts
 
 NO_ROUNDS = "without round: no rounds are served"

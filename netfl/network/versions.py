@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from netfl.registry import Spec
+from netfl.core.spec import Spec
 from netfl.units import DecibelMilliwatts
 
 OnNewVersion = Literal["restart", "finish", "ignore"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from netfl.core.kinds import kind_of
 from netfl.network._tracks import MAX_DEGREES
 from netfl.network.association import Association
 from netfl.network.build import (
@@ -33,7 +34,6 @@ from netfl.network.placement import Placement
 from netfl.network.radio.tower_links import TowerLinks
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
-from netfl.registry import kind_of
 from netfl.types import AccessContext, Ints
 
 _INSTANTS_S = tuple(977.0 * number for number in range(64))

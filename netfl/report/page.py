@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError
 from netfl.plots import style
-from netfl.remedies import argument
 from netfl.results import formatting, statistics
 from netfl.results.atomic_write import write_text
 from netfl.results.metrics import find_metric

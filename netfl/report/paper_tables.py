@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from netfl.core.remedies import call
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.performance import split_group
 from netfl.network.periods import after_rounding
-from netfl.remedies import call
 from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch

@@ -12,6 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from netfl import diagnosis
+from netfl.core.remedies import argument
 from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import Fault, ScenarioError
 from netfl.network.counters import jain
@@ -19,7 +20,6 @@ from netfl.plots import latency as latency_plots
 from netfl.plots import learning as learning_plots
 from netfl.plots import runs as run_plots
 from netfl.plots import style
-from netfl.remedies import argument
 from netfl.report import page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_set import (

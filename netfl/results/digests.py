@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from netfl.core.remedies import call
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import RESTORE, is_present, open_file, unreadable_file
 from netfl.files.parquet import open_parquet
-from netfl.remedies import call
 from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import MERGED, PASSES, Run, open_run

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from netfl.core.formats import FORMAT
 from netfl.errors import MachineError, NetflError, __version__
-from netfl.formats import FORMAT
 from netfl.results import digests
 from netfl.results.atomic_write import write_json
 from netfl.results.payload import billing_of, codec_note, recording_note

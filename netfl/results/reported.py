@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from netfl.core.kinds import kind_of
+from netfl.core.spec import Spec
 from netfl.errors import Fault, suggest
-from netfl.registry import Spec, kind_of
 from netfl.results.metrics import UNITS, is_declared
 from netfl.scenario.scenario import Scenario
 from netfl.types import Reported

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from netfl.columns import REPLICA, ROUND
+from netfl.core.columns import REPLICA, ROUND
 from netfl.types import OUTCOMES, Ints
 
 TIMES: Mapping[str, str] = {

@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from netfl import files
-from netfl.columns import REPLICA, USER
+from netfl.core.columns import REPLICA, USER
+from netfl.core.formats import check_folder_format
+from netfl.core.remedies import argument, call
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import is_file_name, is_present, local_path, unreadable_file
-from netfl.formats import check_folder_format
 from netfl.learning.blocks import OTHERS
-from netfl.remedies import argument, call
 from netfl.results.aggregates import with_nodes
 from netfl.results.comparison import comparison_state
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head

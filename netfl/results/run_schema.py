@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from netfl.columns import REPLICA, ROUND, USER, missing_defaults
+from netfl.core.columns import REPLICA, ROUND, USER, missing_defaults
 from netfl.files import is_file_name, unreadable_file
 from netfl.files.parquet import open_parquet
 from netfl.results.tables import CHUNK, TABLES

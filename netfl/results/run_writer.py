@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import is_present
 from netfl.files.parquet import open_parquet
-from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of

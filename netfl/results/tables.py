@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from netfl.columns import PLACE_OF_MERGE, REPLICA, ROUND, USER, Column, columns_of, to_arrays
+from netfl.core.columns import PLACE_OF_MERGE, REPLICA, ROUND, USER, Column, columns_of, to_arrays
+from netfl.core.formats import STAMP, check_stamp
 from netfl.files import absolute_path, unreadable_file
-from netfl.formats import STAMP, check_stamp
 from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.results.metrics import check_declared

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from netfl.core.kinds import kind_of, stream_keys
+from netfl.core.plugins import is_plugin, one_line, one_line_of
 from netfl.errors import Fault, MachineError, ScenarioError, is_explained
-from netfl.registry import is_plugin, kind_of, one_line, one_line_of, stream_keys
 from netfl.results.atomic_write import write_json
 from netfl.results.run_reader import EXTENSION, PASSES
 from netfl.tracker import Lane, RunLog, TrackedRun, Tracker

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from netfl.core.remedies import call
 from netfl.errors import Fault, ScenarioError, cannot_write, suggest
-from netfl.remedies import call
 
 FOLDER = "scenarios"
 """Folder of copies, below the current directory, where scenarios look for their files."""

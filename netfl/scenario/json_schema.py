@@ -16,7 +16,9 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
-from netfl.registry import FAMILIES, Spec, base_of, find_model, list_kinds
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
+from netfl.core.spec import Spec
 from netfl.scenario.scenario import Scenario
 from netfl.units import Unit, units_of
 

@@ -13,9 +13,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from netfl.core.descriptions import key_meaning
+from netfl.core.family_members import FamilyMember, find_model
+from netfl.core.kinds import list_kinds
+from netfl.core.spec import Spec
+from netfl.core.spec_errors import keys_described_by, value_words
+from netfl.core.synonyms import NOTES, meanings, normalised
 from netfl.errors import find_meant
-from netfl.registry import FamilyMember, Spec, find_model, key_meaning, keys_described_by, list_kinds, value_words
-from netfl.synonyms import NOTES, meanings, normalised
 
 _MOST_PATHS = 3
 """Number of paths that a remedy names."""
@@ -239,7 +243,7 @@ def _places(section: _Section, own_path: Sequence[str], words: Sequence[str], va
         is_above = section.path == tuple(own_path)[: len(section.path)] and steps <= 1
         if is_above and (value is None or isinstance(value, bool | Mapping)):
             for name, other in section.model.model_fields.items():
-                if word in value_words(other.annotation, other.metadata):
+                if word in value_words(other.annotation):
                     rank = (distance + is_synonym + _OTHER_KIND_STEPS, likeness, False, is_new)
                     yield _Place(rank, section, name, word)
     if steps == 0 and any(_lacks_a_key(section.model, written) for written in section.values):
@@ -323,7 +327,7 @@ def _kind_meant(field: FieldInfo, value: object) -> str:
     """Return the kind of a family that *value* means, as ``: kind``, if the field takes a kind and *value* is none."""
     if not isinstance(value, str) or not any(isinstance(mark, FamilyMember) for mark in field.metadata):
         return ""
-    kinds = value_words(field.annotation, field.metadata)
+    kinds = value_words(field.annotation)
     kind = "" if value in kinds else find_meant(value, kinds)
     return f": {kind}" if kind else ""
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from netfl import files
+from netfl.core.spec_errors import faults_of
 from netfl.errors import ScenarioError
 from netfl.network.orbits import Orbits
-from netfl.registry import faults_of
 from netfl.scenario.path_errors import find_place, wrong_path
 from netfl.scenario.yaml_document import read_text
 from netfl.units import WRITTEN

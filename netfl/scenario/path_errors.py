@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from netfl.core.remedies import call, function, is_command_line
 from netfl.errors import Fault
 from netfl.files import unreadable_file
-from netfl.remedies import call, function, is_command_line
 from netfl.scenario import examples
 
 MANIFEST = "manifest.json"

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 from pydantic import Field
 
+from netfl.core.spec import ByForm, Spec, no_effect
 from netfl.errors import Fault
-from netfl.registry import ByForm, Spec, no_effect
 from netfl.types import KINDS, Bools, EventKind, Ints, Outcome, ScenarioFacts
 from netfl.units import UserNumbers
 

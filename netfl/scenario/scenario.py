@@ -10,9 +10,15 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from netfl.access import Access
+from netfl.core.family_members import FamilyMember
+from netfl.core.formats import FORMAT
+from netfl.core.kinds import list_kinds
+from netfl.core.remedies import changed
+from netfl.core.spec import ByForm, Spec
+from netfl.core.spec_errors import faults_of, invalid, to_line_error
+from netfl.core.strict_scalars import StrictScalars
 from netfl.errors import CONTROLS, Fault, PluginCallError, ScenarioError, suggest
 from netfl.files import local_path
-from netfl.formats import FORMAT
 from netfl.learning.codec import Codec, Codecs
 from netfl.learning.data import Data
 from netfl.learning.effective_steps import StepRule
@@ -22,8 +28,6 @@ from netfl.learning.payload import largest_payload, learner_payloads, model_payl
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.learning.tuning import TuningSpec
 from netfl.network.compute import as_tuple
-from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of, invalid, list_kinds, to_line_error
-from netfl.remedies import changed
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card

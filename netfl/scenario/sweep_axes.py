@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandle
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from netfl.core.spec import ByForm, Spec
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.registry import ByForm, Spec
 from netfl.scenario.sweep_condition import Condition
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts

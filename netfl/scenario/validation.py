@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from netfl.access import Access
+from netfl.core.family_members import find_plugins
+from netfl.core.kinds import kind_of
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.learning.codec import Codecs
 from netfl.learning.conformance import layer_faults, model_faults, payload_faults
@@ -19,7 +22,6 @@ from netfl.learning.evaluation_sets import set_faults
 from netfl.learning.payload import learner_payloads, list_payloads
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import TuningSpec
-from netfl.registry import Spec, find_plugins, kind_of
 from netfl.scenario.recording import RecordSpec
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams

@@ -21,10 +21,10 @@ from ruamel.yaml.representer import SafeRepresenter
 from ruamel.yaml.resolver import VersionedResolver
 
 from netfl import files
+from netfl.core.formats import check_format
+from netfl.core.remedies import call
 from netfl.errors import Fault, ScenarioError
 from netfl.files.json_documents import RepeatedKeyError, parse_json
-from netfl.formats import check_format
-from netfl.remedies import call
 from netfl.scenario.path_errors import SCENARIO, find_place, wrong_path
 from netfl.scenario.renamed_keys import present_path, with_present_names
 from netfl.scenario.yaml_nodes import MAX_DEPTH, LimitedComposer, NodeCheck, YamlNodeError

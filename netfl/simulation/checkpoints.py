@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from netfl.core.remedies import call
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.learning.spec import CheckpointSpec
-from netfl.remedies import call
 from netfl.results.atomic_write import atomic_write
 from netfl.simulation.round_digest import RoundDigest
 from netfl.types import LearnerReport

@@ -24,13 +24,13 @@ import numpy as np
 
 from netfl.access import OpenAccess
 from netfl.access._open_network import OpenNetwork
+from netfl.core.remedies import call
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError, model_errors
 from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import MAX_WIDENINGS, TuningSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.network.simulator import NetworkSimulator
-from netfl.remedies import call
 from netfl.results.digests import run_digests
 from netfl.results.formatting import clock, counted, format_disk, format_progress, user_names
 from netfl.results.run_writer import FLUSH_EVERY_S, RunWriter

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from netfl.core.remedies import argument, call, given
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import is_present
 from netfl.learning.devices import check_device
-from netfl.remedies import argument, call, given
 from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
 from netfl.results.digests import check_files
 from netfl.results.locking import locked

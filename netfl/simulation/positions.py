@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.layout import Trajectories
-from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import load

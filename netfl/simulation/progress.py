@@ -18,9 +18,9 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from netfl.core.screen import open_console
 from netfl.errors import Fault, ScenarioError
 from netfl.results.formatting import clock, counted, format_progress
-from netfl.screen import open_console
 from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
 
 PLAIN_EVERY_S = 5.0

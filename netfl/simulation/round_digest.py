@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.columns import columns_of, to_arrays
+from netfl.core.columns import columns_of, to_arrays
 from netfl.types import Delivery, Merge, MergedModel, Round
 
 _BYTES = 16

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netfl.access import OpenAccess
+from netfl.core.remedies import call, function
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError, describe_os_error, model_errors
 from netfl.files import is_present, local_path
 from netfl.learning.devices import check_device
-from netfl.remedies import call, function
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.access import OpenAccess
+from netfl.core.kinds import kind_of
+from netfl.core.remedies import changed, function
 from netfl.errors import Fault, NetflWarning, ScenarioError, model_errors, suggest
 from netfl.learning.blocks import Block
 from netfl.learning.conformance import check_plugins
@@ -19,8 +21,6 @@ from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.evaluation_sets import load_test_sets, on_validation
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.validation_split import split_validation
-from netfl.registry import kind_of
-from netfl.remedies import changed, function
 from netfl.results.reported import reported_faults
 from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario

@@ -19,8 +19,10 @@ from pydantic import ValidationError
 from netfl.access import OpenAccess
 from netfl.access._open_network import OpenNetwork
 from netfl.access.selection._observation import ANSWERED, Observe
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line
+from netfl.core.spec_errors import faults_of
 from netfl.errors import Fault, ScenarioError, model_errors
-from netfl.registry import faults_of, kind_of, one_line
 from netfl.results.formatting import clock
 from netfl.results.tables import order_learners
 from netfl.scenario.html_card import html_card

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from netfl.core.remedies import call, function
 from netfl.errors import Fault, ModelError, ScenarioError
 from netfl.learning.candidates import LR, MAX_KEYS, Candidate, LogRange, Search, name_candidates, value_at
 from netfl.learning.effective_steps import Learners, StepRule
@@ -34,7 +35,6 @@ from netfl.learning.tuning import (
     last_quarter_means,
     tuning_state,
 )
-from netfl.remedies import call, function
 from netfl.results.differing_keys import differing_keys
 from netfl.results.digests import check_files, pass_folder
 from netfl.results.run_reader import Run, open_run

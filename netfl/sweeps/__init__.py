@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from warnings import warn
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, MachineError, NetflWarning, ScenarioError, cannot_write
 from netfl.files import local_path
-from netfl.remedies import argument
 from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions

@@ -16,9 +16,9 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from netfl import files
+from netfl.core.formats import FORMAT, check_folder_format
 from netfl.errors import NetflError, ScenarioError
 from netfl.files import absolute_path, is_file_name, unreadable_file
-from netfl.formats import FORMAT, check_folder_format
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
 from netfl.results.run_reader import Run, open_run

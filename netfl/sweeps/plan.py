@@ -17,9 +17,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from netfl.core.remedies import function
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.payload import largest_payload
-from netfl.remedies import function
 from netfl.results.formatting import format_setting
 from netfl.scenario.path_errors import TASKS
 from netfl.scenario.scenario import Scenario, validate

@@ -20,8 +20,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.remedies import argument
 from netfl.results.formatting import is_learned
 from netfl.results.metrics import Metric, reported_metrics, with_reported
 from netfl.results.reported import reported_entries

@@ -22,8 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.remedies import argument
 from netfl.results.atomic_write import atomic_write
 from netfl.simulation.workers.process import check_workers
 from netfl.sweeps.plan import Task, task_folder

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from netfl.registry import Spec
+from netfl.core.spec import Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Law, StatisticClaim
 

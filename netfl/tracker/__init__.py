@@ -51,8 +51,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import Spec
 from netfl.errors import Fault
-from netfl.registry import Overridable, Spec, exported_models
 from netfl.types import Law, ScenarioFacts
 
 Lane = tuple[str, int]

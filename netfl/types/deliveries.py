@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from netfl.columns import ColumnHint, Int32
+from netfl.core.columns import ColumnHint, Int32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class LinkReport:
 class Delivery:
     """An update that the server, or another node that merges, has aggregated; a row of the table ``deliveries``.
 
-    Each field is a column (`netfl.columns`).  A field that is added needs a default; fields are given by keyword, so
-    its place is free.
+    Each field is a column (`netfl.core.columns`).  A field that is added needs a default; fields are given by keyword,
+    so its place is free.
 
     Args:
         user: the user that trained it.

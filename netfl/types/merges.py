@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from netfl.columns import ColumnHint, Int32
+from netfl.core.columns import ColumnHint, Int32
 from netfl.types.deliveries import Delivery
 
 SERVER = 0

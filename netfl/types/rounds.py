@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.columns import ColumnHint, to_arrays
+from netfl.core.columns import ColumnHint, to_arrays
 from netfl.types.arrays import Floats, Ints
 from netfl.types.deliveries import Delivery
 from netfl.types.merges import SERVER, Merge

@@ -6,7 +6,8 @@ from support.small_network import SECTION
 import netfl
 from netfl.access import Access
 from netfl.access._direct import DirectAccess
-from netfl.registry import find_model, list_kinds
+from netfl.core.family_members import find_model
+from netfl.core.kinds import list_kinds
 from netfl.report.run_data import RunData
 from netfl.report.sections import delays
 

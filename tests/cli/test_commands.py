@@ -23,8 +23,9 @@ import netfl
 from netfl import plots
 from netfl.cli import app
 from netfl.cli.views import print_columns
+from netfl.core.family_members import base_of
+from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.errors import MachineError, ScenarioError
-from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.yaml_document import parse
 from netfl.sweeps import LocalEngine

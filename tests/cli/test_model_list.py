@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from support.error_messages import assert_messages
 from typer.testing import CliRunner
 
 from netfl.cli import app
 from netfl.cli.views.model_list import keys_of
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.learning.data import _download
-from netfl.registry import FAMILIES, base_of, find_model, list_kinds
 from netfl.scenario.scenario import Scenario
 
 MINE = '''\
@@ -135,11 +137,14 @@ def test_invalid_examples_are_reported(monkeypatch, write_model):
 
 
 def test_unknown_names_are_reported(monkeypatch):
-    message = "the keys of a scenario are always listed together ('users'); write: netfl list scenario"
-    assert listed("scenario", "users", columns=120, monkeypatch=monkeypatch) == (2, message)
-    assert listed("chanel", monkeypatch=monkeypatch) == (2, "no such family ('chanel'); did you mean 'channel'?")
-    code, output = listed("channel", "raileigh", monkeypatch=monkeypatch)
-    assert (code, output) == (2, "no such channel: 'raileigh'; did you mean 'rayleigh'?")
+    for arguments, message in (
+        (("scenario", "users"), "the keys of a scenario … ('users') … netfl list scenario"),
+        (("chanel",), "no such family ('chanel') … 'channel'"),
+        (("channel", "raileigh"), "no such channel: 'raileigh' … 'rayleigh'"),
+    ):
+        code, output = listed(*arguments, columns=120, monkeypatch=monkeypatch)
+        assert code == 2
+        assert_messages([output], [message])
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])

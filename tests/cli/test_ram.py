@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.formats import FORMAT
+from netfl.core.formats import FORMAT
 
 SCENARIO = """\
 name: small

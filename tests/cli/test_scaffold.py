@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from netfl.cli import app
-from netfl.registry import FAMILIES
+from netfl.core.kinds import FAMILIES
 
 
 def class_name(family):

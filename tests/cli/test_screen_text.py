@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.cli.views import new_table
+from netfl.core.screen import SafeConsole
 from netfl.errors import Fault, ScenarioError, printable
 from netfl.scenario.scenario import Name
-from netfl.screen import SafeConsole
 
 CONTROLS = [
     "\x1b[31m", "\x07", "\x00", "\x7f", "\x85", "\x9b31m", "\u2028", "\u2029", "\u202e", "\u2066", "\u200f", "\u061c",

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.cli.inspect import environment_info
+from netfl.core.formats import FORMAT, STAMP
 from netfl.errors import ScenarioError
 from netfl.files.parquet import open_parquet
-from netfl.formats import FORMAT, STAMP
 from netfl.sweeps.index import SweepIndex
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ import pytest
 from support.gym_environments import NETWORK, make
 
 import netfl
+from netfl.core.kinds import kind_of
 from netfl.errors import ScenarioError
-from netfl.registry import kind_of
 
 gymnasium = pytest.importorskip("gymnasium", reason="netfl-sim[gymnasium] is not installed")
 pytestmark = pytest.mark.extra

@@ -8,6 +8,9 @@ from support.payload_scenarios import BITS, LEARNER, PARAMETERS, learners_of, le
 from support.plugin_payloads import Forgetful
 
 import netfl
+from netfl.core.descriptions import example
+from netfl.core.family_members import find_model
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.learning.aggregation import Aggregation, Updates
 from netfl.learning.aggregation.average import Average
@@ -16,7 +19,6 @@ from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.objective import Objective
 from netfl.learning.rule_draws import RuleDraws
-from netfl.registry import example, find_model, list_kinds
 from netfl.streams import Streams
 from netfl.types import SERVER, Payload
 

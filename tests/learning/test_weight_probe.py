@@ -6,6 +6,7 @@ from support import probed_rules
 from support.probed_rules import Triple
 
 import netfl
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.learning import aggregation, objective
 from netfl.learning.aggregation import Aggregation, Average, Fedau, Fedavgm
@@ -14,7 +15,6 @@ from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.tuning import grid_centres
 from netfl.learning.weight_probe import MAX_USERS, probe_aggregation, probe_objective
-from netfl.registry import list_kinds
 from netfl.scenario.yaml_document import dump
 
 USERS, DELIVERIES = 6, 3

@@ -9,7 +9,7 @@ from support.recorders import Memory
 from support.run_invariants import Tables, check_attempts
 
 import netfl
-from netfl.columns import columns_of
+from netfl.core.columns import columns_of
 from netfl.errors import ScenarioError
 from netfl.network.attempt_log import Attempt, AttemptLog
 from netfl.network.layout import NodeId

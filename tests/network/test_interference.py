@@ -6,12 +6,12 @@ from support.guide_models import of_family
 from support.small_network import PLAIN, make, play
 
 from netfl.access.network import NetworkAccess
+from netfl.core.kinds import kind_of
 from netfl.errors import ScenarioError
 from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames
 from netfl.network.interference.capture import Capture
 from netfl.network.interference.collide import Collide
 from netfl.network.interference.sinr import Sinr
-from netfl.registry import kind_of
 
 FIRST_COME = "mylab.first_come:FirstCome"
 ALOHA = {"mac": {"kind": "pure_aloha", "backoff": "1 s", "max_attempts": 1}}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 from netfl import report
-from netfl.formats import FORMAT
+from netfl.core.formats import FORMAT
 from netfl.results.run_reader import Run, open_run
 from netfl.results.tables import SCHEMAS
 from netfl.types import OUTCOMES

@@ -17,7 +17,7 @@ from torch import nn
 
 import netfl
 from netfl import report
-from netfl.formats import FORMAT
+from netfl.core.formats import FORMAT
 from netfl.report import animation, summary_text
 from netfl.report.run_data import RunData
 from netfl.results.run_reader import open_run

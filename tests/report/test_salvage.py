@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 import netfl
 from netfl import report
 from netfl.cli import app
+from netfl.core.formats import FORMAT
 from netfl.errors import ScenarioError
-from netfl.formats import FORMAT
 from netfl.report import summary_text
 from netfl.report.run_data import read_run_data
 from netfl.report.run_set import gather_runs

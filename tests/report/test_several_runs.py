@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from netfl import report
 from netfl.cli import app
+from netfl.core.formats import FORMAT
 from netfl.errors import ScenarioError
-from netfl.formats import FORMAT
 from netfl.plots import runs as plots
 from netfl.report import run_set, several_runs, summary_text
 from netfl.report.page import check_target

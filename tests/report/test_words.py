@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from netfl import diagnosis
-from netfl.formats import FORMAT
+from netfl.core.formats import FORMAT
 from netfl.report import page, summary_text
 from netfl.report.run_data import RunData
 from netfl.results.formatting import format_count, format_points

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import netfl
-from netfl.columns import columns_of, complete_columns, to_arrays
+from netfl.core.columns import columns_of, complete_columns, to_arrays
 from netfl.results.metrics import CATALOGUE, Metric, find_metric
 from netfl.results.tables import SCHEMAS
 from netfl.types import Delivery, LinkReport, Round, RoundBatch

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.core.kinds import list_kinds
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.model import Model
-from netfl.registry import list_kinds
 from netfl.results import digests
 from netfl.results.digests import verify_runs
 from netfl.results.manifest import versions

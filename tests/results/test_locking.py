@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 import netfl
+from netfl.core.formats import FORMAT
 from netfl.errors import MachineError, ScenarioError
-from netfl.formats import FORMAT
 from netfl.results.atomic_write import write_json
 from netfl.results.locking import is_locked, locked
 from netfl.scenario.scenario import validate

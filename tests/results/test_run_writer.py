@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from netfl.access import AccessInfo
+from netfl.core.formats import FORMAT
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.formats import FORMAT
 from netfl.results import tables
 from netfl.results.atomic_write import write_json, write_text
 from netfl.results.run_reader import open_run

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from netfl import units
 from netfl.cli import app
-from netfl.registry import FAMILIES, base_of, example, find_model, list_kinds
+from netfl.core.descriptions import example
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.scenario import json_schema as schemas
 from netfl.scenario.json_schema import scenario_schema, schema_text
 

@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 import netfl
+from netfl.core.remedies import command_line
 from netfl.errors import ScenarioError
-from netfl.remedies import command_line
 
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}
 SCENARIO = {

@@ -61,7 +61,8 @@ def test_one_value_for_all_users_has_a_remedy_that_is_accepted(name):
 
 @pytest.mark.parametrize("kind", ["placement/listed", "topology/star", "mac/fdma"])
 def test_other_lists_with_an_entry_for_each_user_are_marked(kind):
-    from netfl.registry import PerUser, base_of, find_model
+    from netfl.core.family_members import base_of, find_model
+    from netfl.core.spec_errors import PerUser
 
     family, _, name = kind.partition("/")
     model = find_model(base_of(f"network/{family}"), name)

@@ -8,13 +8,14 @@ from ruamel.yaml import YAML
 from support.error_messages import assert_messages
 
 from netfl import load
+from netfl.core.family_members import base_of
+from netfl.core.kinds import FAMILIES, list_kinds
+from netfl.core.synonyms import SYNONYMS, normalised
 from netfl.errors import ScenarioError
-from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario import yaml_nodes
 from netfl.scenario.key_search import KeySearch, place_remedy
 from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.yaml_document import ScenarioDocument, read_text
-from netfl.synonyms import SYNONYMS, normalised
 
 LEARNING = """
 name: x

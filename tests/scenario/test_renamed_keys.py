@@ -4,11 +4,11 @@ import pytest
 from support.inline_sweep_engine import Here
 
 import netfl
+from netfl.core.formats import FORMAT
+from netfl.core.spec import Spec
 from netfl.errors import ScenarioError
-from netfl.formats import FORMAT
 from netfl.learning.tuning import TuningSpec
 from netfl.network.transport.spec import Transport
-from netfl.registry import Spec
 from netfl.scenario.renamed_keys import RENAMED_KEYS
 from netfl.scenario.yaml_document import dump, read
 

@@ -13,9 +13,10 @@ from support.error_messages import assert_messages
 
 import netfl
 from netfl.access.bernoulli import Bernoulli
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.errors import ModelError, ScenarioError
 from netfl.network.topology.file import File
-from netfl.registry import FAMILIES, base_of, find_model, list_kinds
 from netfl.scenario.scenario import EventKind, Scenario, load, validate
 from netfl.scenario.validation import unusual_values
 from netfl.scenario.yaml_document import ScenarioDocument, dump, parse

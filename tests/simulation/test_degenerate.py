@@ -8,12 +8,12 @@ from golden import NETWORK
 from testing.test_laws import from_example
 
 import netfl
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.placement.listed import Listed
 from netfl.network.reception import Reception
 from netfl.network.topology.star import Star
-from netfl.registry import list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import RandomField, Streams, _unit

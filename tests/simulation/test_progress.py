@@ -89,58 +89,75 @@ def test_observer_receives_the_down_nodes_of_each_round(tmp_path):
     assert any(down for _, down in observer.down_nodes)
 
 
-def render_round(*, terminal, learners=2):
-    """Return what the progress display writes for one round."""
+@pytest.fixture
+def now(monkeypatch):
+    """Return the time of a clock in a list, for a test to move it."""
+    now = [0.0]
+    monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def open_display(*, terminal, quiet=False):
+    """Return a display, and its console, which writes into a text."""
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    display = ProgressDisplay(console, quiet=False)
-    lanes = [(f"learner {index}", replica) for index in range(learners) for replica in range(2)]
-    metrics = {"accuracy": np.linspace(0, 1, len(lanes)), "rare_accuracy": np.full(len(lanes), 0.25)}
-    if not terminal:
-        display._printed_at -= 60
+    return ProgressDisplay(console, quiet=quiet), console
+
+
+def screen_of(display, console):
+    """Return what the display shows on its terminal now: it is drawn when it is left."""
+    console.file.seek(0)
+    console.file.truncate()
     with display:
-        display.on_start(RunStart(Path("here"), "rural_outage", 200))
-        display._printed_at -= 60
-        display.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
-        display._screen.refresh()
+        pass
     return console.file.getvalue()
 
 
-def render_pass(*, terminal):
+def render_round(now, *, terminal, learners=2):
+    """Return what the progress display writes for one round that takes a minute."""
+    display, console = open_display(terminal=terminal)
+    lanes = [(f"learner {index}", replica) for index in range(learners) for replica in range(2)]
+    metrics = {"accuracy": np.linspace(0, 1, len(lanes)), "rare_accuracy": np.full(len(lanes), 0.25)}
+    with display:
+        display.on_start(RunStart(Path("here"), "rural_outage", 200))
+        now[0] += 60
+        display.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
+    return console.file.getvalue()
+
+
+def render_pass(now, *, terminal):
     """Return what the progress display writes for one round of a pass of tuning, and for one of the run after it."""
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    display = ProgressDisplay(console, quiet=False)
+    display, console = open_display(terminal=terminal)
     lanes = tuple((f"FedAvg lr={index}", replica) for index in range(14) for replica in range(2))
     metrics = {"accuracy": np.linspace(0, 1, len(lanes))}
     with display:
         of_pass = display.pass_observer()
         of_pass.on_start(RunStart(Path("here/tuning/pass-2"), "rural_outage", 200, lanes=lanes))
-        display._printed_at -= 60
+        now[0] += 60
         of_pass.on_round(RunProgress(20, 200, 7260.0, (4,), (), metrics, lanes))
-        display._screen.refresh()
+    with display:  # a terminal is drawn when it is left
         display.on_start(RunStart(Path("here"), "rural_outage", 200))
-        display._printed_at -= 60
+        now[0] += 60
         display.on_round(RunProgress(30, 200, 7260.0, (4,), (), {}, ()))
-        display._screen.refresh()
     return console.file.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_passes_of_tuning_are_named(terminal):
-    output = render_pass(terminal=terminal)
+def test_passes_of_tuning_are_named(now, terminal):
+    output = render_pass(now, terminal=terminal)
     assert "tuning rural_outage: pass 2, 14 candidates" in output
     assert "tuning: round 20/200" in output
     assert "rural_outage → here" in output
     assert "tuning: round 30/200" not in output
 
 
-def test_lines_of_tuning_are_short_off_a_terminal():
-    lines = render_pass(terminal=False).splitlines()
+def test_lines_of_tuning_are_short_off_a_terminal(now):
+    lines = render_pass(now, terminal=False).splitlines()
     assert max(map(len, lines)) <= 80
     assert not any("lr=" in line for line in lines)
 
 
-def test_terminal_shows_the_round():
-    output = render_round(terminal=True)
+def test_terminal_shows_the_round(now):
+    output = render_round(now, terminal=True)
     assert "round 20/200" in output
     assert "2 h 01 min simulated · delivered 4 5 6 and 1 more · out: tower:1, users 8" in output
     assert "learner 0 16.7%, rare 25.0%" in output  # the mean of 0 and 1/3
@@ -160,12 +177,11 @@ def test_the_start_shows_how_models_are_trained_if_it_is_not_the_usual_way(termi
 
 
 def test_terminal_shows_a_requested_stop():
-    console = Console(file=io.StringIO(), force_terminal=True, width=100, markup=False, color_system=None)
-    with ProgressDisplay(console, quiet=False) as display:
+    display, console = open_display(terminal=True)
+    with display:
         display.on_start(RunStart(Path("here"), "rural_outage", 200))
         assert not display.stop
         display.ask_to_stop()
-        display._screen.refresh()
         with pytest.raises(KeyboardInterrupt):
             display.ask_to_stop()
     assert display.stop
@@ -179,20 +195,19 @@ def test_sweep_display_shows_a_requested_stop():
     with SweepDisplay(console, quiet=False) as display:
         display.on_plan(Path("here"), 1, [task], 0)
         display.ask_to_stop()
-        display._screen.refresh()
     assert display.stop
     assert "stops after this round; press Ctrl-C again to stop immediately" in console.file.getvalue()
 
 
-def test_terminal_shows_the_first_learners_of_many():
-    output = render_round(terminal=True, learners=SHOWN + 3)
+def test_terminal_shows_the_first_learners_of_many(now):
+    output = render_round(now, terminal=True, learners=SHOWN + 3)
     assert f"learner {SHOWN - 1} " in output
     assert f"learner {SHOWN} " not in output
     assert "and 3 more learners" in output
 
 
-def test_pipe_receives_lines():
-    (line,) = [line for line in render_round(terminal=False).replace("\n", " ").split("here ") if "round" in line]
+def test_pipe_receives_lines(now):
+    (line,) = [line for line in render_round(now, terminal=False).replace("\n", " ").split("here ") if "round" in line]
     assert (
         "round 20/200 · 2 h 01 min simulated · delivered 4 5 6 and 1 more · out: tower:1, users 8 · learner 0" in line
     )
@@ -213,57 +228,50 @@ def test_remaining_time_uses_recent_rounds_and_ignores_diverged_replicas(monkeyp
     assert last.endswith("A 50.0% · B diverged · 90 s left")
 
 
-def run_pulses(monkeypatch, *times, terminal=False, opened=True, stop=False, timed=False):
-    """Return a display that receives progress of a round at *times* (s), and its output."""
-    now = [0.0]
-    monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: now[0])
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    display = ProgressDisplay(console, quiet=False)
+def run_pulses(now, *times, terminal=False, opened=True, stop=False, timed=False, quiet=False):
+    """Return a display that receives progress of a round at *times* (s), and its console."""
+    now[0] = 0.0
+    display, console = open_display(terminal=terminal, quiet=quiet)
     if opened:
         display.on_start(RunStart(Path("here"), "rural_outage", 200, 9000.0 if timed else None))
     if stop:
         display.ask_to_stop()
     for index, now[0] in enumerate(times):
         display.on_progress(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
-    return display, console.file.getvalue()
+    return display, console
 
 
-def test_slow_round_prints_lines_periodically(monkeypatch):
-    _, output = run_pulses(monkeypatch, 0.1, 4.9, 5.1, 5.2, 10.0, 10.2)
-    assert output.splitlines() == [
+def lines_of_pulses(now, *times, **options):
+    """Return the lines that a display writes of a round whose progress it receives at *times* (s)."""
+    _, console = run_pulses(now, *times, **options)
+    return console.file.getvalue().splitlines()
+
+
+def test_slow_round_prints_lines_periodically(now):
+    assert lines_of_pulses(now, 0.1, 4.9, 5.1, 5.2, 10.0, 10.2) == [
         "rural_outage → here",
         "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them failed",
         "in round 3: 5 min 00 s simulated · 50,000 attempts, the last 25,000 of them failed",
     ]
-    assert "running: 2 min 00 s simulated" in run_pulses(monkeypatch, 0.1, 4.9, 5.1, timed=True)[1]
+    assert lines_of_pulses(now, 0.1, 4.9, 5.1, timed=True)[-1].startswith("running: 2 min 00 s simulated")
 
 
-def test_slow_round_reports_a_stop_and_preparation_stops_at_once(monkeypatch):
-    output = run_pulses(monkeypatch, 6.0, stop=True)[1]
-    assert output.endswith(
-        "in round 3: 0 s simulated · 0 attempts · stops after this round; press Ctrl-C again to stop immediately\n"
-    )
-    assert run_pulses(monkeypatch, 6.0, opened=False)[1].startswith("partitioning the data, in round 3: 0 s simulated")
+def test_slow_round_reports_a_stop_and_preparation_stops_at_once(now):
+    last = lines_of_pulses(now, 6.0, stop=True)[-1]
+    assert last.startswith("in round 3: 0 s simulated")
+    assert last.endswith("stops after this round; press Ctrl-C again to stop immediately")
+    assert lines_of_pulses(now, 6.0, opened=False)[0].startswith("partitioning the data, in round 3: 0 s simulated")
     with pytest.raises(KeyboardInterrupt):
-        run_pulses(monkeypatch, 0.1, opened=False, stop=True)
+        run_pulses(now, 0.1, opened=False, stop=True)
 
 
-def test_terminal_shows_a_slow_round_until_it_ends(monkeypatch):
-    assert run_pulses(monkeypatch, 0.5, 1.9, terminal=True)[0]._screen.within == ""
-    display, _ = run_pulses(monkeypatch, 0.5, 1.9, 2.1, 2.15, terminal=True)
-    assert (
-        display._screen.within == "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them failed"
-    )
-    with display:
-        display._screen.refresh()
-    assert display._screen.within in display._console.file.getvalue()
+def test_terminal_shows_a_slow_round_until_it_ends(now):
+    assert "in round" not in screen_of(*run_pulses(now, 0.5, 1.9, terminal=True))
+    display, console = run_pulses(now, 0.5, 1.9, 2.1, 2.15, terminal=True)
+    assert "in round 3: 2 min 00 s simulated" in screen_of(display, console)
     display.on_round(RunProgress(3, 200, 200.0, (1,), (), {}, ()))
-    assert display._screen.within == ""
+    assert "in round" not in screen_of(display, console)
 
 
-def test_quiet_display_prints_no_rounds(monkeypatch):
-    display, output = run_pulses(monkeypatch, 0.1)
-    display._quiet = True
-    monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: 99.0)
-    display.on_progress(RoundProgress(3, 1.0, 1, 0))
-    assert display._console.file.getvalue() == output
+def test_quiet_display_prints_nothing(now):
+    assert lines_of_pulses(now, 0.1, 99.0, quiet=True) == []

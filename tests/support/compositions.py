@@ -1,6 +1,6 @@
 """Small scenarios in which models of all families meet, by levels on axes.
 
-An axis is a family or a key, and its levels are the models of that family, from the registry, or values of the key.
+An axis is a family or a key, and its levels are the models of that family (`netfl.core.kinds`), or values of the key.
 New models join their axis by their file alone.  The models of the guides and contracts join as plug-ins do: each is a
 ``package.module:Class`` of `support.guide_models`.  `support.designs` says which levels are combined.
 """
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.network.build import build_network
 from netfl.network.counterfactual import CAUSES
@@ -19,7 +21,6 @@ from netfl.network.layout import NodeId
 from netfl.network.reception import minimum_snr_db
 from netfl.network.simulator import NetworkSimulator
 from netfl.network.sizes import largest_frame_bits
-from netfl.registry import base_of, find_model, list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import access_context

@@ -1,6 +1,11 @@
-"""Comparison of error messages with patterns: the place, the key and a word, so that a sentence may be reworded."""
+"""Error messages of a value, and their comparison with patterns: the place, the key and a word of the sentence."""
 
 import re
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from netfl.core.spec_errors import faults_of
 
 
 def assert_messages(messages, patterns):
@@ -24,3 +29,11 @@ def assert_one_fault(error, key, problem, remedy):
     assert fault.key in {key, key.removeprefix("access.")}
     assert problem in fault.problem
     assert remedy in (fault.remedy or "") + fault.problem
+
+
+def errors_of(model, value):
+    """Return the errors of a *value* of *model*, a type or a `pydantic.TypeAdapter`, as a user reads them."""
+    adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
+    with pytest.raises(ValidationError) as raised:
+        adapter.validate_python(value)
+    return [str(fault) for fault in faults_of(raised.value)]

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from netfl import registry
 from netfl.access.availability import Availability
 from netfl.access.replay import Replay
+from netfl.core.plugins import plugins_disabled
 from netfl.diagnosis import reading
 from netfl.errors import NetflError, ScenarioError
 from netfl.files.flower_log import read_flower_log
@@ -89,7 +89,7 @@ class Reader:
         before = path.read_bytes() if path.exists() else None
         path.write_bytes(self.pack(data))
         try:
-            with warnings.catch_warnings(action="error"), registry.plugins_disabled():
+            with warnings.catch_warnings(action="error"), plugins_disabled():
                 self.read(path)
         except NetflError as error:
             message = str(error)

@@ -10,9 +10,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from netfl.core.descriptions import example
 from netfl.network import mac as family
 from netfl.network.mac import Mac
-from netfl.registry import example
 from netfl.scenario.yaml_document import parse
 from netfl.types import Law
 from netfl.units import Seconds

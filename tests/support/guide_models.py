@@ -16,9 +16,12 @@ import numpy as np
 from pydantic import Field
 
 from netfl import units
+from netfl.core.descriptions import example
+from netfl.core.family_members import base_of
+from netfl.core.kinds import FAMILIES
+from netfl.core.spec import Spec
 from netfl.network.layout import Layout
 from netfl.network.placement.disk import Disk
-from netfl.registry import FAMILIES, Spec, base_of, example
 from netfl.scenario.yaml_document import parse
 from netfl.types import Law
 from support.doc_pages import PAGES, blocks

@@ -3,11 +3,11 @@
 import math
 from typing import Annotated
 
+from netfl.core.family_members import FamilyMember
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.aggregation.average import Average
 from netfl.learning.objective import Objective
 from netfl.learning.objective.erm import Erm
-from netfl.registry import FamilyMember
 
 
 class Softened(Objective):

@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from netfl.core.family_members import FamilyMember, base_of, find_model
+from netfl.core.kinds import family_of, list_kinds
+from netfl.core.spec import Spec
 from netfl.errors import ScenarioError
 from netfl.learning.data._download import SOURCES
-from netfl.registry import FamilyMember, Spec, base_of, family_of, find_model, list_kinds
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument

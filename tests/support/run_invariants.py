@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.columns import columns_of
+from netfl.core.columns import columns_of
+from netfl.core.kinds import kind_of
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import OutputPort
 from netfl.network.backhaul.server_uplink import ServerUplink
@@ -20,7 +21,6 @@ from netfl.network.queue import FifoBuffer
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmit_path import TransmitPath
 from netfl.network.simulator import NetworkSimulator
-from netfl.registry import kind_of
 from netfl.results.tables import SCHEMAS
 from netfl.types import OUTCOMES, Delivery
 

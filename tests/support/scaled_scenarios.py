@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from netfl.descriptions import key_descriptions
-from netfl.registry import find_model
+from netfl.core.descriptions import key_descriptions
+from netfl.core.family_members import find_model
 from netfl.units import Unit
 
 EXPONENTS = {"s": 1, "Hz": -1, "bit/s": -1, "m/s": -1, "W": -1}
@@ -92,7 +92,8 @@ def _described_fields(model):
 
 def _kind(part):
     """Return the kind of a member of a family; an empty text for other sections."""
-    from netfl.registry import FAMILIES, base_of, kind_of
+    from netfl.core.family_members import base_of
+    from netfl.core.kinds import FAMILIES, kind_of
 
     return kind_of(type(part)) if any(isinstance(part, base_of(family)) for family in FAMILIES) else ""
 

@@ -8,7 +8,10 @@ import numpy as np
 import pandas as pd
 
 import netfl
-from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
+from netfl.core.descriptions import example
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
+from netfl.core.spec import Spec
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 from support.small_network import SECTION

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import netfl
 from netfl import plots
 from netfl.cli import app
+from netfl.core.formats import FORMAT
 from netfl.errors import MachineError, ScenarioError
-from netfl.formats import FORMAT
 from netfl.results.locking import locked
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument

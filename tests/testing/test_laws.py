@@ -13,9 +13,11 @@ from ruamel.yaml import YAML
 from scipy import stats
 from support.draw_counts import DRAWS
 
-from netfl.descriptions import key_descriptions
+from netfl.core.descriptions import example, key_descriptions
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, list_kinds
+from netfl.core.spec import Spec
 from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration
-from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws
 from netfl.types import Law, StatisticClaim

@@ -58,7 +58,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from netfl.access.selection._observation import Observe
-from netfl.registry import Overridable, Spec, exported_models
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import Spec
 from netfl.streams import Streams
 from netfl.types import Floats, ObservationAge, Observed, Reported, Users
 

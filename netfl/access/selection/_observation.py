@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 from pydantic import Field
 
-from netfl.registry import Spec
+from netfl.core.spec import Spec
 from netfl.types import OBSERVATIONS, ObservationAge, Users
 from netfl.units import Seconds
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line_of
 from netfl.errors import Fault, ModelError, ScenarioError, is_explained, prefix_faults
-from netfl.registry import kind_of, one_line_of
 from netfl.types import (
     DECLARE,
     UNDECLARED,

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, among_candidates, selected_rounds, weighted_sample
+from netfl.core.spec import Spec, check_one_of, no_effect
 from netfl.errors import Fault
-from netfl.registry import Spec, check_one_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim, Users
 from netfl.units import PositiveProbability, UserNumbers

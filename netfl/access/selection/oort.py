@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, selected_rounds, weighted_sample
-from netfl.registry import OnlyWith
+from netfl.core.spec import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ObservationAge, Users
 from netfl.units import Probability, Seconds

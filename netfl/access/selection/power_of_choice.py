@@ -17,8 +17,8 @@ from netfl.access.selection._base import (
     selected_rounds,
     weighted_sample,
 )
+from netfl.core.spec import no_effect
 from netfl.errors import Fault
-from netfl.registry import no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ObservationAge, ScenarioFacts, StatisticClaim, Users
 

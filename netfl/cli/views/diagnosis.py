@@ -14,16 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from netfl.cli.views import new_table
+from netfl.core.kinds import kind_of
+from netfl.core.screen import open_console
 from netfl.diagnosis import CvarLift, Diagnosis, ExpectedProcess
 from netfl.diagnosis.multiple_testing import DECIDES, parts_of
 from netfl.diagnosis.rates import DELIVERY_COUNTS
 from netfl.diagnosis.text import format_p_value
 from netfl.errors import NetflError
-from netfl.registry import kind_of
 from netfl.results.chosen_settings import learner_settings
 from netfl.results.formatting import clock, counted, shortened
 from netfl.results.run_reader import Run
-from netfl.screen import open_console
 from netfl.types import Ints
 
 _SHOWN = 8

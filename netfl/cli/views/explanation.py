@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from netfl.cli.views import new_table
+from netfl.core.screen import open_console
 from netfl.diagnosis.explanation import Explanation, UserExplanation, explain
 from netfl.diagnosis.explanation.gains import Gain
 from netfl.errors import Fault, ScenarioError
 from netfl.results.formatting import clock
 from netfl.results.run_reader import Run
-from netfl.screen import open_console
 
 _LINE_S = 10.0
 """Least seconds between two lines of progress where no line can be updated, as in a pipe."""

@@ -17,10 +17,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from netfl.descriptions import key_descriptions
+from netfl.core.descriptions import example, key_descriptions
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import FAMILIES, family_of, kind_of, kinds_in
+from netfl.core.screen import open_console
+from netfl.core.spec import Spec
 from netfl.errors import Fault, ScenarioError, find_meant, suggest
-from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find_model, kind_of, kinds_in
-from netfl.screen import open_console
 from netfl.testing.laws import law_problem
 from netfl.types import Law
 from netfl.units import WRITTEN

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from netfl.cli.views import print_columns
+from netfl.core.screen import open_console
 from netfl.results.formatting import (
     access_metrics,
     aligned,
@@ -24,7 +25,6 @@ from netfl.results.metrics import find_metric, with_reported
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
-from netfl.screen import open_console
 
 _MANY = 6
 """The largest number of metrics shown of one family, such as the utilisation of each link."""

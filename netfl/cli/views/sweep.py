@@ -7,6 +7,7 @@ import math
 from rich.console import Console
 
 from netfl.cli.views import print_columns
+from netfl.core.screen import open_console
 from netfl.results.formatting import (
     format_column,
     format_setting,
@@ -16,7 +17,6 @@ from netfl.results.formatting import (
 )
 from netfl.results.metrics import metrics_in, with_reported
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, ConfidenceInterval, mean_sentence, metric_of
-from netfl.screen import open_console
 from netfl.sweeps import Sweep
 
 SHOWN = 40

@@ -22,6 +22,8 @@ from functools import cached_property
 import numpy as np
 
 from netfl.access.network import NetworkAccess
+from netfl.core.kinds import kind_of
+from netfl.core.remedies import argument, call
 from netfl.diagnosis.explanation.rarity import Rarity, Standing, rarity_of
 from netfl.diagnosis.explanation.replays import Evidence, Replay, Replays
 from netfl.diagnosis.explanation.result import Explanation
@@ -31,8 +33,6 @@ from netfl.network.build import compute_streams
 from netfl.network.counterfactual import CAUSES
 from netfl.network.least_time import LeastTimes, counts_until_close, least_times, takes_newest_only
 from netfl.network.validation import inactive_causes
-from netfl.registry import kind_of
-from netfl.remedies import argument, call
 from netfl.results.formatting import join_words
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario, load

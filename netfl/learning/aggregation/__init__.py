@@ -50,8 +50,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.errors import Fault
-from netfl.registry import Spec, exported_models
 from netfl.types import Floats, Ints, Law, Reported
 
 if TYPE_CHECKING:

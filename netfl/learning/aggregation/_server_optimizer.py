@@ -8,10 +8,10 @@ from typing import Annotated, Self
 
 from pydantic import field_validator
 
+from netfl.core.family_members import FamilyMember
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, LearnerOptions, State, Tensor, Updates
 from netfl.learning.aggregation.average import Average
-from netfl.registry import FamilyMember
 from netfl.types import Floats
 
 _INNER = "inner."

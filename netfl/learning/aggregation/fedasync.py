@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from netfl.core.spec import OnlyWith
 from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
-from netfl.registry import OnlyWith
 
 
 class Fedasync(Aggregation):

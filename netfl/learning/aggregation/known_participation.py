@@ -8,11 +8,12 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
+from netfl.core.rates import ZipfChances, chances_of
+from netfl.core.spec import ByForm
+from netfl.core.spec_errors import PerUser
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Tensor, Updates
 from netfl.learning.aggregation._lanes import column, stack_states
-from netfl.rates import ZipfChances, chances_of
-from netfl.registry import ByForm, PerUser
 from netfl.types import Floats, ScenarioFacts
 
 _Probabilities = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from netfl.core.spec import ByForm
 from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
-from netfl.registry import ByForm
 from netfl.types import Reported
 
 

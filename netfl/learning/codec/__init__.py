@@ -36,7 +36,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from netfl.registry import Spec, exported_models
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.types import Law
 
 if TYPE_CHECKING:

@@ -43,9 +43,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.learning.blocks import Block, Concepts
 from netfl.learning.data._augment import Augment
-from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Ints, Law
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from netfl.registry import Spec
+from netfl.core.spec import Spec
 
 
 class Augment(Spec):

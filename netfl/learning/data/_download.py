@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from netfl.core.remedies import call
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
-from netfl.remedies import call
 
 _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from netfl.core.plugins import one_line
 from netfl.errors import Fault, ScenarioError
 from netfl.files import open_file
 from netfl.files.arrays import as_single, nested_numbers
@@ -17,7 +18,6 @@ from netfl.files.json_documents import parse_json
 from netfl.learning.data import Dataset
 from netfl.learning.data._splits import choose_users
 from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
-from netfl.registry import one_line
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 

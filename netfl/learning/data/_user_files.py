@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
+from netfl.core.plugins import one_line
+from netfl.core.spec import NotWith
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files.arrays import as_numbers, as_single, lossy_columns
 from netfl.files.cells import parse_identifiers
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.data._in_memory import value_problem
 from netfl.learning.data._splits import split_by_user, split_dataset
-from netfl.registry import NotWith, one_line
 from netfl.streams import Streams
 from netfl.types import Ints, Law, ScenarioFacts
 from netfl.units import Seed

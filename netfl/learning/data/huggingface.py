@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.core.plugins import one_line
+from netfl.core.spec import ByForm
 from netfl.errors import Fault, ScenarioError
 from netfl.files.tables import read_table
 from netfl.learning.data._in_memory import stack_values
 from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
-from netfl.registry import ByForm, one_line
 
 _READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
 _Columns = Annotated[Annotated[str, Field()] | Annotated[tuple[str, ...], Field(min_length=1)], ByForm()]

@@ -14,13 +14,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
+from netfl.core.spec import NotWith, Spec
 from netfl.errors import Fault
 from netfl.files import open_text
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._download import read_files
 from netfl.learning.data._splits import PerUserData, choose_users, split_by_user, split_dataset
 from netfl.learning.data._user_files import DataFile, raise_fault
-from netfl.registry import NotWith, Spec
 from netfl.streams import Streams
 from netfl.types import Ints, ScenarioFacts
 

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.core.spec import NotWith
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._splits import PerUserData, split_by_user, split_dataset
-from netfl.registry import NotWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.spec import ByForm
 from netfl.files.schema import NAME, NUMBER, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_table
 from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
-from netfl.registry import ByForm
 from netfl.types import Floats
 
 SCHEMA = FileSchema(

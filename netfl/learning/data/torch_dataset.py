@@ -6,9 +6,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from netfl.core.plugins import PluginError, import_plugin, one_line
+from netfl.core.spec import OnlyWith
 from netfl.learning.data._in_memory import stack
 from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
-from netfl.registry import OnlyWith, PluginError, import_plugin, one_line
 
 _Features = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 

@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netfl.core.kinds import exported_models, kind_of
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.learning.aggregation import LearnerOptions
-from netfl.registry import Spec, exported_models, kind_of
 from netfl.types import Ints, Law
 
 if TYPE_CHECKING:

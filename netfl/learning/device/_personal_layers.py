@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from netfl.core.spec import ByForm
 from netfl.errors import Fault, suggest
 from netfl.learning.device import DeviceRule, Layout
-from netfl.registry import ByForm
 
 
 class PersonalLayers(DeviceRule):

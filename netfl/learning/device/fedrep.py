@@ -8,10 +8,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.spec import check_one_of
 from netfl.errors import Fault
 from netfl.learning.aggregation import LearnerOptions
 from netfl.learning.device._personal_layers import PersonalLayers
-from netfl.registry import check_one_of
 from netfl.types import Ints
 
 _OTHER_AMOUNT = {

@@ -42,8 +42,10 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from netfl.core.kinds import exported_models, kind_of
+from netfl.core.plugins import is_plugin
+from netfl.core.spec import Spec
 from netfl.errors import Fault
-from netfl.registry import Spec, exported_models, is_plugin, kind_of
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture as Architecture

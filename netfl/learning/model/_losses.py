@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from netfl.core.plugins import PluginError, import_plugin, one_line
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.architecture import Loss
 from netfl.learning.model._user_module import STORED, load_stored
-from netfl.registry import PluginError, import_plugin, one_line
 
 _BATCH = 3
 

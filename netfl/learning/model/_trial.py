@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from netfl.core.plugins import one_line
 from netfl.learning.architecture import Architecture, Loss, ModuleArchitecture
 from netfl.learning.model._user_module import HOOK_REMEDY, find_hooked_parameter
 from netfl.learning.module_training import KeyedDropout, ModuleParts, SeededDraws, TrainingStep
-from netfl.registry import one_line
 from netfl.streams import Streams
 
 _BATCH = 3

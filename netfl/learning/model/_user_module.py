@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from netfl.core.plugins import PluginError, import_plugin, one_line
 from netfl.errors import Fault, ScenarioError
 from netfl.files import read_object, stored_object
 from netfl.learning.module_training import ModuleParts
-from netfl.registry import PluginError, import_plugin, one_line
 
 STORED = "stored:"
 """Prefix of the name of a module that was given as an instance."""

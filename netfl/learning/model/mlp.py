@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from netfl.core.spec import ByForm
 from netfl.learning.model import Architecture
 from netfl.learning.model._initialization import ParameterSpec, Start, dense_parameters
 from netfl.learning.model._layered_model import DenseModel
-from netfl.registry import ByForm
 
 
 class Mlp(DenseModel):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
+from netfl.core.plugins import name_object, one_line
+from netfl.core.remedies import function
+from netfl.core.spec_errors import invalid
 from netfl.errors import Fault, ScenarioError
 from netfl.files import store_object
 from netfl.learning.model import Model
-from netfl.registry import invalid, name_object, one_line
-from netfl.remedies import function
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 

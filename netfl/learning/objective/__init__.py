@@ -35,8 +35,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.learning.user_weights import CvarLevel
-from netfl.registry import Spec, exported_models
 from netfl.types import Floats, Law
 
 if TYPE_CHECKING:

@@ -25,8 +25,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Literal
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.learning.blocks import Block
-from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Ints, Law
 

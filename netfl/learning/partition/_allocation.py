@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.core.spec import OnlyWith, Spec
 from netfl.errors import Fault, ScenarioError
-from netfl.registry import OnlyWith, Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.core.spec import ByForm, OnlyWith, Spec, no_effect
 from netfl.errors import CONTROLS, Fault
 from netfl.learning.blocks import OTHERS, Block
 from netfl.learning.data import Labels
 from netfl.learning.partition import Partition, RankingSource
 from netfl.learning.partition._allocation import RowDealer
 from netfl.learning.partition._user_ranking import ranking_faults
-from netfl.registry import ByForm, OnlyWith, Spec, no_effect
 from netfl.streams import Streams
 from netfl.types import Ints, ScenarioFacts
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import numpy as np
 
+from netfl.core.spec_errors import PerUser
 from netfl.errors import Fault
 from netfl.learning.data import Labels
 from netfl.learning.partition import Partition
 from netfl.learning.partition._allocation import RowDealer
-from netfl.registry import PerUser
 from netfl.streams import Streams
 from netfl.types import Ints, ScenarioFacts
 

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import model_validator
 
+from netfl.core.family_members import FamilyMember
 from netfl.errors import Fault
 from netfl.learning.data import Labels
 from netfl.learning.partition import Partition
 from netfl.learning.partition._user_ranking import RankedPartition
-from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Ints, Law, ScenarioFacts
 

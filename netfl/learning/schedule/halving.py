@@ -8,9 +8,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from netfl.core.spec import no_effect
 from netfl.errors import Fault
 from netfl.learning.schedule import Schedule
-from netfl.registry import no_effect
 from netfl.types import Floats, Ints, ScenarioFacts
 
 

@@ -46,9 +46,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.errors import Fault, ScenarioError
 from netfl.network.reception import Reception
-from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Reported, Users
 

@@ -49,9 +49,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Annotated, Literal
 
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import OnlyWith, Spec
 from netfl.network.layout import Stays
 from netfl.network.radio.tower_links import TowerLinks
-from netfl.registry import OnlyWith, Overridable, Spec, exported_models
 from netfl.types import Ints, Law
 
 

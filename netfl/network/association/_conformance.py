@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import is_plugin, one_line_of
 from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.association import Association, TowerChoice
 from netfl.network.radio.tower_links import TowerLinks
-from netfl.registry import is_plugin, kind_of, one_line_of
 from netfl.types import Ints
 
 _T = TypeVar("_T")

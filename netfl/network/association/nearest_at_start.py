@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from netfl.core.spec import no_effect
 from netfl.errors import Fault
 from netfl.network.association import Association, TowerChoice
 from netfl.network.radio.tower_links import TowerLinks
-from netfl.registry import no_effect
 from netfl.types import Ints, ScenarioFacts
 
 

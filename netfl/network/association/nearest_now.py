@@ -7,10 +7,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from netfl.core.spec import OnlyWith
 from netfl.network.association import Association, TowerChoice
 from netfl.network.periods import period_of
 from netfl.network.radio.tower_links import TowerLinks
-from netfl.registry import OnlyWith
 from netfl.types import Ints
 from netfl.units import Seconds
 

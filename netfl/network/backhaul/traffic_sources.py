@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import networkx as nx
 import simpy
 
+from netfl.core.kinds import stream_keys
 from netfl.errors import Fault, ScenarioError
 from netfl.network.backhaul.fast_path import FastPathTraffic, can_batch
 from netfl.network.backhaul.port import Sink
@@ -18,7 +19,6 @@ from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout
 from netfl.network.message import Packet
 from netfl.network.traffic import Block, Traffic, class_names
-from netfl.registry import stream_keys
 from netfl.streams import Streams
 
 

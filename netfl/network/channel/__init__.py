@@ -56,11 +56,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import Spec
 from netfl.errors import Fault, ModelError
 from netfl.network.channel._motion_pace import MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_of, periods_of
-from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 

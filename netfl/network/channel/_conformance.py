@@ -12,10 +12,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line_of
 from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.channel import Channel, LinkGain, StaticGain
 from netfl.network.layout import Layout
-from netfl.registry import kind_of, one_line_of
 from netfl.streams import Streams
 from netfl.types import Floats
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
+from netfl.core.spec import NotWith
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import BlockGain, Channel, LinkGain
 from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration, gain_series
 from netfl.network.channel._motion_pace import MotionPace, is_near
 from netfl.network.layout import LIGHT_M_S, Layout
-from netfl.registry import NotWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
 from netfl.units import Carrier, Hertz, Seconds, Unit

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from netfl.core.spec import check_one_of
 from netfl.network.channel import Channel
 from netfl.network.channel._correlation_laws import autocorrelation
 from netfl.network.periods import periods_of
-from netfl.registry import check_one_of
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints, Law, Rows, StatisticClaim
 from netfl.units import Seconds

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, PrivateAttr
 
+from netfl.core.kinds import kind_of
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.files.cells import parse_numbers
 from netfl.files.schema import (
@@ -40,7 +41,6 @@ from netfl.files.schema import (
 from netfl.files.tables import UserTable, read_table
 from netfl.network.channel import Channel
 from netfl.network.layout import Layout
-from netfl.registry import kind_of
 from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import DecibelMilliwatts
 

@@ -10,10 +10,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.spec import Spec, check_one_of
 from netfl.network.channel import LinkGain, NearLimit, distance_gain
 from netfl.network.channel._path_loss import PathLoss
 from netfl.network.layout import LIGHT_M_S, Layout
-from netfl.registry import Spec, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats
 from netfl.units import Carrier, Decibels, Metres

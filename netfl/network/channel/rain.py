@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from netfl.core.spec import OnlyWith
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import LinkGain
 from netfl.network.channel._markov_chain import MAX_STATES, Chain, MarkovChannel
 from netfl.network.layout import Layout
 from netfl.network.periods import periods_of
-from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Extent, Hertz, Metres

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
+from netfl.core.spec import NotWith
 from netfl.network.channel._fading import Fading, Power
 from netfl.network.layout import Layout
-from netfl.registry import NotWith
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints, StatisticClaim
 from netfl.units import Decibels, Hertz

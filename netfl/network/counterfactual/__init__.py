@@ -30,10 +30,10 @@ from typing import Annotated, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.network.compute import as_tuple
 from netfl.network.message import Message
-from netfl.registry import Spec
 from netfl.types import Bools, Ints, ScenarioFacts
 
 ArgumentsT = ParamSpec("ArgumentsT")

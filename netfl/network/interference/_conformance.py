@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line_of
 from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.interference import DisturbedFrames, Interference
-from netfl.registry import kind_of, one_line_of
 from netfl.types import Floats
 
 _REMEDY = "return a probability for each frame, [n]"

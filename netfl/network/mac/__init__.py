@@ -135,6 +135,8 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.layout import Layout
@@ -142,7 +144,6 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.radios import Radio
 from netfl.network.radio.receiver import ReceiverLimits
 from netfl.network.reception import Reception
-from netfl.registry import Spec, exported_models
 from netfl.types import QUERIES, Floats, Ints
 
 _BLOCK = 16

@@ -14,12 +14,12 @@ import numpy as np
 import simpy
 from pydantic import Field
 
+from netfl.core.plugins import Overridable
 from netfl.errors import Fault
 from netfl.network.mac import BufferedDraws, Mac
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import UNLIMITED_AIRTIME, Cell
 from netfl.network.reception import Reception
-from netfl.registry import Overridable
 from netfl.types import Floats, Ints
 from netfl.units import Seconds
 

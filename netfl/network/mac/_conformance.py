@@ -14,11 +14,12 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line_of
 from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.mac import Mac
 from netfl.network.periods import SLACK, after_rounding
 from netfl.network.radio.cell import Cell
-from netfl.registry import kind_of, one_line_of
 from netfl.types import Users
 
 _MAX_YIELDS = 10_000

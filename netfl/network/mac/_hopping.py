@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.core.spec import ByForm
 from netfl.network.radio.device_state import DeviceState
-from netfl.registry import ByForm
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim, Users
 

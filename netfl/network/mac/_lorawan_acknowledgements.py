@@ -11,13 +11,13 @@ import numpy as np
 import simpy
 from pydantic import Field
 
+from netfl.core.spec import Spec
 from netfl.network.clock import call_after, call_at
 from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import TowerTransmitter
 from netfl.network.radio.transmission import Frames
-from netfl.registry import Spec
 from netfl.types import Bools, Users
 
 RX1_DELAY_S = 1.0

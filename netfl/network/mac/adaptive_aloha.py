@@ -11,13 +11,13 @@ import numpy as np
 import simpy
 from pydantic import Field
 
+from netfl.core.spec import no_effect
 from netfl.errors import Fault
 from netfl.network.mac import BufferedDraws
 from netfl.network.mac._bases import SlottedMac, channel_picker
 from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
-from netfl.registry import no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 

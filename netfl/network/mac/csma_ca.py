@@ -17,6 +17,9 @@ import numpy as np
 import simpy
 from pydantic import Field
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.kinds import kind_of
+from netfl.core.spec import ByForm, NotWith, OnlyWith, no_effect
 from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.mac import IdleTime, Mac
@@ -33,7 +36,6 @@ from netfl.network.radio.receiver import ReceiverLimits
 from netfl.network.rate_adaptation import RateAdaptation
 from netfl.network.reception import Reception
 from netfl.network.reception.mcs import Mcs
-from netfl.registry import ByForm, FamilyMember, NotWith, OnlyWith, kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Law, ScenarioFacts, Users
 from netfl.units import Bitrate, Bits, DecibelMilliwatts

@@ -9,6 +9,8 @@ import numpy as np
 import simpy
 from pydantic import Field, model_validator
 
+from netfl.core.spec import OnlyWith
+from netfl.core.spec_errors import PerUser
 from netfl.errors import Fault, ScenarioError
 from netfl.network._band_division import BandRequest, divide_in_proportion, fill_water, finish_together
 from netfl.network.layout import Layout
@@ -17,7 +19,6 @@ from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.spectrum import WHOLE_BAND, Spectrum
-from netfl.registry import OnlyWith, PerUser
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
 from netfl.units import Bandwidth, DecibelMilliwatts

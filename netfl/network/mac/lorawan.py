@@ -12,6 +12,7 @@ import simpy
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from netfl.core.spec import ByForm, Spec
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, IdleTime, Mac
 from netfl.network.mac._hopping import ChannelOrders, Hopping, check_hopping, open_orders, permutation_law
@@ -28,7 +29,6 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.receiver import ReceiverLimits
 from netfl.network.reception import Reception
 from netfl.network.reception.lora import FACTORS, Lora, fastest_mode, fastest_mode_of
-from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim, Users
 from netfl.units import Decibels, Hertz

@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
+from netfl.core.rates import Weights
 from netfl.errors import Fault
 from netfl.network.mac import TieBreaker
 from netfl.network.mac._bases import TowerScheduler, UserScheduler, next_in_turn
 from netfl.network.radio.bench import BenchSetup, service_turns
 from netfl.network.radio.cell import Cell
-from netfl.rates import Weights
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 

@@ -16,13 +16,13 @@ import numpy as np
 import simpy
 from pydantic import Field, model_validator
 
+from netfl.core.spec import check_one_of
 from netfl.network.mac import BufferedDraws, IdleTime
 from netfl.network.mac._bases import SlottedMac, channel_picker
 from netfl.network.mac._hopping import DevicesThatHop, open_orders
 from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.radio.cell import Cell
-from netfl.registry import check_one_of
 from netfl.types import Bools, Floats, Ints, Law, Users
 
 _MAX_DOUBLINGS = 10

@@ -39,8 +39,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.network.layout import Layout, Trajectories
-from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 
 

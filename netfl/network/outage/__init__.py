@@ -18,10 +18,12 @@ from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.network.energy import Energy, EnergyMeter
 from netfl.network.layout import Layout
-from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
 

@@ -53,14 +53,15 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, Field
 
 from netfl import files
+from netfl.core.formats import with_stamp
+from netfl.core.spec import Spec
+from netfl.core.spec_errors import invalid
 from netfl.errors import Fault, ScenarioError, prefix_faults, suggest
 from netfl.files.cells import Origin, TimeScale, as_text, cell_value, is_text, parse_numbers
 from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.files.schema import CHANGES, STATE, TIME, USER, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_csv, read_table
-from netfl.formats import with_stamp
 from netfl.network.outage._schedule import UserSchedule, merge_intervals
-from netfl.registry import Spec, invalid
 from netfl.types import Bools, Floats
 
 _NAMED_USER = FileColumn(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.core.kinds import stream_keys
 from netfl.errors import Fault, ScenarioError
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import Layout, Stays
@@ -18,7 +19,6 @@ from netfl.network.outage._schedule import (
     UserSchedule,
     merge_intervals,
 )
-from netfl.registry import stream_keys
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from netfl.registry import OnlyWith, Spec
+from netfl.core.spec import OnlyWith, Spec
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats
 from netfl.units import Metres, Seconds

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
+from netfl.core.spec import OnlyWith, Spec
 from netfl.errors import Fault
 from netfl.network.energy import Energy, EnergyMeter
 from netfl.network.layout import Layout
@@ -19,7 +20,6 @@ from netfl.network.outage._arrivals import BernoulliArrivals, PoissonArrivals
 from netfl.network.outage._daily import draw_shifts_s, recurring_window
 from netfl.network.outage._targets import NodeOutage, Nodes, node_rows
 from netfl.network.periods import after_rounding, surrounding_instants
-from netfl.registry import OnlyWith, Spec
 from netfl.streams import RandomField, Streams
 from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Probability, Seconds, Watts

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from netfl.core.spec import Spec
 from netfl.errors import Fault, prefix_faults
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._daily import recurring_window
 from netfl.network.outage._targets import Nodes, node_rows
-from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Seconds

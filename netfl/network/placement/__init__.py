@@ -30,7 +30,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from netfl.registry import Spec, exported_models
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.streams import Streams
 from netfl.types import Floats
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.spec import ByForm, NotWith, check_one_of
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, in_disk
-from netfl.registry import ByForm, NotWith, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Extent, Metres

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import numpy as np
 
+from netfl.core.spec_errors import PerUser
 from netfl.errors import Fault
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point
-from netfl.registry import PerUser
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
 

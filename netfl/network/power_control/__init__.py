@@ -39,7 +39,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from netfl.registry import Spec, exported_models
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.types import Floats, Ints, Law
 
 

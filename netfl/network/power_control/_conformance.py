@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from netfl.core.kinds import kind_of
+from netfl.core.plugins import one_line_of
 from netfl.errors import Fault, ScenarioError, is_explained
 from netfl.network.power_control import PowerControl, SenderLinks
-from netfl.registry import kind_of, one_line_of
 from netfl.types import Floats
 
 _REMEDY = "return the power of each frame above that of the radio in dB, [n]; -inf for a user that sends nothing"

@@ -50,8 +50,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import Spec
 from netfl.network.message import Message
-from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bytes

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from netfl.core.rates import Weights, weight_faults
 from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, FifoBuffer, Messages, Queue, Room
-from netfl.rates import Weights, weight_faults
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 from netfl.units import PacketSize

@@ -10,11 +10,11 @@ from typing import Annotated, Literal, cast
 import numpy as np
 from pydantic import Field
 
+from netfl.core.rates import Weights, weight_faults
+from netfl.core.spec import OnlyWith
 from netfl.errors import Fault
 from netfl.network.message import Message, Packet
 from netfl.network.queue import Buffer, Queue
-from netfl.rates import Weights, weight_faults
-from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim
 

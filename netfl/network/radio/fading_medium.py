@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.core.plugins import is_plugin
 from netfl.network.attempt_log import JAMMED
 from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames, ScheduledSignals
 from netfl.network.interference._conformance import checked_success
@@ -26,7 +27,6 @@ from netfl.network.radio.medium import FramePower, Medium, ReceptionResult, mark
 from netfl.network.radio.transmission import Signal, Transmission, share_gain_db, touch_tolerance_s
 from netfl.network.radio.user_bands import UserBands
 from netfl.network.reception import FadedFrames, Reception
-from netfl.registry import is_plugin
 from netfl.streams import RandomField, Streams
 from netfl.types import Bools, Floats, Ints
 from netfl.units import db_to_linear

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.core.kinds import stream_keys
+from netfl.core.plugins import is_plugin
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.network.channel import Channel, LinkGain, OutsideDataError
 from netfl.network.channel._conformance import open_checked
@@ -17,7 +19,6 @@ from netfl.network.layout import Layout
 from netfl.network.periods import period_from, period_of
 from netfl.network.radio.downlink_boost import DownlinkBoost
 from netfl.network.radio.radios import Radio, one_if_equal, per_distinct
-from netfl.registry import is_plugin, stream_keys
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
 from netfl.units import db_to_linear

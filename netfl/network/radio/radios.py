@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.core.spec import ByForm, OnlyWith, Spec
 from netfl.errors import Fault, suggest
-from netfl.registry import ByForm, OnlyWith, Spec
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import AntennaGain, Bandwidth, DecibelMilliwatts, Decibels, NoiseFigure, UserPower

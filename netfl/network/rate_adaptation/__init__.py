@@ -41,7 +41,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from netfl.registry import Overridable, Spec, exported_models
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Users
 

@@ -50,7 +50,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from netfl.registry import Spec, exported_models
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import db_to_linear

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.spec import ByForm, OnlyWith
 from netfl.network.reception import NEGLIGIBLE, PACKET_BITS, Reception, rayleigh_fades
-from netfl.registry import ByForm, OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 from netfl.units import Decibels

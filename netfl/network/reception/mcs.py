@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import OnlyWith, check_one_of
 from netfl.network.reception import PACKET_BITS, FadedFrames, Reception, minimum_snr_db
-from netfl.registry import FamilyMember, OnlyWith, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 from netfl.units import Decibels, PacketSize

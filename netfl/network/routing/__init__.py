@@ -37,10 +37,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from netfl.core.kinds import exported_models
+from netfl.core.plugins import Overridable
+from netfl.core.spec import Spec
 from netfl.network.layout import Layout
 from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
-from netfl.registry import Overridable, Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
 

@@ -36,10 +36,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.parts import NetworkParts
-from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
 

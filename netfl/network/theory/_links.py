@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from netfl.core.kinds import kind_of
 from netfl.network.channel import Channel
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.theory import Condition, TheoryCase
-from netfl.registry import kind_of
 from netfl.types import Floats
 
 ChannelT = TypeVar("ChannelT", bound=Channel)

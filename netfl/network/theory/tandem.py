@@ -9,9 +9,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from netfl.core.kinds import kind_of
 from netfl.network.theory import Condition, Theory, TheoryCase
 from netfl.network.theory._queues import LINE, POISSON, STABLE, TandemLine, build_line, has_limits, size_distribution
-from netfl.registry import kind_of
 from netfl.types import Floats, Law
 
 _BATCHES = 100

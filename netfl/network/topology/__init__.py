@@ -42,9 +42,10 @@ from typing import Any
 
 import networkx as nx
 
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.files import store_object
 from netfl.network.layout import Layout
-from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 
 

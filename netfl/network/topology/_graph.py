@@ -10,13 +10,13 @@ import networkx as nx
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.family_members import FamilyMember
 from netfl.errors import prefix_faults
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import in_rectangle
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
-from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 from netfl.units import Bitrate, Extent

@@ -17,6 +17,8 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from netfl import files
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import ByForm
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files.json_documents import parse_json
 from netfl.network.layout import LIGHT_M_S, Layout
@@ -42,7 +44,6 @@ from netfl.network.topology._graph_attributes import (
     read_property,
     unread_attributes,
 )
-from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Bitrate, LinkDelay, Metres, PropagationSpeed

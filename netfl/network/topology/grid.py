@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import ByForm
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import uniform_law
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import MAX_NODES, build_mesh, place_users
-from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Bitrate, Extent

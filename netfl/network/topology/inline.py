@@ -9,13 +9,15 @@ from typing import Annotated, Literal
 import networkx as nx
 from pydantic import Field, ValidationError, model_validator
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import Spec
+from netfl.core.spec_errors import to_line_error
 from netfl.errors import Fault, suggest
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
-from netfl.registry import FamilyMember, Spec, to_line_error
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, LinkDelay

@@ -9,6 +9,9 @@ import networkx as nx
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import check_one_of
+from netfl.core.spec_errors import PerUser
 from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
@@ -16,7 +19,6 @@ from netfl.network.placement._sampling import at_distance, disk_distance_law
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
-from netfl.registry import FamilyMember, PerUser, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Bitrate, Extent, LinkDelay

@@ -11,13 +11,14 @@ import networkx as nx
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.family_members import FamilyMember
+from netfl.core.spec import check_one_of
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import MAX_NODES, add_site, place_users
-from netfl.registry import FamilyMember, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Bitrate, Extent, LinkDelay, Metres

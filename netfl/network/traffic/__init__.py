@@ -36,9 +36,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from netfl.core.kinds import exported_models, stream_keys
+from netfl.core.spec import Spec
 from netfl.errors import Fault, ScenarioError
 from netfl.network.traffic._packet_size import Size
-from netfl.registry import Spec, exported_models, stream_keys
 from netfl.streams import Streams
 from netfl.types import Floats
 

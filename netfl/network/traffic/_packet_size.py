@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from netfl.registry import Spec
+from netfl.core.spec import Spec
 from netfl.types import Floats
 from netfl.units import PacketSize
 

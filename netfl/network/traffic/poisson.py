@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.core.spec import check_one_of
 from netfl.network.traffic import MAX_BLOCK, MAX_RATE_HZ, Traffic
-from netfl.registry import check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 

@@ -31,7 +31,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from netfl.registry import Spec, exported_models
+from netfl.core.kinds import exported_models
+from netfl.core.spec import Spec
 from netfl.streams import RandomField
 from netfl.types import Bools, Floats, Ints, Law
 

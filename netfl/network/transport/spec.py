@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from netfl.core.spec import OnlyWith, Spec
 from netfl.errors import Fault
-from netfl.registry import OnlyWith, Spec
 from netfl.units import Bits, PacketSize, Seconds
 
 _MTU_BITS = 8.0 * 1500.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.core.remedies import argument, changed
 from netfl.errors import Fault, ScenarioError
 from netfl.network.outage._schedule import UserSchedule
-from netfl.remedies import argument, changed
 from netfl.results.run_reader import Run
 
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from netfl.core.remedies import call
 from netfl.errors import Fault, ScenarioError
 from netfl.files import absolute_path
 from netfl.files.parquet import open_parquet
-from netfl.remedies import call
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 from netfl.results.run_schema import read_rows

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from netfl.core.remedies import call, changed
 from netfl.errors import Fault, ScenarioError
-from netfl.remedies import call, changed
 from netfl.results.atomic_write import atomic_write
 from netfl.results.export.trace_events import LATEST_S, Mark, TraceEvents, Track
 from netfl.results.row_order import sort_by_cause

@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.remedies import function
+from netfl.core.remedies import function
 
 _FILE_BYTES = 1 << 20
 """Size from which an array is sent through a file."""

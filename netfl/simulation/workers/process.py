@@ -12,8 +12,8 @@ from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from netfl.core.remedies import argument
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.remedies import argument
 from netfl.simulation.workers.messages import RemoteError, SharedArrays, WorkerPipe, answer_call, continuation
 
 _EXIT_TIMEOUT_S = 5.0

@@ -19,8 +19,8 @@ from threading import current_thread, main_thread
 from types import ModuleType
 from typing import Any
 
+from netfl.core.remedies import COMMAND_LINE, argument, given
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.remedies import COMMAND_LINE, argument, given
 from netfl.simulation.workers.messages import RemoteError, answer_call, continuation, pack_message
 from netfl.simulation.workers.process import check_workers
 

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.core.formats import FORMAT
 from netfl.diagnosis.explanation import Standing, explain
 from netfl.diagnosis.explanation.rarity import rarity_of
 from netfl.diagnosis.explanation.replays import Evidence, Replays
 from netfl.errors import ScenarioError
-from netfl.formats import FORMAT
 from netfl.report.run_data import read_run_data
 from netfl.report.summary_text import participation_sentences
 from netfl.scenario import yaml_document as documents

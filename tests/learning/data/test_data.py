@@ -18,6 +18,7 @@ import pooch
 import pytest
 from scipy import stats
 
+from netfl.core.family_members import find_model
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.data import Data
 from netfl.learning.data import _download as cache
@@ -26,7 +27,6 @@ from netfl.learning.data.blobs import Blobs
 from netfl.learning.data.digits import Digits
 from netfl.learning.data.fashion_mnist import FashionMnist
 from netfl.learning.data.mnist import Mnist, read_idx
-from netfl.registry import find_model
 from netfl.streams import Streams
 
 FIG2A = {"centers": [[1, 1], [2, 3], [2.3, 1.5]], "std": 0.1, "samples": 1000, "seed": 11, "test_share": 0.2}

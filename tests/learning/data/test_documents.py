@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import netfl
+from netfl.core.kinds import list_kinds
 from netfl.learning.data import Data
 from netfl.learning.data import _download as cache
 from netfl.learning.data.table import Table
 from netfl.learning.partition import Partition
-from netfl.registry import list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.streams import Streams

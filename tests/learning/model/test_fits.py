@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from netfl.core.family_members import find_model
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.learning.model import Model
 from netfl.learning.model.cnn import Cnn
@@ -19,7 +21,6 @@ from netfl.learning.model.mlp import Mlp
 from netfl.learning.model.module import Module
 from netfl.learning.model.resnet8 import Resnet8
 from netfl.learning.model.svm import Svm
-from netfl.registry import find_model, list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.streams import Streams

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.core.family_members import find_model
 from netfl.errors import ScenarioError
 from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
-from netfl.registry import find_model
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, dump
 from netfl.simulation.setup import prepare_run

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import netfl
+from netfl.core.kinds import list_kinds
 from netfl.network.allocation import Allocation, full_power
-from netfl.registry import list_kinds
 from netfl.results.formatting import left_out_sentence
 from netfl.simulation.dry_run import run_dry
 from netfl.types import Law

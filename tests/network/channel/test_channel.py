@@ -8,6 +8,8 @@ from scipy import stats
 from support.small_network import make
 from support.tiny_scenarios import OF_FILES, example_settings
 
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.network.channel import Channel, distance_gain
 from netfl.network.channel._fading import with_carrier
@@ -18,7 +20,6 @@ from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.radios import Radio
 from netfl.network.topology.star import Star
-from netfl.registry import base_of, find_model, list_kinds
 from netfl.streams import Streams
 from netfl.types import Law
 

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from support.small_network import make
 
+from netfl.core.descriptions import example
+from netfl.core.family_members import base_of, find_model
+from netfl.core.kinds import kind_of, list_kinds
 from netfl.errors import ScenarioError
 from netfl.network.build import build_layout, open_budget
 from netfl.network.channel.constant import Constant
@@ -24,7 +27,6 @@ from netfl.network.layout import Layout, Trajectories
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.radios import Radio
 from netfl.network.topology.star import Star
-from netfl.registry import base_of, example, find_model, kind_of, list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.simulation.setup import access_context, warnings

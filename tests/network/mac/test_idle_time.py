@@ -9,6 +9,7 @@ import pytest
 from support.guide_macs import guide_macs, settings_of
 from testing.test_laws import from_example
 
+from netfl.core.kinds import list_kinds
 from netfl.network import mac as family
 from netfl.network.mac import Mac
 from netfl.network.mac.fdma import Fdma
@@ -17,7 +18,6 @@ from netfl.network.mac.priority import Priority
 from netfl.network.mac.proportional_fair import ProportionalFair
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.radio.bench import BenchSetup, MacTestBench
-from netfl.registry import list_kinds
 from netfl.streams import Streams
 from netfl.types import Law
 

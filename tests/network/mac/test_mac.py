@@ -13,6 +13,7 @@ import pytest
 from support.guide_macs import contract_example
 from testing.test_laws import from_example
 
+from netfl.core.kinds import list_kinds
 from netfl.network import mac as family
 from netfl.network.interference.sinr import Sinr
 from netfl.network.mac._slotted import SlottedCell
@@ -20,7 +21,6 @@ from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
 from netfl.network.radio.bench import BenchSetup, slot_successes, waiting_times
 from netfl.network.radio.cell import Cell
-from netfl.registry import list_kinds
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws
 

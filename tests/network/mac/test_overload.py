@@ -5,8 +5,8 @@ import pytest
 from support.small_network import PLAIN, make, play
 
 from netfl.access.network import NetworkAccess
+from netfl.core.kinds import list_kinds
 from netfl.network.mac import Mac
-from netfl.registry import list_kinds
 from netfl.streams import Streams
 from netfl.types import AccessContext, Law, NullRecorder
 

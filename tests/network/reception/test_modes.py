@@ -8,11 +8,11 @@ from support.small_network import PLAIN, play
 from support.tiny_scenarios import MODELS, example_settings
 
 from netfl.access.network import NetworkAccess
+from netfl.core.family_members import base_of, find_model
 from netfl.network.reception import Reception
 from netfl.network.reception.lora import Lora
 from netfl.network.reception.mcs import Mcs
 from netfl.network.reception.snr_threshold import SnrThreshold
-from netfl.registry import base_of, find_model
 from netfl.types import Law, ScenarioFacts
 
 FAMILY = "network/reception"

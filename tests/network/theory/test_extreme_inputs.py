@@ -14,10 +14,10 @@ from support.small_network import PLAIN
 from support.tiny_scenarios import example_settings
 
 import netfl
+from netfl.core.kinds import list_kinds
 from netfl.errors import ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.theory import Theory, TheoryCase
-from netfl.registry import list_kinds
 from netfl.scenario.yaml_document import parse
 from netfl.streams import Streams
 from netfl.types import AccessContext

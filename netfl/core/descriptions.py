@@ -1,4 +1,4 @@
-"""Descriptions of the keys of models: the docstrings below their fields, read from the source when they are asked for.
+"""Descriptions of models and of their keys: the docstrings, read from the source when they are asked for.
 
 Python forgets a docstring of a field.  To read all of them costs as much as all the rest of the start, and only pages,
 schemas and some messages need them.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -26,12 +28,28 @@ def key_descriptions(model: type[BaseModel]) -> Mapping[str, str]:
     >>> key_descriptions(Constant)["gain"]
     'G; negative for a loss.'
     """
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel):
-            found |= _own_docstrings(base)
-    stated = {name: field.description for name, field in model.model_fields.items() if field.description}
-    return {name: text for name, text in {**found, **stated}.items() if name in model.model_fields}
+            descriptions |= _own_docstrings(base)
+    for name, field in model.model_fields.items():
+        if field.description:
+            descriptions[name] = field.description
+    return {name: text for name, text in descriptions.items() if name in model.model_fields}
+
+
+def key_meaning(model: type[BaseModel], key: str) -> str:
+    """Return the first clause of the description of a key."""
+    text = " ".join(key_descriptions(model).get(key, "").split())
+    return re.split(r"[.;] ", f"{text} ")[0].replace("``", "")
+
+
+def example(model: type) -> str:
+    """Return the YAML example of a model: the indented block after ``Example::`` in its docstring."""
+    block = re.search(r"Example::\n((?:\n| .*\n?)+)", inspect.cleandoc(model.__doc__ or ""))
+    if block is None:
+        return ""
+    return textwrap.dedent(block[1]).strip()
 
 
 def _own_docstrings(model: type[BaseModel]) -> dict[str, str]:
@@ -39,12 +57,12 @@ def _own_docstrings(model: type[BaseModel]) -> dict[str, str]:
     statement = _classes_of(model.__module__).get(model.__qualname__)
     if statement is None:
         return {}
-    found = {}
+    docstrings = {}
     for field, below in pairwise(statement.body):
         text = _text_of(below)
         if text is not None and isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            found[field.target.id] = inspect.cleandoc(text)
-    return found
+            docstrings[field.target.id] = inspect.cleandoc(text)
+    return docstrings
 
 
 @cache

@@ -31,12 +31,16 @@ def _encodable(text: str, encoding: str) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        plain = (
-            character if character.encode(encoding, "ignore") else unicodedata.normalize("NFKC", character)
-            for character in text
-        )
-        return "".join(plain).encode(encoding, "replace").decode(encoding)
+        plain = "".join(_plain_form(character, encoding) for character in text)
+        return plain.encode(encoding, "replace").decode(encoding)
     return text
+
+
+def _plain_form(character: str, encoding: str) -> str:
+    """Return a character that an encoding lacks in its plain form, and any other as it is."""
+    if character.encode(encoding, "ignore"):
+        return character
+    return unicodedata.normalize("NFKC", character)
 
 
 def open_console(*, stderr: bool = False) -> Console:

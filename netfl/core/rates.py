@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from netfl.core.spec import Spec
 from netfl.errors import Fault
-from netfl.registry import Spec
 from netfl.types import Floats, ScenarioFacts
 
 
@@ -35,11 +35,16 @@ def chances_of(probability: ZipfChances | tuple[float, ...] | float, users: int)
     """Return the probability of each user, ``[users]``, from Zipf's law, a list, or one number for all."""
     if isinstance(probability, ZipfChances):
         return probability.max_probability * probability.weights(users)
-    return np.full(users, probability) if isinstance(probability, float) else np.array(probability)
+    if isinstance(probability, float):
+        return np.full(users, probability)
+    return np.array(probability)
 
 
 def _by_flow(value: Any) -> Any:
-    return dict(enumerate(value)) if isinstance(value, list | tuple) else value
+    """Return a list as a mapping from flows, and anything else as it is."""
+    if isinstance(value, list | tuple):
+        return dict(enumerate(value))
+    return value
 
 
 _Weight = Annotated[float, Field(gt=0)]

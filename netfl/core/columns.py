@@ -116,12 +116,14 @@ def columns_of(rows: type) -> tuple[Column, ...]:
 def to_arrays(rows: type, values: Sequence[Any]) -> dict[str, NDArray[Any]]:
     """Return *values*, objects of the dataclass *rows*, as arrays by column, ``[values]`` each."""
     columns = columns_of(rows)
-    read = attrgetter(*(column.field for column in columns))
-    by_field = zip(*map(read, values), strict=True) if values else ((),) * len(columns)
+    if not values:
+        return {column.name: np.array((), column.dtype) for column in columns}
+    read_fields = attrgetter(*(column.field for column in columns))
+    values_by_field = zip(*map(read_fields, values), strict=True)
     arrays = {}
-    for column, of_field in zip(columns, by_field, strict=True):
-        of_column = of_field if column.convert is None else [*map(column.convert, of_field)]
-        arrays[column.name] = np.array(of_column, column.dtype)
+    for column, entries in zip(columns, values_by_field, strict=True):
+        converted = entries if column.convert is None else [*map(column.convert, entries)]
+        arrays[column.name] = np.array(converted, column.dtype)
     return arrays
 
 
@@ -133,16 +135,21 @@ def complete_columns(rows: type, size: int, given: Mapping[str, Any]) -> dict[st
     """
     arrays = {}
     for column in columns_of(rows):
-        value = given[column.name] if column.default is None else given.get(column.name, column.default)
+        if column.default is None:
+            value = given[column.name]
+        else:
+            value = given.get(column.name, column.default)
         arrays[column.name] = np.broadcast_to(np.asarray(value, column.dtype), size)
     return arrays
 
 
 def missing_defaults(columns: Iterable[Column], present: Collection[str]) -> dict[str, float | str]:
     """Return the defaults of the *columns* that a file with the columns *present* does not have, by name."""
-    return {
-        column.name: column.default for column in columns if column.default is not None and column.name not in present
-    }
+    defaults = {}
+    for column in columns:
+        if column.default is not None and column.name not in present:
+            defaults[column.name] = column.default
+    return defaults
 
 
 def _default_of(field: Field[Any], convert: Callable[[Any], Any] | None) -> float | str | None:
@@ -151,7 +158,9 @@ def _default_of(field: Field[Any], convert: Callable[[Any], Any] | None) -> floa
         return None
     if field.default is None:
         return math.nan
-    value: float | str = field.default if convert is None else convert(field.default)
+    value: float | str = field.default
+    if convert is not None:
+        value = convert(field.default)
     return value
 
 

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from netfl.descriptions import key_descriptions
-from netfl.registry import Spec
+from netfl.core.descriptions import key_descriptions
+from netfl.core.spec import Spec
 
 
 class Base(Spec):
@@ -52,7 +52,7 @@ def test_the_start_reads_no_docstrings():
     """To read those of all models took as long as the rest of the start."""
     code = """
 import netfl
-from netfl.descriptions import key_descriptions
+from netfl.core.descriptions import key_descriptions
 
 netfl.load("rural_outage")
 print(key_descriptions.cache_info().misses)
