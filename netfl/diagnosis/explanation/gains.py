@@ -125,8 +125,8 @@ def standard_error(values: Ints) -> Floats:
 def _blocks(replicas: int, rounds: int) -> int:
     """Return the number of blocks of each replica, about `_MAX_BLOCKS` in all."""
     wanted = -(-_MAX_BLOCKS // replicas)  # rounded up
-    most = max(1, rounds // _MIN_BLOCK_ROUNDS)
-    return min(max(wanted, 1), most)
+    permitted = max(1, rounds // _MIN_BLOCK_ROUNDS)
+    return min(max(wanted, 1), permitted)
 
 
 def _degrees_of_freedom(replicas: int, rounds: int) -> int:
