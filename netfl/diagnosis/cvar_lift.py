@@ -100,18 +100,15 @@ class CvarLift:
         if not len(rare):
             return f"{setting}: no user with deliveries has a share below 1/N, so there is none to lift."
         lifted = rare[self.can_lift[rare]]
-        rest = rare[~self.can_lift[rare]]
-        users = "1 user" if len(rare) == 1 else f"{len(rare)} users"
-        sentence = f"{setting}: of {users} with deliveries and a share below 1/N, "
+        others = rare[~self.can_lift[rare]]
         if not len(lifted):
-            sentence += f"it can weigh none more than importance weighting (1/N) does: that needs α < {self._needed()}"
-        elif not len(rest):
-            sentence += "it can weigh all more than importance weighting (1/N) does"
+            lift = f"none more than importance weighting (1/N) does: that needs α < {self._needed()}"
+        elif not len(others):
+            lift = "all more than importance weighting (1/N) does"
         else:
-            sentence += (
-                f"it can weigh {len(lifted)} more than importance weighting (1/N) does, but not {self._listed(rest)}"
-            )
-        return f"{sentence}."
+            lift = f"{len(lifted)} more than importance weighting (1/N) does, but not {self._listed(others)}"
+        users = "1 user" if len(rare) == 1 else f"{len(rare)} users"
+        return f"{setting}: of {users} with deliveries and a share below 1/N, it can weigh {lift}."
 
     def rows(self, rare: int) -> list[list[str]]:
         """Return the cells of a table: the groups, then the *rare* users with the smallest shares.
@@ -144,8 +141,11 @@ class CvarLift:
 
     def _listed(self, users: Ints) -> str:
         names = [self.names[user] for user in users[:_SHOWN]]
-        more = f" and {len(users) - _SHOWN} others" if len(users) > _SHOWN else ""
-        return f"user{'s' * (len(users) > 1)} {', '.join(names) if more else join_words(names)}{more}"
+        if len(users) > _SHOWN:
+            listed = f"{', '.join(names)} and {len(users) - _SHOWN} others"
+        else:
+            listed = join_words(names)
+        return f"user{'s' * (len(users) > 1)} {listed}"
 
 
 def _cells(share: float, relative: float, highest: float, critical: float, *, can_lift: bool) -> list[str]:
@@ -197,29 +197,45 @@ def cvar_lift(
         local_steps: number of local steps of each user, ``[users]``; by default they are equal.
         groups: users that share their loss, such as the only ones with a rare class, by name.
     """
-    users = participation.users
-    weights = np.ones(users) if merge_weights is None else merge_weights
+    weights = merge_weights
+    if weights is None:
+        weights = np.ones(participation.users)
     share = merge_shares(participation.delivered, weights)
     if local_steps is not None:
-        share = share * local_steps / (share @ local_steps)
-    of_groups = [_lift_group(name, members, share, level) for name, members in (groups or {}).items()]
+        share = share * local_steps / (share @ local_steps)  # ρ_k E_k / Σ ρ_j E_j
+    of_groups = []
+    for name, members in (groups or {}).items():
+        of_groups.append(_lift_group(name, members, share, level))
     return _lift_users(learner, level, participation.names, share, tuple(of_groups))
 
 
 def _lift_users(
     learner: str, level: CvarLevel, names: tuple[str, ...], share: Floats, groups: tuple[GroupLift, ...] = ()
 ) -> CvarLift:
-    critical = critical_alpha(share, len(share), level.gamma)
-    can_lift = level.can_lift(share, len(share))
-    return CvarLift(learner, level, names, share, level.highest(share), critical, can_lift, groups)
+    users = len(share)
+    return CvarLift(
+        learner=learner,
+        level=level,
+        names=names,
+        share=share,
+        highest=level.highest(share),
+        critical_alpha=critical_alpha(share, users, level.gamma),
+        can_lift=level.can_lift(share, users),
+        groups=groups,
+    )
 
 
 def _lift_group(name: str, members: Sequence[int], share: Floats, level: CvarLevel) -> GroupLift:
-    total = share[[*members]].sum(keepdims=True)
-    critical = critical_alpha(total, len(share), level.gamma, len(members))
-    can_lift = level.can_lift(total, len(share), len(members))
-    highest = level.highest(total)
-    return GroupLift(name, tuple(members), float(total[0]), float(highest[0]), float(critical[0]), bool(can_lift[0]))
+    users = len(share)
+    total = share[[*members]].sum(keepdims=True)  # [1], as of one user
+    return GroupLift(
+        name=name,
+        members=tuple(members),
+        share=float(total[0]),
+        highest=float(level.highest(total)[0]),
+        critical_alpha=float(critical_alpha(total, users, level.gamma, len(members))[0]),
+        can_lift=bool(level.can_lift(total, users, len(members))[0]),
+    )
 
 
 def cvar_lifts(
@@ -239,23 +255,29 @@ def cvar_lifts(
     Raises:
         ScenarioError: a level is given, but *participation* lacks users.
     """
+    # the users of the replica, their numbers of examples, and their groups
     users = run.users
+    groups: dict[str, list[int]] = {}
     number = 0 if replica is None else replica
     if len(users):
-        number = int(users["replica"].min()) if replica is None else replica
+        if replica is None:
+            number = int(users["replica"].min())
         users = users[users["replica"] == number].sort_values("user")
         if len(users) != participation.users:  # a part of a large population: N and all shares are others
             if level is not None:
                 problem = f"needs all {len(users)} users, of which only {participation.users} are analysed"
                 raise ScenarioError([Fault(argument("cvar"), problem, None, "analyse a run of fewer rounds")])
             return
+        groups = _groups(run, users)
     has_counts = "samples" in users
-    examples = users["samples"].to_numpy() if has_counts else np.ones(participation.users, np.int64)
-    groups = _groups(run, users) if len(users) else {}
+    examples = np.ones(participation.users, np.int64)
+    if has_counts:
+        examples = users["samples"].to_numpy()
+
     for name, learner in _learners(run, number).items():
         weights = learner.aggregation.merge_weights(examples)
         of_learner = learner.objective.cvar_level if level is None else level
-        if weights is None or of_learner is None:
+        if weights is None or of_learner is None:  # it does not average models, or minimises no CVaR
             continue
         yield cvar_lift(
             participation,
@@ -265,9 +287,9 @@ def cvar_lifts(
             local_steps=learner.local_work.count(examples).steps if has_counts else None,
             groups=groups,
         )
-        if level is not None:
+        if level is not None:  # one learner's merges are enough
             return
-    if level is not None:
+    if level is not None:  # no learner averages models
         yield cvar_lift(participation, level, groups=groups)
 
 
@@ -289,14 +311,16 @@ def stated_lifts(scenario: Scenario) -> Iterator[CvarLift]:
     if rates is None or not rates.any():
         return
     names = tuple(map(str, range(scenario.users)))
+    share = rates / rates.sum()
     for name, learner in scenario.learners.items():
         level = learner.objective.cvar_level
         work = learner.local_work
         has_equal_steps = work.steps is not None or work.batch_size is None
         if level is None or not has_equal_steps:
             continue
-        if learner.aggregation.merge_weights(np.ones(scenario.users, np.int64)) is not None:
-            yield _lift_users(name, level, names, rates / rates.sum())
+        averages_models = learner.aggregation.merge_weights(np.ones(scenario.users, np.int64)) is not None
+        if averages_models:
+            yield _lift_users(name, level, names, share)
 
 
 def _learners(run: Run, replica: int) -> dict[str, LearnerSpec]:
@@ -304,9 +328,10 @@ def _learners(run: Run, replica: int) -> dict[str, LearnerSpec]:
 
     Those that cannot be read here are left out, as are those of a scenario in whose place a Flower app ran.
     """
-    plain = learner_settings(run.scenario.get("learners") or {}, run.manifest.get("tuning") or {}, replica)
+    specified = run.scenario.get("learners") or {}
+    tuning = run.manifest.get("tuning") or {}
     learners = {}
-    for name, settings in plain.items():
+    for name, settings in learner_settings(specified, tuning, replica).items():
         if name not in run.learners:
             continue
         try:

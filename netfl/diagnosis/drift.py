@@ -24,6 +24,9 @@ _REMOVED = 16
 """Number of the slowest movements that a drift may have: those of up to eight cycles in the recording.  Cycles are then
 looked for above them, from `periodicity.MIN_FAST_CYCLES` on."""
 
+_CHANGE_LEVEL = 1e-3
+"""Largest p-value of a change of level."""
+
 _MIN_LEVEL = 0.1
 """Lower limit of the level, in units of white innovations.  Users in fixed cycles have no chance, and the beats of two
 cycles, such as an orbit and a day that it does not divide, would count as drift however weak they are."""
@@ -69,51 +72,71 @@ def find_drift(series: NDArray[np.float64], *, has_memory: bool = True) -> Drift
     Without memory the expected level is the same for all movements.
     """
     columns = effective_columns(series)
-    squares = ((fft.dct(series[:, part], axis=0, norm="ortho") ** 2).sum(axis=1) for part in column_blocks(series))
-    spectrum = np.sum([*squares], axis=0) / series.shape[1]
+
+    # mean power of each movement, [rounds]
+    powers = []
+    for part in column_blocks(series):
+        coefficients = fft.dct(series[:, part], axis=0, norm="ortho")
+        powers.append((coefficients**2).sum(axis=1))
+    spectrum = np.sum(powers, axis=0) / series.shape[1]
     first = min(_FIRST, len(spectrum) // 4)
     counts = np.array([count for count in _SLOW if count < first])
-    if not len(counts):
-        return Drift(0.0, 1.0, 1.0)
+    if not len(counts):  # the recording is too short
+        return Drift(ratio=0.0, p=1.0, level=1.0)
+
+    # the level of the slowest movements, by the highest of the curves that fit those above them
     curves = fit_floors(spectrum, first, columns, bent=has_memory)
     level = np.maximum(curves[:, 1 : first + 1].max(axis=0), _MIN_LEVEL)
+
+    # the mean of m relative powers follows F with degrees of freedom m and 12 for each column
     ratios = np.array([(spectrum[1 : count + 1] / level[:count]).mean() for count in counts])
     p = stats.f.sf(ratios / SLACK, columns * counts, columns * _FIRST)
     best = int(p.argmin())
-    return Drift(float(ratios[best]), float(min(1.0, len(counts) * p[best])), float(curves[0, 0]))
+    corrected_p = float(min(1.0, len(counts) * p[best]))
+    return Drift(ratio=float(ratios[best]), p=corrected_p, level=float(curves[0, 0]))
 
 
 def remove_drift(delivered: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return participation, ``[rounds, users]``, without its slowest movements, its means included."""
-    rest = np.empty_like(delivered)
+    steady = np.empty_like(delivered)
     for part in column_blocks(delivered):
-        spectrum = fft.dct(delivered[:, part], axis=0, norm="ortho")
-        spectrum[: _REMOVED + 1] = 0.0
-        rest[:, part] = fft.idct(spectrum, axis=0, norm="ortho")
-    return rest
+        coefficients = fft.dct(delivered[:, part], axis=0, norm="ortho")
+        coefficients[: _REMOVED + 1] = 0.0  # the first is the mean
+        steady[:, part] = fft.idct(coefficients, axis=0, norm="ortho")
+    return steady
 
 
 def assess_windows(delivered: NDArray[np.float64], inflation: NDArray[np.float64], windows: int = 8) -> WindowedRates:
     """Apply the χ² test to equal windows of participation, ``[rounds, users]``; fewer windows if rounds are few.
 
-    The *inflation* is the long-run variance of each user in units of independent rounds.
+    The *inflation* f is the long-run variance of each user in units of independent rounds.
+
+    ``χ² = Σ_w Σ_i n_w (r_wi - π_i)² / (π_i (1 - π_i) f_i)``, with the rate r_wi of user i in window w of n_w rounds.
+    It has W - 1 degrees of freedom for each of K users.  Users that depend on each other count as fewer,
+    ``K² / Σ_ij ρ_ij²`` with their correlations ρ: the mean of χ² remains, its variance grows.
     """
-    windows = max(2, min(windows, len(delivered) // 10))
+    rounds = len(delivered)
+    windows = max(2, min(windows, rounds // 10))
     parts = np.array_split(delivered, windows)
-    rates = np.array([part.mean(axis=0) for part in parts])
-    mean = delivered.mean(axis=0)
+    rates = np.array([part.mean(axis=0) for part in parts])  # r, [windows, users]
+    sizes = np.array([len(part) for part in parts])[:, None]  # n, [windows, 1]
+    mean = delivered.mean(axis=0)  # π
     spread = mean * (1 - mean) * inflation
     varies = spread > 0
-    sizes = np.array([len(part) for part in parts])[:, None]
     squares = sizes * (rates[:, varies] - mean[varies]) ** 2 / spread[varies]
-    covariance = delivered.T @ delivered / len(delivered) - np.outer(mean, mean)
+    statistic = float(squares.sum())
+    users = varies.sum()
+    degrees = (windows - 1) * int(users)
+    if not degrees:
+        return WindowedRates(windows, statistic, 0.0, 1.0, rates)
+
+    # the equivalent number of independent users; by chance, each ρ² is 1 / T
+    covariance = delivered.T @ delivered / rounds - np.outer(mean, mean)
     deviation = np.sqrt(np.where(varies, np.diag(covariance), np.inf))
     correlation = covariance / np.outer(deviation, deviation)
-    share = varies.sum() ** 2 / max((correlation**2).sum() - varies.sum() ** 2 / len(delivered), varies.sum(), 1)
-    total = float(squares.sum())
-    degrees = (windows - 1) * int(varies.sum())
-    p = float(stats.gamma.sf(total, share * (windows - 1) / 2, scale=2 * varies.sum() / share)) if degrees else 1.0
-    return WindowedRates(windows, total, float(degrees), p, rates)
+    independent = users**2 / max((correlation**2).sum() - users**2 / rounds, users, 1)
+    p = float(stats.gamma.sf(statistic, independent * (windows - 1) / 2, scale=2 * users / independent))
+    return WindowedRates(windows, statistic, float(degrees), p, rates)
 
 
 def find_changes(series: NDArray[np.float64], max_changes: int = 5) -> list[int]:
@@ -123,25 +146,33 @@ def find_changes(series: NDArray[np.float64], max_changes: int = 5) -> list[int]
     than χ² over columns allows, with Bonferroni's correction over places.
     """
     changes: list[int] = []
-    parts = [(0, len(series))]
-    while parts and len(changes) < max_changes:
-        p, at, start, end = min((*_split(series[start:end]), start, end) for start, end in parts)
-        if p > 1e-3:
+    segments = [(0, len(series))]
+    while segments and len(changes) < max_changes:
+        splits = [(*_split(series[start:end]), start, end) for start, end in segments]
+        p, row, start, end = min(splits)  # the most significant
+        if p > _CHANGE_LEVEL:
             break
-        changes.append(start + at)
-        parts.remove((start, end))
-        parts += [(start, start + at), (start + at, end)]
+        change = start + row
+        changes.append(change)
+        segments.remove((start, end))
+        segments += [(start, change), (change, end)]
     return sorted(changes)
 
 
 def _split(part: NDArray[np.float64]) -> tuple[float, int]:
-    """Return the p-value of the best split of *part*, and its row."""
-    margin = max(10, len(part) // 50)
-    if len(part) < 3 * margin:
+    """Return the p-value of the best split of *part*, and its row.
+
+    A split of T rows after the first s of them, with the partial sums S, lowers the sum of squares of the columns by
+    ``Σ (S_s - S_T s / T)² T / (s (T - s))``.
+    """
+    rows, columns = part.shape
+    margin = max(10, rows // 50)
+    if rows < 3 * margin:
         return 1.0, 0
     sums = np.cumsum(part, axis=0)
-    at = np.arange(margin, len(part) - margin)
-    gaps = sums[at - 1] - sums[-1] * (at / len(part))[:, None]
-    gain = (gaps**2).sum(axis=1) * len(part) / (at * (len(part) - at))
+    splits = np.arange(margin, rows - margin)  # s
+    gaps = sums[splits - 1] - sums[-1] * (splits / rows)[:, None]
+    gain = (gaps**2).sum(axis=1) * rows / (splits * (rows - splits))
     best = int(gain.argmax())
-    return float(min(1.0, stats.chi2.sf(gain[best] / SLACK, part.shape[1]) * len(at))), int(at[best])
+    p = stats.chi2.sf(gain[best] / SLACK, columns) * len(splits)
+    return float(min(1.0, p)), int(splits[best])

@@ -33,7 +33,8 @@ def subtract_cycle(
         max_frequency: limit of the frequency of harmonics, in cycles per recording.
     """
     waves = _waves(time, cycles, max_frequency)
-    return series - waves @ np.linalg.lstsq(waves, series, rcond=None)[0]
+    amplitudes, *_ = np.linalg.lstsq(waves, series, rcond=None)
+    return series - waves @ amplitudes
 
 
 def fit_cycles(
@@ -44,22 +45,28 @@ def fit_cycles(
     It is ``None`` if the explained power has no peak between the limits.  The other arguments are those of
     `subtract_cycle`.
     """
+    # the means of blocks of rounds stand for the series, as many as the fastest harmonic needs
     fastest = min(max_frequency, _MAX_HARMONICS * high)
     blocks = min(len(series), int(_SAMPLES * fastest))
     starts = np.arange(blocks) * len(series) // blocks
     sizes = np.diff(starts, append=len(series))
-    means = np.add.reduceat(series - series.mean(axis=0), starts, axis=0) / sizes[:, None]
+    means = np.add.reduceat(series - series.mean(axis=0), starts, axis=0) / sizes[:, None]  # [blocks, columns]
     middle = np.add.reduceat(time, starts) / sizes
+
+    # explained power: the squared length of the projection on the waves
     tried = np.arange(low, high + _STEP / 2, _STEP)
     power = np.zeros(len(tried))
     for index, cycles in enumerate(tried.tolist()):
         basis, _ = np.linalg.qr(_waves(middle, cycles, max_frequency))
         power[index] = ((basis.T @ means) ** 2).sum()
+
+    # the peak with the most cycles among the high ones
     inner = power[1:-1]
     peaks = np.flatnonzero((inner >= power[:-2]) & (inner > power[2:])) + 1
     if not len(peaks):
         return None
-    return float(tried[peaks[power[peaks] >= _NEARLY * power[peaks].max()][-1]])
+    high_peaks = peaks[power[peaks] >= _NEARLY * power[peaks].max()]
+    return float(tried[high_peaks[-1]])
 
 
 def _waves(time: NDArray[np.float64], cycles: float, max_frequency: float) -> NDArray[np.float64]:

@@ -69,17 +69,21 @@ class HypothesisTest:
 def holm_rejections(p: Sequence[float | None], level: float) -> list[bool | None]:
     """Reject null hypotheses so that the probability of any false alarm is at most *level*.
 
+    Of n p-values in ascending order, the k-th is rejected if it and all before it are at most ``level / (n - k + 1)``.
+
     S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979.
 
     >>> holm_rejections([0.02, 0.001, None, 0.04], 0.05)
     [True, True, None, True]
     """
-    ranked = sorted((value, index) for index, value in enumerate(p) if value is not None)
     rejected: list[bool | None] = [None if value is None else False for value in p]
-    for rank, (value, index) in enumerate(ranked):
-        if value > level / (len(ranked) - rank):
+    ascending = sorted((value, index) for index, value in enumerate(p) if value is not None)
+    remaining = len(ascending)
+    for value, index in ascending:
+        if value > level / remaining:
             break
         rejected[index] = True
+        remaining -= 1
     return rejected
 
 
@@ -89,11 +93,16 @@ def kind_of(rejected: Mapping[str, bool | None]) -> Kind:
     >>> kind_of({"drift": True, "memory": True}), kind_of({"drift": True, "cycle": True})
     ('non-stationary', 'cycle + drift')
     """
-    findings = tuple(bool(rejected.get(name)) for name in ("cycle", "drift", "dependence"))
-    combined = COMBINED.get((findings[0], findings[1], findings[2]))
+    repeats = bool(rejected.get("cycle"))
+    drifts = bool(rejected.get("drift"))
+    is_dependent = bool(rejected.get("dependence"))
+    combined = COMBINED.get((repeats, drifts, is_dependent))
     if combined is not None:
         return combined
-    return next((kind for name, kind in DECIDES.items() if rejected.get(name)), "stationary")
+    for name, kind in DECIDES.items():
+        if rejected.get(name):
+            return kind
+    return "stationary"
 
 
 def parts_of(kind: str) -> frozenset[str]:

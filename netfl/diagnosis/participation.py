@@ -44,7 +44,8 @@ class Participation:
     repeated: int = 0
 
     def __post_init__(self) -> None:
-        faults, (rounds, users) = [], self.delivered.shape
+        faults = []
+        rounds, users = self.delivered.shape
         if users < 2:
             problem = "there is only one user, so there is no selection"
             faults.append(Fault("user", problem, None, "diagnose two users or more"))
@@ -73,13 +74,14 @@ class Participation:
         """Duration of each round; the first is assumed to have the mean duration of the others."""
         if self.closed_s is None:
             return None
-        rest = np.diff(self.closed_s)
-        return np.append(rest.mean(), rest)
+        after_first_s = np.diff(self.closed_s)
+        return np.append(after_first_s.mean(), after_first_s)
 
     @property
     def round_s(self) -> float | None:
         """Mean duration of a round."""
-        return None if self.span_s is None else float(self.span_s.mean())
+        span_s = self.span_s
+        return None if span_s is None else float(span_s.mean())
 
 
 def from_matrix(delivered: ArrayLike) -> Participation:
@@ -96,8 +98,11 @@ def participation_from_sequence(sequence: ArrayLike, users: int | None = None) -
     if order.ndim != 1 or not np.issubdtype(order.dtype, np.integer):
         remedy = "give whole numbers from 0 on, one for each round"
         raise ScenarioError([Fault("", "not a sequence of users", None, remedy)])
-    table = pd.DataFrame({"round": np.arange(len(order)), "user": order})[order >= 0]
-    return from_table(table, users=int(order.max()) + 1 if users is None else users, rounds=len(order))
+    if users is None:
+        users = int(order.max()) + 1
+    rounds = len(order)
+    table = pd.DataFrame({"round": np.arange(rounds), "user": order})[order >= 0]
+    return from_table(table, users=users, rounds=rounds)
 
 
 def from_table(
@@ -121,21 +126,33 @@ def from_table(
     faults = list(_table_faults(deliveries, users))
     if faults:
         raise ScenarioError(faults)
-    index = pd.to_numeric(deliveries["round"]).to_numpy(np.int64)
-    first = 0 if index.min() == 0 else 1
-    length = int(index.max()) - first + 1
-    if rounds is not None and rounds < length:
-        remedy = f"the last round in the table is {index.max()}; rounds are counted from {first}"
-        raise ScenarioError([Fault("rounds", "fewer than in the table", rounds, remedy)])
-    names, place = _number_users(deliveries["user"], users)
-    length = length if rounds is None else rounds
+    # the size of participation
+    numbers = pd.to_numeric(deliveries["round"]).to_numpy(np.int64)
+    first = 0 if numbers.min() == 0 else 1
+    length = int(numbers.max()) - first + 1
+    if rounds is not None:
+        if rounds < length:
+            remedy = f"the last round in the table is {numbers.max()}; rounds are counted from {first}"
+            raise ScenarioError([Fault("rounds", "fewer than in the table", rounds, remedy)])
+        length = rounds
+    names, user_of_row = _number_users(deliveries["user"], users)
     if length * len(names) > MAX_BYTES:
         problem = f"{length} rounds of {len(names)} users would take {length * len(names) / 1e9:.1f} GB"
         remedy = f"diagnose fewer rounds or users: up to {MAX_BYTES // 10**9} GB, one byte per user and round"
         raise ScenarioError([Fault("round", problem, None, remedy)])
+
     delivered = np.zeros((length, len(names)), bool)
-    delivered[index - first, place] = True
-    notes = ["Rounds are counted from 0."] if first == 0 else []
+    delivered[numbers - first, user_of_row] = True
+    repeated = len(deliveries) - int(np.count_nonzero(delivered))
+    if closed_s is None:
+        closed_s = _closing_times(deliveries, numbers - first, length, first)
+    if closed_s is not None:
+        closed_s = np.asarray(closed_s, float)
+
+    # what was assumed
+    notes = []
+    if first == 0:
+        notes.append("Rounds are counted from 0.")
     empty = int((~delivered.any(axis=1)).sum())
     if rounds is None and empty:
         notes.append(
@@ -146,14 +163,10 @@ def from_table(
         notes.append(
             f"The table has {len(names)} users, taken as all users; {given('users', 'K')} sets another number."
         )
-    repeated = len(deliveries) - int(np.count_nonzero(delivered))
     if repeated:
         which = f"{format_count(repeated)} of {format_count(len(deliveries))} deliveries"
         notes.append(f"{which} repeat a user of the same round: a user counts once in a round.")
-    if closed_s is None:
-        closed_s = _closing_times(deliveries, index - first, len(delivered), first)
-    times_s = None if closed_s is None else np.asarray(closed_s, float)
-    return Participation(delivered, names, times_s, tuple(notes), repeated)
+    return Participation(delivered, names, closed_s, tuple(notes), repeated)
 
 
 def _table_faults(table: pd.DataFrame, users: int | None) -> Iterator[Fault]:
@@ -170,11 +183,11 @@ def _table_faults(table: pd.DataFrame, users: int | None) -> Iterator[Fault]:
         row = int(blank.to_numpy().argmax()) + 1
         yield Fault("", f"row {row} has an empty round or user", None, "fill it or drop it")
         return
-    index = pd.to_numeric(table["round"], errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    invalid = (index != np.round(index)) | (index < 0) | (index > _MAX_ROUNDS)
-    if invalid.any():
+    numbers = pd.to_numeric(table["round"], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    is_wrong = (numbers != np.round(numbers)) | (numbers < 0) | (numbers > _MAX_ROUNDS)  # NaN differs from itself
+    if is_wrong.any():
         remedy = "rounds are counted 1, 2, 3, … or from 0"
-        yield Fault("round", "not the number of a round", table["round"][invalid].tolist()[0], remedy)
+        yield Fault("round", "not the number of a round", table["round"][is_wrong].tolist()[0], remedy)
         return
     column = table["user"]
     if users is not None and pd.api.types.is_integer_dtype(column):
@@ -189,39 +202,50 @@ def _number_users(column: pd.Series[Any], users: int | None) -> tuple[tuple[str,
     """Return the names of all users, and the number of each row's user."""
     if users is not None and pd.api.types.is_integer_dtype(column):
         return tuple(map(str, range(users))), column.to_numpy(np.int64)
-    codes, names = pd.factorize(column, sort=pd.api.types.is_numeric_dtype(column))
-    unheard = [f"unheard {number}" for number in range(1, 1 + (users or 0) - len(names))]
-    return (*map(str, names), *unheard), codes.astype(np.int64)
+    numbers, names = pd.factorize(column, sort=pd.api.types.is_numeric_dtype(column))
+    missing = (users or 0) - len(names)  # users that were never delivered
+    unheard = [f"unheard {number}" for number in range(1, 1 + missing)]
+    return (*map(str, names), *unheard), numbers.astype(np.int64)
 
 
 def _closing_times(
     table: pd.DataFrame, index: NDArray[np.int64], rounds: int, first: int
 ) -> NDArray[np.float64] | None:
-    """Return the end of each round: the last time of its rows, interpolated for rounds without rows."""
-    name = next((name for name in TIME_COLUMNS if name in table), None)
-    if name is None:
+    """Return the end of each round: the last time of its rows, interpolated for rounds without rows.
+
+    Args:
+        table: deliveries; times are in the first of `TIME_COLUMNS` that it has.
+        index: the round of each row, counted from 0.
+        rounds: the number of rounds.
+        first: the number of the first round, for messages.
+    """
+    column = next((name for name in TIME_COLUMNS if name in table), None)
+    if column is None:
         return None
-    value = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
-    if not np.isfinite(value).all():
-        first_wrong = table[name][~np.isfinite(value)].tolist()[0]
-        remedy = f"write numbers, or leave the column {name} out"
-        raise ScenarioError([Fault(name, "not a time in seconds", first_wrong, remedy)])
-    last = pd.Series(value).groupby(index).max()
-    known = last.index.to_numpy()
-    _check_order(last.to_numpy(), known + first, name)
-    if len(known) < 2:
+    times_s = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
+    is_time = np.isfinite(times_s)
+    if not is_time.all():
+        first_wrong = table[column][~is_time].tolist()[0]
+        remedy = f"write numbers, or leave the column {column} out"
+        raise ScenarioError([Fault(column, "not a time in seconds", first_wrong, remedy)])
+    last_s = pd.Series(times_s).groupby(index).max()
+    recorded = last_s.index.to_numpy()  # rounds with rows
+    _check_order(last_s.to_numpy(), recorded + first, column)
+    if len(recorded) < 2:
         return None
-    slope = (last.iloc[-1] - last.iloc[0]) / (known[-1] - known[0])
-    at = np.arange(rounds)
-    within = np.interp(at, known, last.to_numpy())
-    return np.asarray(within + slope * (np.minimum(at - known[0], 0) + np.maximum(at - known[-1], 0)))
+    # before and after the recorded rounds, at their mean distance
+    round_s = (last_s.iloc[-1] - last_s.iloc[0]) / (recorded[-1] - recorded[0])
+    every_round = np.arange(rounds)
+    rounds_outside = np.minimum(every_round - recorded[0], 0) + np.maximum(every_round - recorded[-1], 0)
+    within_s = np.interp(every_round, recorded, last_s.to_numpy())
+    return np.asarray(within_s + round_s * rounds_outside)
 
 
 def _check_order(times_s: NDArray[np.float64], rounds: NDArray[np.int64], key: str) -> None:
     """Raise a ScenarioError if one of *rounds* ends before the previous one."""
     decreasing = np.flatnonzero(np.diff(times_s) < 0)
     if len(decreasing):
-        at = decreasing[0]
-        end = f"round {rounds[at + 1]} ends at {times_s[at + 1]:g} s"
-        problem = f"times are not ascending: {end}, after one at {times_s[at]:g} s"
+        before = decreasing[0]
+        end = f"round {rounds[before + 1]} ends at {times_s[before + 1]:g} s"
+        problem = f"times are not ascending: {end}, after one at {times_s[before]:g} s"
         raise ScenarioError([Fault(key, problem, None, "sort the rounds by time, or correct the times")])

@@ -67,15 +67,28 @@ class Concentration:
 
 def rates(delivered: NDArray[np.bool_], inflation: NDArray[np.float64], level: float) -> Rates:
     """Compute rates and shares with simultaneous confidence intervals at ``1 - level``."""
-    count, rounds = delivered.sum(axis=0), len(delivered)
-    each, share, sizes = level / count.size, count / count.sum(), delivered.sum(axis=1)
-    low, high = clopper_pearson(count / inflation, rounds / inflation, each)
-    if np.ptp(sizes) == 0:
-        share_low, share_high = low / sizes[0], np.minimum(high / sizes[0], 1.0)
+    rounds, users = delivered.shape
+    count = delivered.sum(axis=0)
+    sizes = delivered.sum(axis=1)
+    share = count / count.sum()
+    level_each = level / users  # Bonferroni
+    low, high = clopper_pearson(count / inflation, rounds / inflation, level_each)
+    if np.ptp(sizes) == 0:  # a share is a rate, divided by the one size of all rounds
+        share_low = low / sizes[0]
+        share_high = np.minimum(high / sizes[0], 1.0)
     else:
         trials = share_trials(delivered, sizes, inflation)
-        share_low, share_high = clopper_pearson(share * trials, trials, each)
-    return Rates(count, count / rounds, low, high, share, share_low, share_high, inflation)
+        share_low, share_high = clopper_pearson(share * trials, trials, level_each)
+    return Rates(
+        deliveries=count,
+        rho=count / rounds,
+        low=low,
+        high=high,
+        share=share,
+        share_low=share_low,
+        share_high=share_high,
+        inflation=inflation,
+    )
 
 
 def share_trials(
@@ -85,21 +98,24 @@ def share_trials(
 
     The share s of a user is a ratio of sums over rounds.  Its variance is that of ``h - s n`` divided by ``T (E n)²``,
     for h deliveries in a round of size n (W. G. Cochran, "Sampling techniques", 1977, 2.11); with memory it is the
-    long-run variance of a first-order recursion.
+    long-run variance of a first-order recursion, ``(1 + φ) / (1 - φ)`` times as much with the lag-one correlation φ.
     """
     count = delivered.sum(axis=0)
-    total, size = int(count.sum()), max(1, _BLOCK // len(delivered))
+    total = int(count.sum())
+    block = max(1, _BLOCK // len(delivered))
     trials = np.zeros(count.size)
-    for start in range(0, count.size, size):
-        part = slice(start, start + size)
+    for start in range(0, count.size, block):
+        part = slice(start, start + block)
         share = count[part] / total
-        rest = delivered[:, part] - share * sizes[:, None]
-        power = (rest**2).sum(axis=0)
-        memory = np.einsum("tk,tk->k", rest[1:], rest[:-1]) / np.maximum(power, 1e-300)
+        residual = delivered[:, part] - share * sizes[:, None]  # h - s n, [rounds, users of the block]
+        power = (residual**2).sum(axis=0)
+        memory = np.einsum("tk,tk->k", residual[1:], residual[:-1]) / np.maximum(power, 1e-300)  # φ
         memory = np.clip(memory, 0.0, 1 - 1e-6)
         widened = np.maximum(inflation[part], np.minimum((1 + memory) / (1 - memory), inflation.max()))
-        spread = widened * np.maximum(power / total, share * (1 - share))  # at least that of independent deliveries
-        trials[part] = total * np.divide(share * (1 - share), spread, out=1 / widened, where=spread > 0)
+        independent = share * (1 - share)
+        spread = widened * np.maximum(power / total, independent)  # at least that of independent deliveries
+        # a share of 0 or 1 has no variance: its trials are divided by the inflation alone
+        trials[part] = total * np.divide(independent, spread, out=1 / widened, where=spread > 0)
     return trials
 
 
@@ -108,13 +124,16 @@ def clopper_pearson(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the exact interval of a binomial share; *count* and *trials* need not be whole.
 
+    With k of n, the limits are quantiles of beta distributions: ``B(level / 2; k, n - k + 1)``, or 0 for k = 0, and
+    ``B(1 - level / 2; k + 1, n - k)``, or 1 for k = n.
+
     C. Clopper and E. Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934.
     """
+    misses = trials - count
     with np.errstate(invalid="ignore"):
-        low = np.where(count <= 0, 0.0, special.betaincinv(np.maximum(count, 1e-9), trials - count + 1, level / 2))
-        rest = np.maximum(trials - count, 1e-9)
-        high = np.where(count >= trials, 1.0, special.betaincinv(count + 1, rest, 1 - level / 2))
-    return low, high
+        low = special.betaincinv(np.maximum(count, 1e-9), misses + 1, level / 2)
+        high = special.betaincinv(count + 1, np.maximum(misses, 1e-9), 1 - level / 2)
+    return np.where(count <= 0, 0.0, low), np.where(count >= trials, 1.0, high)
 
 
 def concentration(count: NDArray[np.int64]) -> Concentration:
@@ -125,10 +144,16 @@ def concentration(count: NDArray[np.int64]) -> Concentration:
     (1.6, 0.625, 0.4, 2)
     """
     share = count / count.sum()
-    ranked = np.sort(share)
-    gini = max(0.0, float((2 * np.arange(1, share.size + 1) - share.size - 1) @ ranked / share.size))
-    entropy = float(stats.entropy(share, base=2))
-    return Concentration(float(1 / (share**2).sum()), gini, jain(count), entropy, int((count == 0).sum()))
+    users = share.size
+    rank = np.arange(1, users + 1)
+    gini = float((2 * rank - users - 1) @ np.sort(share) / users)  # Σ_k (2k - K - 1) ρ_(k) / K
+    return Concentration(
+        effective=float(1 / (share**2).sum()),
+        gini=max(0.0, gini),  # rounding
+        jain=jain(count),
+        entropy=float(stats.entropy(share, base=2)),
+        never=int((count == 0).sum()),
+    )
 
 
 def entropy_rate(matrix: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
@@ -139,8 +164,10 @@ def entropy_rate(matrix: NDArray[np.float64], weights: NDArray[np.float64]) -> f
 
 def chains_entropy(rho: NDArray[np.float64], on: NDArray[np.float64], off: NDArray[np.float64]) -> float:
     """Return the entropy rate of independent two-state chains, in bits per round; a bound for dependent users."""
-    changing = (rho > 0) & (rho < 1)
-    p, come, leave = rho[changing], np.nan_to_num(on[changing]), np.nan_to_num(off[changing])
+    changes = (rho > 0) & (rho < 1)  # other users have no entropy
+    p = rho[changes]
+    come = np.nan_to_num(on[changes])
+    leave = np.nan_to_num(off[changes])
     return float(((1 - p) * _coin_entropy(come) + p * _coin_entropy(leave)).sum())
 
 
@@ -173,30 +200,39 @@ class AgeStatistics:
 
     def until(self, deliveries: int) -> NDArray[np.float64]:
         """Return the expected rounds, from a random one on, until each user has so many *deliveries*."""
-        return self.age if deliveries == 1 else self.age + (deliveries - 1) * self.gap
+        if deliveries == 1:  # also of users without deliveries: 0 · ∞ is no number
+            return self.age
+        return self.age + (deliveries - 1) * self.gap
 
 
 def age_statistics(delivered: NDArray[np.bool_], span_s: NDArray[np.float64] | None) -> AgeStatistics:
     """Compute silences and ages of all users from participation, ``[rounds, users]``, and the length of each round."""
     rounds, users = delivered.shape
-    has_times = span_s is not None
-    ends_s = np.append(0.0, np.cumsum(span_s if span_s is not None else np.ones(rounds)))
-    silence, silence_s = np.full(users, rounds), np.full(users, ends_s[-1])
-    gap, age, age_s = np.full(users, np.inf), np.full(users, np.inf), np.full(users, np.inf)
+    silence = np.full(users, rounds)
+    gap = np.full(users, np.inf)
+    age = np.full(users, np.inf)
+    silence_s: NDArray[np.float64] | None = None
+    age_s: NDArray[np.float64] | None = None
+    if span_s is not None:
+        bounds_s = np.append(0.0, np.cumsum(span_s))  # begin of round t, and end of round t - 1
+        silence_s = np.full(users, bounds_s[-1])
+        age_s = np.full(users, np.inf)
     for user in range(users):
         at = np.flatnonzero(delivered[:, user])
         if not len(at):
             continue
         gaps = np.diff(at, append=at[0] + rounds)
         gap[user] = rounds / len(at)
-        age[user] = (gaps.astype(float) ** 2).sum() / (2 * rounds) + 0.5
-        before, after = np.append(-1, at), np.append(at, rounds)
+        age[user] = (gaps.astype(float) ** 2).sum() / (2 * rounds) + 0.5  # E[gap²] / (2 E[gap]) + 1/2
+        before = np.append(-1, at)  # each silence is from the round after a delivery to the next one
+        after = np.append(at, rounds)
         silence[user] = (after - before).max() - 1
-        if has_times:
-            silence_s[user] = (ends_s[after] - ends_s[before + 1]).max()
-            gaps_s = np.diff(ends_s[at + 1], append=ends_s[at[0] + 1] + ends_s[-1])
-            age_s[user] = (gaps_s**2).sum() / (2 * ends_s[-1])
-    return AgeStatistics(silence, silence_s if has_times else None, gap, age, gap, age_s if has_times else None)
+        if silence_s is not None and age_s is not None:
+            silence_s[user] = (bounds_s[after] - bounds_s[before + 1]).max()
+            delivered_s = bounds_s[at + 1]
+            gaps_s = np.diff(delivered_s, append=delivered_s[0] + bounds_s[-1])
+            age_s[user] = (gaps_s**2).sum() / (2 * bounds_s[-1])
+    return AgeStatistics(silence=silence, silence_s=silence_s, gap=gap, age=age, peak=gap, age_s=age_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +279,16 @@ def cvar_reach(share: NDArray[np.float64], alphas: Iterable[float] = ()) -> Cvar
     >>> reach.users.tolist(), reach.alpha.round(2).tolist(), reach.tails[0].whole, round(reach.tails[0].part, 2)
     ([1, 2, 0], [0.1, 0.4, 1.0], 1, 0.5)
     """
-    order = np.argsort(share, kind="stable")
-    users = order[share[order] > 0]
-    mass = np.cumsum(share[users])
+    by_share = np.argsort(share, kind="stable")
+    users = by_share[share[by_share] > 0]
+    mass = np.cumsum(share[users])  # of each user and all rarer ones
     beyond = tuple(np.flatnonzero(share == 0).tolist())
     tails = []
     for alpha in alphas:
-        whole = int(np.searchsorted(mass, alpha * (1 + 1e-9), side="right"))
-        before = float(mass[whole - 1]) if whole else 0.0
-        part = (alpha - before) / float(share[users[whole]]) if whole < len(mass) else 0.0
+        whole = int(np.searchsorted(mass, alpha * (1 + 1e-9), side="right"))  # with a mass of α up to rounding
+        mass_of_whole = float(mass[whole - 1]) if whole else 0.0
+        part = 0.0
+        if whole < len(mass):
+            part = (alpha - mass_of_whole) / float(share[users[whole]])
         tails.append(LossTail(float(alpha), whole, part))
     return CvarReach(users, mass, beyond, tuple(tails))

@@ -53,10 +53,12 @@ def read_participation(
     recording = find_recording(path)
     if recording is not None:
         return participation_of_recording(recording, replica=replica, users=users, rounds=rounds), None
-    place = find_place(path)
-    is_other_table = place == "file of a run" and path.stem != "deliveries"
-    if place in {"missing", "example", "sweep", "scenario", "folder"} or is_other_table:
+    kind_of_path = find_place(path)
+    is_other_table = kind_of_path == "file of a run" and path.stem != "deliveries"
+    if kind_of_path in {"missing", "example", "sweep", "scenario", "folder"} or is_other_table:
         raise ScenarioError([wrong_path(path, "table")])
+
+    # a table
     if not path.is_dir():
         table = _read_table(path)
         try:
@@ -64,13 +66,16 @@ def read_participation(
         except ScenarioError as error:  # an error without a column or an option concerns the file
             faults = [fault if fault.key else replace(fault, where=str(path)) for fault in error.faults]
             raise ScenarioError(faults) from error
-    for name, value in ((argument("users"), users), (argument("rounds"), rounds)):
+
+    # a run
+    for option, value in ((argument("users"), users), (argument("rounds"), rounds)):
         if value is not None:
-            raise ScenarioError([Fault(name, "has no effect: a run stores its own value", value, "leave it out")])
+            raise ScenarioError([Fault(option, "has no effect: a run stores its own value", value, "leave it out")])
     run = open_run(path)
-    for name in ("rounds", "deliveries"):
-        if run.status in {"done", "interrupted"} and not is_present(run.file_of(name)):
-            raise unreadable_file(run.file_of(name), FileNotFoundError())
+    if run.status in {"done", "interrupted"}:  # another may not have written its tables yet
+        for name in ("rounds", "deliveries"):
+            if not is_present(run.file_of(name)):
+                raise unreadable_file(run.file_of(name), FileNotFoundError())
     return participation_of_run(run, replica), run
 
 
@@ -89,22 +94,28 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
     if deliveries.empty:
         raise ScenarioError([Fault("", "no round has a delivery", None, "diagnose a run with deliveries")])
     users = _count_users(run)
-    deliveries, names = _limit_users(deliveries[["round", "user"]], users, len(rounds))
+    analysed, names = _limit_users(deliveries[["round", "user"]], users, len(rounds))
+    closed_s = rounds["closed_s"].to_numpy(float)
+    participation = from_table(analysed, users=len(names) or users, rounds=len(rounds), closed_s=closed_s)
+
+    # the notes, the most important first
     if names:
-        others = int((run.deliveries["replica"] == number).sum()) - len(deliveries)
-        notes = [
+        others = len(deliveries) - len(analysed)
+        notes.insert(
+            0,
             f"Of {format_count(users)} users only the {format_count(len(names))} with the most deliveries are "
             f"analysed: all of them in {format_count(len(rounds))} rounds take too much memory; the others have "
             f"{format_count(others)} deliveries in total.",
-            *notes,
-        ]
-    closed_s = rounds["closed_s"].to_numpy(float)
-    read = from_table(deliveries, users=len(names) or users, rounds=len(rounds), closed_s=closed_s)
+        )
     if run.status not in {"done", "unknown"}:
         planned = run.scenario.get("rounds") or run.manifest.get("rounds")
         length = f"{len(rounds)} of {planned} rounds" if planned else f"{len(rounds)} rounds so far"
-        notes = [f"The run is not finished ({run.status}): it has {length}.", *notes]
-    return replace(read, names=names or read.names, notes=(*notes, *read.notes))
+        notes.insert(0, f"The run is not finished ({run.status}): it has {length}.")
+    return replace(
+        participation,
+        names=names or participation.names,
+        notes=(*notes, *participation.notes),
+    )
 
 
 def delivers_nothing(path: Path) -> bool:
@@ -128,8 +139,11 @@ def pooled_deliveries(run: Run, participation: Participation) -> Ints | None:
 
 def _count_users(run: Run) -> int:
     """Return the number of users of the scenario; if that is lost, as far as the tables tell."""
-    known = run.users if len(run.users) else run.deliveries
-    return int(run.scenario.get("users") or known["user"].max() + 1)
+    stated = run.scenario.get("users")
+    if stated:
+        return int(stated)
+    table = run.users if len(run.users) else run.deliveries
+    return int(table["user"].max() + 1)
 
 
 def participation_of_table(
@@ -142,18 +156,21 @@ def participation_of_table(
         table = table[table["replica"] == number]
     elif replica is not None:
         raise ScenarioError([Fault(argument("replica"), "the table has no column replica", replica, "leave it out")])
-    read = from_table(table.reset_index(drop=True), users=users, rounds=rounds)
-    return replace(read, notes=(*notes, *read.notes))
+    participation = from_table(table.reset_index(drop=True), users=users, rounds=rounds)
+    return replace(participation, notes=(*notes, *participation.notes))
 
 
 def _limit_users(deliveries: pd.DataFrame, users: int, rounds: int) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Keep only the users with the most deliveries if all need too much memory; return deliveries and their names."""
     if users * rounds <= MAX_BYTES:
         return deliveries, ()
+    limit = max(2, MAX_BYTES // 10 // rounds)
     counts = np.bincount(deliveries["user"], minlength=users)
-    kept = np.sort(np.argsort(-counts, kind="stable")[: max(2, MAX_BYTES // 10 // rounds)])
-    rest = deliveries[deliveries["user"].isin(kept)]
-    return rest.assign(user=np.searchsorted(kept, rest["user"])), tuple(map(str, kept.tolist()))
+    by_deliveries = np.argsort(-counts, kind="stable")
+    kept_users = np.sort(by_deliveries[:limit])
+    kept = deliveries[deliveries["user"].isin(kept_users)]
+    renumbered = kept.assign(user=np.searchsorted(kept_users, kept["user"]))
+    return renumbered, tuple(map(str, kept_users.tolist()))
 
 
 def _choose_replica(column: pd.Series[int], wanted: int | None) -> tuple[int, list[str]]:
@@ -161,13 +178,16 @@ def _choose_replica(column: pd.Series[int], wanted: int | None) -> tuple[int, li
     if not pd.api.types.is_numeric_dtype(column) or column.isna().any():
         raise ScenarioError([Fault("replica", "not a number in each row", None, "number the replicas 0, 1, 2, …")])
     numbers = sorted(column.unique().tolist())
-    if wanted is None:
-        note = f"This is replica {numbers[0]} of {len(numbers)} replicas; {given('replica', 'N')} selects another."
-        return numbers[0], [note] if len(numbers) > 1 else []
-    if wanted not in numbers:
-        remedy = f"there are: {', '.join(map(str, numbers))}"
-        raise ScenarioError([Fault(argument("replica"), "no such replica", wanted, remedy)])
-    return wanted, []
+    if wanted is not None:
+        if wanted not in numbers:
+            remedy = f"there are: {', '.join(map(str, numbers))}"
+            raise ScenarioError([Fault(argument("replica"), "no such replica", wanted, remedy)])
+        return wanted, []
+    first = numbers[0]
+    if len(numbers) == 1:
+        return first, []
+    note = f"This is replica {first} of {len(numbers)} replicas; {given('replica', 'N')} selects another."
+    return first, [note]
 
 
 def _read_table(path: Path) -> pd.DataFrame:

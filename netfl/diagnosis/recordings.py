@@ -38,7 +38,8 @@ def participation_of_recording(
         problem = f"only {len(table)} rounds are recorded"
         raise ScenarioError([Fault(argument("rounds"), problem, rounds, "give fewer")])
     names = recorded_names(folder)
-    first = deliveries.loc[deliveries["round"] <= rounds, ["round", "user"]].reset_index(drop=True)
+    is_read = deliveries["round"] <= rounds
+    first_deliveries = deliveries.loc[is_read, ["round", "user"]].reset_index(drop=True)
     closed_s = table["closed_s"].to_numpy(float)[:rounds]
-    read = from_table(first, users=len(names), rounds=rounds, closed_s=closed_s)
-    return replace(read, names=tuple(names))
+    participation = from_table(first_deliveries, users=len(names), rounds=rounds, closed_s=closed_s)
+    return replace(participation, names=tuple(names))

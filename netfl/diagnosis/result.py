@@ -30,6 +30,12 @@ from netfl.diagnosis.text import (
 )
 from netfl.results.formatting import format_count, join_words
 
+_FLATTENED = (
+    "rates", "concentration", "chains", "stays", "order", "local_memory", "cycle", "drift", "slow_cycle", "windows",
+    "dependence", "waits", "reach", "expected",
+)  # fmt: skip
+"""Fields of a diagnosis whose own fields are written to JSON, in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectedProcess:
@@ -142,100 +148,128 @@ class Diagnosis:
         for test in self.tests:
             for name in ("question", "statistic", "p", "yes", "answer", "decides"):
                 flat[f"tests.{test.name}.{name}"] = _plain(getattr(test, name))
-        parts = ("rates", "concentration", "chains", "stays", "order", "local_memory", "cycle", "drift", "slow_cycle")
-        for name in (*parts, "windows", "dependence", "waits", "reach", "expected"):
+        for name in _FLATTENED:
             flat.update(_flatten(name, getattr(self, name)))
         for count in DELIVERY_COUNTS:
             flat[f"waits.until_{count}"] = _plain(self.waits.until(count))
-        return flat | {"changes": list(self.changes), "agrees": self.agrees}
+        flat["changes"] = list(self.changes)
+        flat["agrees"] = self.agrees
+        return flat
 
 
 def _describe_tests(result: Diagnosis) -> Iterator[HypothesisTest]:
     """Describe all tests, the deciding ones first."""
-    drift, cycle, memory, dependence = result.drift, result.cycle, result.order.memory, result.dependence
-    is_found = result.rejected
-    answer = "yes" if is_found["drift"] else "no"
+    yield _describe_drift(result)
+    yield _describe_cycle(result)
+    yield _describe_memory(result)
+    yield _describe_dependence(result)
+    yield _describe_second_order(result)
+    yield _describe_stays(result)
+    yield _describe_windows(result)
+
+
+def _describe_drift(result: Diagnosis) -> HypothesisTest:
+    drifts = result.rejected["drift"]
+    answer = _yes_or_no(drifts)
     if result.slow_cycle is not None:
-        answer = "yes, or a slow cycle" if is_found["drift"] else "not beyond the cycle"
-    yield HypothesisTest(
-        "drift", "Do rates drift?", f"{format_ratio(drift.ratio)} expected", drift.p, is_found["drift"], answer
-    )
-    answer = f"yes: {describe_periods(cycle)}" if is_found["cycle"] else "no"
-    yield HypothesisTest(
-        "cycle", "Does it repeat?", f"{format_ratio(cycle.ratio)} around it", cycle.p, is_found["cycle"], answer
-    )
-    # users depend on the past and on each other anyway where rates drift or repeat
-    confounder = "rates drift" if is_found["drift"] else "it repeats" if is_found["cycle"] else ""
-    if not is_found["memory"]:
+        answer = "yes, or a slow cycle" if drifts else "not beyond the cycle"
+    statistic = f"{format_ratio(result.drift.ratio)} expected"
+    return HypothesisTest("drift", "Do rates drift?", statistic, result.drift.p, drifts, answer)
+
+
+def _describe_cycle(result: Diagnosis) -> HypothesisTest:
+    cycle = result.cycle
+    repeats = result.rejected["cycle"]
+    answer = "no"
+    if repeats:
+        answer = f"yes: {describe_periods(cycle)}"
+    statistic = f"{format_ratio(cycle.ratio)} around it"
+    return HypothesisTest("cycle", "Does it repeat?", statistic, cycle.p, repeats, answer)
+
+
+def _describe_memory(result: Diagnosis) -> HypothesisTest:
+    memory = result.order.memory
+    has_memory = result.rejected["memory"]
+    if not has_memory:
         answer = "no, memoryless"
-    elif confounder:
-        answer = f"yes, beyond the {result.beyond}" if result.has_local_memory else f"yes, as {confounder}"
+    elif result.has_local_memory:
+        answer = f"yes, beyond the {result.beyond}"
+    elif result.rejected["drift"]:  # which alone makes users depend on the past
+        answer = "yes, as rates drift"
+    elif result.rejected["cycle"]:
+        answer = "yes, as it repeats"
+    elif has_long_memory(result.order):
+        answer = "yes"
     else:
-        answer = "yes" if has_long_memory(result.order) else f"yes, {describe_mixing(result.order)}"
+        answer = f"yes, {describe_mixing(result.order)}"
     statistic = f"G² = {memory.statistic:.1f}"
-    yield HypothesisTest("memory", "Memory of one round?", statistic, memory.p, is_found["memory"], answer)
+    return HypothesisTest("memory", "Memory of one round?", statistic, memory.p, has_memory, answer)
+
+
+def _describe_dependence(result: Diagnosis) -> HypothesisTest:
+    dependence = result.dependence
     question = "Deliveries correlated?"
     if dependence.p is None:
-        yield HypothesisTest("dependence", question, "", None, None, f"not tested: {dependence.why_not}")
-    else:
-        groups = len(dependence.groups)
-        answer = "yes" if is_found["dependence"] else "no"
-        if is_found["dependence"] and groups:
-            answer += f", {groups} group{'s' * (groups != 1)}"
-        if result.beyond:
-            answer += f", beyond the {result.beyond}"
-        statistic = f"correlation {dependence.correlation:.2g}"
-        yield HypothesisTest("dependence", question, statistic, dependence.p, is_found["dependence"], answer)
-    question, p = "Memory of more rounds?", result.order.second
+        return HypothesisTest("dependence", question, "", None, None, f"not tested: {dependence.why_not}")
+    is_dependent = result.rejected["dependence"]
+    answer = _yes_or_no(is_dependent)
+    groups = len(dependence.groups)
+    if is_dependent and groups:
+        answer += f", {groups} group{'s' * (groups != 1)}"
+    if result.beyond:
+        answer += f", beyond the {result.beyond}"
+    statistic = f"correlation {dependence.correlation:.2g}"
+    return HypothesisTest("dependence", question, statistic, dependence.p, is_dependent, answer)
+
+
+def _describe_second_order(result: Diagnosis) -> HypothesisTest:
+    question = "Memory of more rounds?"
+    p = result.order.second
     if p is None:
-        yield HypothesisTest("second", question, "", None, None, "too few counts")
-    else:
-        yield HypothesisTest("second", question, "G² of all users", p, p <= LEVEL, "yes" if p <= LEVEL else "no")
-    question, p = "Unusual stay lengths?", result.stays.p
+        return HypothesisTest("second", question, "", None, None, "too few counts")
+    return HypothesisTest("second", question, "G² of all users", p, p <= LEVEL, _yes_or_no(p <= LEVEL))
+
+
+def _describe_stays(result: Diagnosis) -> HypothesisTest:
+    question = "Unusual stay lengths?"
+    p = result.stays.p
     if p is None:
-        yield HypothesisTest("stays", question, "", None, None, "too few stays")
-    else:
-        tested = int(np.isfinite(np.concatenate([result.stays.on_p, result.stays.off_p])).sum())
-        answer = "yes" if p <= LEVEL else "no"
-        yield HypothesisTest("stays", question, f"χ² of {tested} run lengths", p, p <= LEVEL, answer)
-    windows, is_uneven = result.windows, result.windows.p <= LEVEL
-    question, answer = f"Do {windows.windows} windows differ?", "yes" if is_uneven else "no"
+        return HypothesisTest("stays", question, "", None, None, "too few stays")
+    run_length_p = np.concatenate([result.stays.on_p, result.stays.off_p])
+    tested = int(np.isfinite(run_length_p).sum())
+    return HypothesisTest("stays", question, f"χ² of {tested} run lengths", p, p <= LEVEL, _yes_or_no(p <= LEVEL))
+
+
+def _describe_windows(result: Diagnosis) -> HypothesisTest:
+    windows = result.windows
+    question = f"Do {windows.windows} windows differ?"
     statistic = f"χ² = {windows.statistic:.0f} of {windows.freedom:.0f}"
-    yield HypothesisTest("windows", question, statistic, windows.p, is_uneven, answer)
+    differs = windows.p <= LEVEL
+    return HypothesisTest("windows", question, statistic, windows.p, differs, _yes_or_no(differs))
+
+
+def _yes_or_no(answer: bool | None) -> str:
+    return "yes" if answer else "no"
 
 
 def _verdict_sentence(result: Diagnosis) -> str:
-    """Write the verdict as a sentence, and further findings as a second one."""
-    size = f"in {format_count(result.participation.rounds)} rounds of {format_count(result.participation.users)} users"
-    cycle = result.cycle
-    duty = "" if cycle.duty is None else f", and users are available for {100 * cycle.duty:.0f} % of that"
-    changes = ""
-    if result.changes:
-        plural = "s" * (len(result.changes) > 1)
-        changes = f", most clearly after round{plural} {join_words([*map(str, result.changes)])}"
-    dependence = describe_correlation(result.dependence)
-    # the first cause in the words of its own verdict, further ones as sentences of their own
+    """Write the verdict as a sentence, and further findings as further ones."""
+    # the first cause in the words of its own verdict
     first = result.verdict
     if first in COMBINED.values():
         first = "non-stationary" if result.rejected["drift"] else "cyclic"
-    sentence = {
-        "stationary": f"The selection is consistent with a stationary one {size}: "
-        "the deliveries of a round do not depend on its time, or on earlier deliveries.",
-        "Markovian": f"The selection is Markovian {size}: the deliveries of one round predict those of the next; "
-        f"{describe_mixing(result.order)}.",
-        "cyclic": f"The selection is cyclic {size}: it repeats every {describe_periods(cycle)}{duty}.",
-        "non-stationary": f"The selection is not stationary {size}: participation changes over the recording{changes}.",
-        "emergent-correlated": f"Rounds are independent {size}, but users are not: {dependence}.",
-    }[first]
-    if first == "cyclic" and len(cycle.periods) == 2:
-        sentence = f"The selection is cyclic with periods of {describe_periods(cycle)}, {size}."
+    sentence = _first_sentence(result, first)
+
+    # further causes as sentences of their own
     if first == "non-stationary" and result.rejected["cycle"]:
-        sentence += f" It also repeats every {describe_periods(cycle)}."
-    if first == "non-stationary" and (slow := result.slow_cycle) is not None:
+        sentence += f" It also repeats every {describe_periods(result.cycle)}."
+    slow = result.slow_cycle
+    if first == "non-stationary" and slow is not None:
         sentence += (
             f" A cycle of {describe_period(slow.period, slow.period_s)} would explain this, but the recording is too "
             f"short to tell: it covers {slow.cycles:.1f} periods. Record at least three."
         )
+    dependence = describe_correlation(result.dependence)
     if result.beyond and result.rejected["dependence"]:
         sentence += f" Beyond the {result.beyond}, users depend on each other: {dependence}."
     if result.has_local_memory:
@@ -244,6 +278,34 @@ def _verdict_sentence(result: Diagnosis) -> str:
     if result.verdict == "Markovian" and result.rejected["dependence"]:
         sentence += f" Users also depend on each other: {dependence}."
     return sentence
+
+
+def _first_sentence(result: Diagnosis, kind: Kind) -> str:
+    """Write the verdict as if it had the single cause of this *kind*."""
+    size = f"in {format_count(result.participation.rounds)} rounds of {format_count(result.participation.users)} users"
+    if kind == "cyclic":
+        periods = describe_periods(result.cycle)
+        if len(result.cycle.periods) == 2:
+            return f"The selection is cyclic with periods of {periods}, {size}."
+        duty = ""
+        if result.cycle.duty is not None:
+            duty = f", and users are available for {100 * result.cycle.duty:.0f} % of that"
+        return f"The selection is cyclic {size}: it repeats every {periods}{duty}."
+    if kind == "non-stationary":
+        changes = ""
+        if result.changes:
+            plural = "s" * (len(result.changes) > 1)
+            changes = f", most clearly after round{plural} {join_words([*map(str, result.changes)])}"
+        return f"The selection is not stationary {size}: participation changes over the recording{changes}."
+    if kind == "Markovian":
+        mixing = describe_mixing(result.order)
+        return f"The selection is Markovian {size}: the deliveries of one round predict those of the next; {mixing}."
+    if kind == "emergent-correlated":
+        return f"Rounds are independent {size}, but users are not: {describe_correlation(result.dependence)}."
+    return (
+        f"The selection is consistent with a stationary one {size}: the deliveries of a round do not depend on its "
+        "time, or on earlier deliveries."
+    )
 
 
 def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -268,4 +330,6 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -71,33 +71,40 @@ def find_similar_rounds(
     """
     rounds = len(time)
     is_even = bool(np.ptp(np.diff(time)) <= 1e-6)
-    if period is None:
-        step = 1.0
-    else:
-        found = _choose_step(period, _MAX_STEP * rounds if changing is None else _MAX_CHANGING_STEP * changing, is_even)
-        if found is None:
-            return None
-        step = found
+
+    # the distance of neighbours, in rounds of mean length
+    step: float | None = 1.0
+    if period is not None:
+        longest = _MAX_STEP * rounds
+        if changing is not None:
+            longest = _MAX_CHANGING_STEP * changing
+        step = _choose_step(period, longest, is_even)
+    if step is None:
+        return None
+
+    # the neighbours of each round, its phase, and the number of steps before it
+    distances = step * np.array(_OFFSETS)[:, None]  # [neighbours, 1]
+    phases = max(1, round(step))
     if is_even:
-        places = np.arange(rounds) + np.round(step * np.array(_OFFSETS)).astype(np.int64)[:, None]
-        places[(places < 0) | (places >= rounds)] = -1
-        phases = round(step)
+        neighbours = np.arange(rounds) + np.round(distances).astype(np.int64)
+        neighbours[(neighbours < 0) | (neighbours >= rounds)] = -1
         phase = np.arange(rounds) % phases
         turn = np.arange(rounds) // phases
     else:
-        places = _nearest(time, time + step * np.array(_OFFSETS)[:, None])
-        phases = max(1, round(step))
+        neighbours = _nearest(time, time + distances)
         phase = np.minimum((time / step % 1.0 * phases).astype(np.int64), phases - 1)
         turn = (time / step).astype(np.int64)
     if period is None:
         block = np.arange(rounds) // _BLOCK_ROUNDS
     else:
         block = turn // _BLOCK_STEPS * phases + phase
-    rows = np.flatnonzero((places >= 0).all(axis=0))
-    if len(rows) < rounds // 2 or not len(rows):
+
+    # rounds at the ends of the recording lack neighbours
+    complete = np.flatnonzero((neighbours >= 0).all(axis=0))
+    if len(complete) < rounds // 2 or not len(complete):
         return None
-    rows = np.arange(rows[0], rows[-1] + 1)
-    return SimilarRounds(rows, places[:, rows], block, phases, phase)
+    rows = np.arange(complete[0], complete[-1] + 1)
+    return SimilarRounds(rows, neighbours[:, rows], block, phases, phase)
 
 
 def is_multiple(first: float, second: float) -> bool:
@@ -107,7 +114,8 @@ def is_multiple(first: float, second: float) -> bool:
     (True, False)
     """
     short, long = sorted((first, second))
-    return 2 * abs(long - short * round(long / short)) <= _MAX_ERROR * short
+    multiple = short * round(long / short)
+    return 2 * abs(long - multiple) <= _MAX_ERROR * short  # the error of the neighbours two steps away
 
 
 def _choose_step(period: float, longest: float, is_even: bool) -> float | None:
@@ -116,21 +124,25 @@ def _choose_step(period: float, longest: float, is_even: bool) -> float | None:
     The shortest one is chosen whose error is at most a hundredth of a round; rounds of different lengths are half a
     round apart in the mean.
     """
-    best, smallest = None, _MAX_ERROR * period
+    best = None
+    smallest_error = _MAX_ERROR * period
     for periods in range(1, _MAX_PERIODS + 1):
         step = periods * period
         if step > longest:
             break
-        error = 2 * abs(step - round(step)) if is_even else 0.5
-        if error < smallest - 0.01:
-            best, smallest = step, error
+        error = 0.5
+        if is_even:
+            error = 2 * abs(step - round(step))  # of the neighbours two steps away
+        if error < smallest_error - 0.01:
+            best = step
+            smallest_error = error
     return best
 
 
 def _nearest(time: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the round that is nearest to each *wanted* time; -1 where that is outside of the recording."""
     after = np.clip(np.searchsorted(time, wanted), 1, len(time) - 1)
-    is_before = wanted - time[after - 1] <= time[after] - wanted
-    places = after - is_before
-    outside = (wanted < time[0] - 0.5) | (wanted > time[-1] + 0.5)
-    return np.where(outside, -1, places)
+    is_nearer_before = wanted - time[after - 1] <= time[after] - wanted
+    nearest = after - is_nearer_before
+    is_outside = (wanted < time[0] - 0.5) | (wanted > time[-1] + 0.5)
+    return np.where(is_outside, -1, nearest)

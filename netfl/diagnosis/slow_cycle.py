@@ -77,16 +77,21 @@ def explain_drift(
         has_memory: as in `find_drift`.
     """
     explanations = []
+    min_cycles, max_cycles = _RANGE
     for clock, time in _clocks(participation).items():
-        cycles = fit_cycles(delivered, time, *_RANGE, _MAX_FREQUENCY)
+        cycles = fit_cycles(delivered, time, min_cycles, max_cycles, _MAX_FREQUENCY)
         if cycles is None:
             continue
-        rest = subtract_cycle(white.series, time, cycles, _MAX_FREQUENCY)
-        drift = find_drift(remove_cycle(rest, lines, _MAX_FREQUENCY), has_memory=has_memory)
-        if drift.p > level:
-            period = participation.rounds / cycles
-            period_s = None if participation.round_s is None else period * participation.round_s
-            explanations.append(SlowCycle(cycles, period, period_s, clock, drift))
+        without_slow = subtract_cycle(white.series, time, cycles, _MAX_FREQUENCY)
+        without_cycles = remove_cycle(without_slow, lines, _MAX_FREQUENCY)
+        drift = find_drift(without_cycles, has_memory=has_memory)
+        if drift.p <= level:  # it changes the rates, too
+            continue
+        period = participation.rounds / cycles
+        period_s = None
+        if participation.round_s is not None:
+            period_s = period * participation.round_s
+        explanations.append(SlowCycle(cycles, period, period_s, clock, drift))
     return min(explanations, key=lambda slow: slow.drift.ratio, default=None)
 
 
@@ -98,31 +103,43 @@ def add_slow_cycle(
     The shortest period of *cycle* remains, unless it is that of a harmonic of the slow cycle.
     """
     periods: tuple[float, ...] = (slow.period,)
-    periods_s = () if slow.period_s is None else (slow.period_s,)
+    periods_s: tuple[float, ...] = ()
+    if slow.period_s is not None:
+        periods_s = (slow.period_s,)
     if _has_fast_cycle(cycle, slow):
         periods = (*cycle.periods[:1], *periods)
         periods_s = (*cycle.periods_s[:1], *periods_s)
         duty = cycle.duty
     else:
-        duty = estimate_duty(delivered, slow.cycles * _clocks(participation)[slow.clock], slow.period)
+        turns = slow.cycles * _clocks(participation)[slow.clock]
+        duty = estimate_duty(delivered, turns, slow.period)
     if drift.p < cycle.p:
         cycle = replace(cycle, p=drift.p, ratio=drift.ratio, clock=slow.clock)
-    period_s = next(iter(periods_s), None)
-    return replace(cycle, period=periods[0], period_s=period_s, periods=periods, periods_s=periods_s, duty=duty)
+    return replace(
+        cycle,
+        period=periods[0],
+        period_s=periods_s[0] if periods_s else None,
+        periods=periods,
+        periods_s=periods_s,
+        duty=duty,
+    )
 
 
 def _has_fast_cycle(cycle: Periodicity, slow: SlowCycle) -> bool:
     """Return whether the cycle of spectral lines is faster than the slow one, and no harmonic of it."""
     if cycle.period is None:
         return False
-    frequency = slow.cycles * slow.period / cycle.period
+    rounds = slow.cycles * slow.period
+    frequency = rounds / cycle.period
     return frequency > slow.cycles and not is_harmonic(frequency, slow.cycles)
 
 
 def _clocks(participation: Participation) -> dict[Clock, NDArray[np.float64]]:
     """Return the time of each round, from 0 to 1, by the number of the round and in seconds."""
-    clocks: dict[Clock, NDArray[np.float64]] = {"rounds": np.arange(participation.rounds) / participation.rounds}
-    closed_s, round_s = participation.closed_s, participation.round_s
+    rounds = participation.rounds
+    clocks: dict[Clock, NDArray[np.float64]] = {"rounds": np.arange(rounds) / rounds}
+    closed_s = participation.closed_s
+    round_s = participation.round_s
     if closed_s is not None and round_s:
-        clocks["seconds"] = (closed_s - closed_s[0]) / (round_s * participation.rounds)
+        clocks["seconds"] = (closed_s - closed_s[0]) / (round_s * rounds)
     return clocks

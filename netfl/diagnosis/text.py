@@ -21,7 +21,9 @@ def format_p_value(p: float | None, is_monte_carlo: bool = False) -> str:
         return "–"
     if is_monte_carlo and p <= 1.01 / (MAX_SHUFFLES + 1):
         return f"≤ {1 / (MAX_SHUFFLES + 1):.3f}"
-    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+    if p < 1e-4:
+        return "< 0.0001"
+    return f"{p:.2g}"
 
 
 def has_long_memory(order: MarkovOrder) -> bool:
@@ -35,7 +37,9 @@ def describe_mixing(order: MarkovOrder) -> str:
         return "memory is longer than one round"
     if order.mixing is None:
         return "memory does not decay"
-    return f"memory decays within {'one round' if order.mixing == 1 else f'{order.mixing} rounds'}"
+    if order.mixing == 1:
+        return "memory decays within one round"
+    return f"memory decays within {order.mixing} rounds"
 
 
 def describe_periods(cycle: Periodicity) -> str:
@@ -48,16 +52,19 @@ def describe_periods(cycle: Periodicity) -> str:
 
 def describe_period(period: float, period_s: float | None) -> str:
     """Format a period in rounds and seconds, with three digits."""
-    rounds = f"{period:.{0 if period >= 100 else 1}f}".removesuffix(".0") + " rounds"
+    number = f"{period:.0f}" if period >= 100 else f"{period:.1f}".removesuffix(".0")
+    rounds = f"{number} rounds"
     if period_s is None:
         return rounds
-    return f"{rounds} ({clock(float(f'{period_s:.3g}')).removesuffix(' 00 min')})"
+    three_digits_s = float(f"{period_s:.3g}")
+    return f"{rounds} ({clock(three_digits_s).removesuffix(' 00 min')})"
 
 
 def describe_correlation(dependence: Dependence) -> str:
     """Return how the deliveries of users depend on each other."""
     if dependence.groups:
-        number, largest = len(dependence.groups), len(dependence.groups[0])
+        number = len(dependence.groups)
+        largest = len(dependence.groups[0])
         groups = f"one group of {largest}" if number == 1 else f"{number} groups of up to {largest}"
         return f"{groups} are delivered together more often than their rates explain"
     if dependence.spread > 1:
@@ -67,4 +74,8 @@ def describe_correlation(dependence: Dependence) -> str:
 
 def format_ratio(ratio: float) -> str:
     """Format a ratio of an observed to an expected number."""
-    return f"{ratio:.2f} ×" if ratio < 100 else f"{ratio:.3g} ×" if ratio < 1e4 else "> 10⁴ ×"
+    if ratio < 100:
+        return f"{ratio:.2f} ×"
+    if ratio < 1e4:
+        return f"{ratio:.3g} ×"
+    return "> 10⁴ ×"

@@ -55,26 +55,33 @@ def load_app(name: str, run_config: Sequence[str] = ()) -> FlowerApp:
     Raises:
         ScenarioError: the app cannot be loaded, or a key of the config does not exist.
     """
-    folder, config = Path(name), Config()
+    folder = Path(name)
+    config: Config = {}
     if (folder / "pyproject.toml").is_file():
         components, config = _read_project(folder)
         sys.path.insert(0, str(folder.resolve()))
-        server, client = (_import(components[part], part) for part in ("serverapp", "clientapp"))
-    elif folder.is_dir() and folder.as_posix() != name.replace(".", "/"):
+        server = _import(components["serverapp"], "serverapp")
+        client = _import(components["clientapp"], "clientapp")
+    elif folder.is_dir() and folder.as_posix() != name.replace(".", "/"):  # which may be the folder of a package
         raise _error("this folder has no pyproject.toml", name, "give the folder of a Flower project, or a module")
     else:
-        module, colon, attributes = name.partition(":")
-        if colon:
-            parts = [part.strip() for part in attributes.split(",")]
-            if len(parts) != 2 or not all(parts):
-                raise _error("not of the form module:server,client", name, "name two attributes of the module")
-            server, client = (_import(f"{module}:{part}", module) for part in parts)
-        else:
-            server, client = (_find(module, part) for part in ("server", "client"))
-    for given, kind in zip((server, client), _KINDS.values(), strict=True):
-        if not isinstance(given, kind):
-            raise _error(f"{type(given).__name__} in place of a {kind.__name__}", name, "name the right attribute")
+        server, client = _import_apps(name)
+    for app, kind in ((server, ServerApp), (client, ClientApp)):
+        if not isinstance(app, kind):
+            raise _error(f"{type(app).__name__} in place of a {kind.__name__}", name, "name the right attribute")
     return FlowerApp(name, server, client, config | _overrides(run_config, config))
+
+
+def _import_apps(name: str) -> tuple[Any, Any]:
+    """Return the ServerApp and the ClientApp of ``package.module``, or of ``package.module:server,client``."""
+    module, colon, attributes = name.partition(":")
+    if not colon:
+        return _find(module, "server"), _find(module, "client")
+    parts = [part.strip() for part in attributes.split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise _error("not of the form module:server,client", name, "name two attributes of the module")
+    server, client = parts
+    return _import(f"{module}:{server}", module), _import(f"{module}:{client}", module)
 
 
 def _read_project(folder: Path) -> tuple[dict[str, str], Config]:
@@ -82,8 +89,8 @@ def _read_project(folder: Path) -> tuple[dict[str, str], Config]:
     path = folder / "pyproject.toml"
     try:
         app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
-        components = app["components"]
-        return {part: str(components[part]) for part in ("serverapp", "clientapp")}, _flat(app.get("config", {}), _KEY)
+        components = {part: str(app["components"][part]) for part in ("serverapp", "clientapp")}
+        return components, _flat(app.get("config", {}), _KEY)
     except ValueError as error:  # no UTF-8, or no TOML
         raise _error(f"{path} cannot be read: {error}", None, "correct it") from error
     except (KeyError, TypeError) as error:
@@ -152,15 +159,19 @@ def _split(text: str) -> list[str]:
     >>> _split("a=1 b='x y'")
     ['a=1', "b='x y'"]
     """
-    parts, quote, current = list[str](), "", ""
+    parts = [""]
+    quote = ""  # the mark of the quotation that is open
     for letter in text:
-        if letter in "'\"" and quote in {"", letter}:
-            quote = "" if quote else letter
+        if quote:
+            if letter == quote:
+                quote = ""
+        elif letter in "'\"":
+            quote = letter
         if letter.isspace() and not quote:
-            parts, current = [*parts, current], ""
+            parts.append("")
         else:
-            current += letter
-    return [part for part in (*parts, current) if part]
+            parts[-1] += letter
+    return [part for part in parts if part]
 
 
 def _value(text: str) -> bool | float | int | str:
@@ -169,21 +180,26 @@ def _value(text: str) -> bool | float | int | str:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-    return value if isinstance(value, bool | float | int | str) else text
+    if isinstance(value, bool | float | int | str):
+        return value
+    return text
 
 
 def _find(module: str, part: str) -> Any:
     """Return the app of *module*, or of its module ``server_app`` or ``client_app``."""
     _import(f"{module}:__name__", module)
-    known = vars(sys.modules[module])
+    kind = _KINDS[part]
+    attributes = vars(sys.modules[module])
     for name in _NAMES[part]:
-        if isinstance(known.get(name), _KINDS[part]):
-            return known[name]
+        app = attributes.get(name)
+        if isinstance(app, kind):
+            return app
+    is_package = hasattr(sys.modules[module], "__path__")
     inner = f"{module}.{part}_app"
-    if hasattr(sys.modules[module], "__path__") and find_spec(inner) is not None:
+    if is_package and find_spec(inner) is not None:
         return _import(f"{inner}:app", module)
     remedy = f"name it {part}_app, or write {module}:SERVER,CLIENT with the names of both apps"
-    raise _error(f"the module has no {_KINDS[part].__name__}", module, remedy)
+    raise _error(f"the module has no {kind.__name__}", module, remedy)
 
 
 def _import(name: str, shown: str) -> Any:

@@ -80,4 +80,6 @@ def _count(number: int, noun: str, plural: str = "") -> str:
     >>> _count(1, "round"), _count(6, "round")
     ('1 round', '6 rounds')
     """
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {plural or f'{noun}s'}"

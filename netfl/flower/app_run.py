@@ -114,14 +114,15 @@ def run(
         "max_update_bits": max_update_bits,
         "call_limit_s": call_limit_s,
     }
-    facts = {
+    facts: dict[str, object] = {
         "app": name or "MODULE",
         "flwr": version,
         "sizes": sizes,
         "replies": replies,
         "evaluation": evaluation,
-        **({"run_config": dict(run_config)} if run_config else {}),
     }
+    if run_config:
+        facts["run_config"] = dict(run_config)
     app = _App(server_app, client_app, name, options, facts, give_warnings(scenario))
     with (
         create_run_directory(next_run_folder(scenario, out)) as folder,
@@ -131,7 +132,9 @@ def run(
     ):
         _run_replica(scenario, 0, app, folder, display)
         for replica in range(1, scenario.replicas):
-            if open_run(folder).status != "done" or not _add_replica(scenario, replica, app, folder, display):
+            if open_run(folder).status != "done":  # it was stopped
+                break
+            if not _add_replica(scenario, replica, app, folder, display):
                 break
     return open_run(folder)
 
@@ -167,35 +170,45 @@ def _run_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
         if scenario.replicas > 1:
             title = f"{scenario.name}, replica {replica + 1} of {scenario.replicas}"
         driver = _Driver(setup, folder, title, display, app, resources, events)
-        grid = driver.grid = resources.enter_context(
-            NetworkGrid(alone, app.client, setup=setup.with_recorders([events]), observer=driver, **app.options)
-        )
+        grid = NetworkGrid(alone, app.client, setup=setup.with_recorders([events]), observer=driver, **app.options)
+        driver.grid = resources.enter_context(grid)
         with recorded_strategies(driver):
-            try:
-                try:
-                    app.server(grid, grid.server_context())
-                finally:
-                    driver.restore_folder()
-                grid.finish()
-            except ScenarioError as error:
-                if not grid.round:
-                    raise
-                raise ModelError("Flower", str(error), time_s=grid.time_s) from None  # the rounds so far are kept
-            except _TimeOverError:
-                pass  # the app ends with the duration of the scenario
-            except KeyboardInterrupt as error:
-                if not driver.is_stopped:
-                    error.add_note("the rounds so far are kept, but the run of a Flower app cannot be continued")
-                    raise
-            except (_StoppedError, NetflError, OSError):
-                if not driver.is_stopped:
-                    raise
-            except BaseException as error:
-                logging.getLogger("flwr").exception("The ServerApp raised an exception")
-                problem = f"{type(error).__name__}: {error}"
-                model = f"ServerApp {app.name}".strip()
-                raise ModelError(model, problem, time_s=grid.time_s) from error
+            _run_server(app, driver)
         driver.end()
+
+
+def _run_server(app: _App, driver: _Driver) -> None:
+    """Run the ServerApp on the grid of *driver*, until it ends, or an observer or the duration ends it.
+
+    Raises:
+        ScenarioError: an error before the first round.
+        ModelError: an error later; the rounds so far are kept.
+    """
+    grid = driver.grid
+    try:
+        try:
+            app.server(grid, grid.server_context())
+        finally:
+            driver.restore_folder()
+        grid.finish()
+    except ScenarioError as error:
+        if not grid.round:
+            raise
+        raise ModelError("Flower", str(error), time_s=grid.time_s) from None
+    except _TimeOverError:
+        pass  # the app ends with the duration of the scenario
+    except KeyboardInterrupt as error:
+        if not driver.is_stopped:
+            error.add_note("the rounds so far are kept, but the run of a Flower app cannot be continued")
+            raise
+    except (_StoppedError, NetflError, OSError):
+        if not driver.is_stopped:
+            raise
+    except BaseException as error:
+        logging.getLogger("flwr").exception("The ServerApp raised an exception")
+        problem = f"{type(error).__name__}: {error}"
+        model = f"ServerApp {app.name}".strip()
+        raise ModelError(model, problem, time_s=grid.time_s) from error
 
 
 def _add_replica(scenario: Scenario, replica: int, app: _App, folder: Path, display: RunObserver) -> bool:
@@ -211,14 +224,7 @@ def _add_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
         added = open_run(part)
         is_done = added.status == "done"
         if is_done:
-            before = open_run(folder)
-            rounds = max(before.fact("rounds_done"), added.fact("rounds_done"))
-            extended = scenario.model_copy(update={"replicas": replica + 1})
-            facts = {"rounds_done": rounds, **_joined_facts(before, added, replica)}
-            if scenario.stop_s is None:  # which leaves the number of rounds open
-                extended = extended.model_copy(update={"rounds": rounds})
-                facts["rounds"] = rounds
-            merge_replicas(before, extended, replica, _COMMAND, facts)
+            _merge_replica(scenario, replica, folder, added)
         else:
             _note_end(folder, scenario, replica, "was stopped")
     except (ScenarioError, ModelError) as error:
@@ -230,6 +236,18 @@ def _add_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return is_done
+
+
+def _merge_replica(scenario: Scenario, replica: int, folder: Path, added: Run) -> None:
+    """Append the run *added*, of one *replica*, to the run in *folder*."""
+    before = open_run(folder)
+    rounds = max(before.fact("rounds_done"), added.fact("rounds_done"))
+    extended = scenario.model_copy(update={"replicas": replica + 1})
+    facts = {"rounds_done": rounds, **_joined_facts(before, added, replica)}
+    if scenario.stop_s is None:  # which leaves the number of rounds open
+        extended = extended.model_copy(update={"rounds": rounds})
+        facts["rounds"] = rounds
+    merge_replicas(before, extended, replica, _COMMAND, facts)
 
 
 def _note_end(folder: Path, scenario: Scenario, replica: int, reason: str) -> None:
@@ -246,7 +264,8 @@ def _joined_facts(before: Run, added: Run, replica: int) -> dict[str, object]:
     facts: dict[str, object] = {"app_calls": calls}
     errors = [manifest["app_errors"] for manifest in manifests if "app_errors" in manifest]
     if errors:
-        facts["app_errors"] = [errors[0][0], sum(count for _, count, _ in errors), calls]
+        first_error, _, _ = errors[0]
+        facts["app_errors"] = [first_error, sum(count for _, count, _ in errors), calls]
     notes = [*before.manifest.get("app_notes", ())]
     notes += [f"{note} (replica {replica})" for note in added.manifest.get("app_notes", ())]
     if notes:
@@ -319,7 +338,8 @@ class _Driver(GridObserver, StrategyObserver):
         self._record: RunRecord | None = None
         self._manifest: Manifest | None = None
         self._outages: OutageTracker | None = None
-        self._name = self._prefix = ""
+        self._name = ""  # of the learner
+        self._prefix = ""  # of the metrics of a further strategy
         self._lanes: list[tuple[str, int]] = []
         self._values: dict[str, float] = {}
         self._latest: dict[str, np.ndarray] = {}
@@ -400,7 +420,8 @@ class _Driver(GridObserver, StrategyObserver):
         if self.is_stopped:
             self._record.end("interrupted")
             return
-        if 0 < self.grid.round < self._setup.scenario.steps and not self._is_time_over:
+        ends_early = 0 < self.grid.round < self._setup.scenario.steps
+        if ends_early and not self._is_time_over:  # the app needed fewer rounds: the run is one of these
             scenario = self._setup.scenario.model_copy(update={"rounds": self.grid.round})
             write_text(self._folder / "scenario.yaml", scenario.to_yaml())
             self._record.writer.scenario = scenario
@@ -421,8 +442,9 @@ class _Driver(GridObserver, StrategyObserver):
 
     def _open(self, name: str) -> None:
         """Open the record of the run, with the learner *name*."""
-        scenario, self._name = self._setup.scenario, name
+        scenario = self._setup.scenario
         replica = self._setup.replicas.start
+        self._name = name
         self._lanes = [(name, replica)]
         self._manifest = Manifest(
             self._folder,
@@ -455,16 +477,20 @@ class _Driver(GridObserver, StrategyObserver):
 
     def _report_values(self) -> None:
         """Pass the metrics since the last round on to the observers."""
-        if self._values and self._record is not None:
-            report = LearnerReport(self.grid.round, {name: np.array([value]) for name, value in self._values.items()})
-            broken = [name for name in self._values if name.endswith("loss") and not math.isfinite(self._values[name])]
-            if broken and not self._diverged:
-                problem = f"the {broken[0]} after round {self.grid.round} is not finite; a smaller step size may help"
-                self._diverged.append(Divergence(*self._lanes[0], self.grid.round, None, problem))
-            self._values = {}
-            self._latest = {**self._latest, **report.metrics}
-            for observer in self._record.observers:
-                observer.on_metrics(report, [self.grid.time_s])
+        if not self._values or self._record is None:
+            return
+        values = self._values
+        self._values = {}
+        number = self.grid.round
+        broken = [name for name, value in values.items() if name.endswith("loss") and not math.isfinite(value)]
+        if broken and not self._diverged:
+            problem = f"the {broken[0]} after round {number} is not finite; a smaller step size may help"
+            learner, replica = self._lanes[0]
+            self._diverged.append(Divergence(learner, replica, number, None, problem))
+        report = LearnerReport(number, {name: np.array([value]) for name, value in values.items()})
+        self._latest = {**self._latest, **report.metrics}
+        for observer in self._record.observers:
+            observer.on_metrics(report, [self.grid.time_s])
 
 
 def _flower_scenario(scenario: Scenario) -> Scenario:
@@ -481,15 +507,18 @@ def _flower_scenario(scenario: Scenario) -> Scenario:
 def _logged(path: Path) -> Iterator[None]:
     """Write what Flower logs to *path* in place of the terminal."""
     logger = logging.getLogger("flwr")
-    handlers, propagates = logger.handlers[:], logger.propagate
+    handlers_before = logger.handlers[:]
+    propagated_before = logger.propagate
     file = logging.FileHandler(path, encoding="utf-8", delay=True)
     file.setLevel(logging.INFO)
     file.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    logger.handlers[:], logger.propagate = [file], False
+    logger.handlers[:] = [file]
+    logger.propagate = False
     try:
         yield
     finally:
-        logger.handlers[:], logger.propagate = handlers, propagates
+        logger.handlers[:] = handlers_before
+        logger.propagate = propagated_before
         file.close()
 
 

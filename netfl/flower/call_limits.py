@@ -33,29 +33,36 @@ def limited_time(limit_s: float) -> Iterator[None]:
         return
     is_asked = False
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    former_handlers: dict[int, Any] = {}
+
+    def on_request(number: int, frame: FrameType | None) -> None:
         nonlocal is_asked
         is_asked = True
         signal.setitimer(signal.ITIMER_REAL, GRACE_S)
-        handler = former[number]
+        handler = former_handlers[number]
         if callable(handler):
             handler(number, frame)
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt if is_asked else CallTimeoutError
+    def on_timer(number: int, frame: FrameType | None) -> None:
+        if is_asked:
+            raise KeyboardInterrupt
+        raise CallTimeoutError
 
-    former: dict[int, Any] = {}
     try:
-        former[signal.SIGALRM] = signal.signal(signal.SIGALRM, end)
-        for stopping in (signal.SIGINT, signal.SIGTERM):
-            if callable(signal.getsignal(stopping)):
-                former[stopping] = signal.signal(stopping, stop)
+        former_handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, on_timer)
+        for request in (signal.SIGINT, signal.SIGTERM):
+            if callable(signal.getsignal(request)):
+                former_handlers[request] = signal.signal(request, on_request)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        for changed, handler in former.items():
-            signal.signal(changed, handler)
+        for number, handler in former_handlers.items():
+            signal.signal(number, handler)
+
+
+_MAX_CHANGES = 3
+"""Number of changes of the working directory that are noted; the others are like them."""
 
 
 class KeptFolder:
@@ -81,7 +88,3 @@ class KeptFolder:
         change = f"{app} changed the working directory to {present}; it was changed back"
         if len(self.changes) < _MAX_CHANGES and change not in self.changes:
             self.changes.append(change)
-
-
-_MAX_CHANGES = 3
-"""Number of changes that are noted; the others are like them."""

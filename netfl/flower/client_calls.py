@@ -102,9 +102,13 @@ class ClientCalls:
         """
         before = self._context_of(user)
         after = self._new_context(user, before.node_id, before.node_config, deepcopy(before.state))
+        message_id = message.metadata.message_id
         try:
-            purpose = ("client", user, message.metadata.message_id)
-            with self._kept_folder(user), seeded(self._streams, *purpose), limited_time(self._limit_s):
+            with (
+                self._kept_folder(user),
+                seeded(self._streams, "client", user, message_id),
+                limited_time(self._limit_s),
+            ):
                 reply: Any = self._client_app(deepcopy(message), after)
             if not isinstance(reply, Message):
                 raise TypeError(f"the ClientApp returned {type(reply).__name__} instead of a Message")  # noqa: TRY301
@@ -130,7 +134,8 @@ class ClientCalls:
         Raises:
             ModelError: a trained array has numbers that are not finite, which any mean would pass on to all users.
         """
-        if reply.before is not reply.after and _is_of_training(reply.message):
+        is_result = reply.before is not reply.after  # and no exception
+        if is_result and _is_of_training(reply.message):
             problem = _find_infinite(reply.message.content)
             if problem:
                 raise self._error(f"replies with {problem}; a smaller step size may help", user)
@@ -184,7 +189,8 @@ def error_reply(message: Message, code: int, reason: str) -> Message:
 
 
 def _is_of_training(message: Message) -> bool:
-    return message.metadata.message_type.partition(".")[0] == _TRAIN and message.has_content()
+    category, _, _ = message.metadata.message_type.partition(".")
+    return category == _TRAIN and message.has_content()
 
 
 def _find_infinite(content: RecordDict) -> str:
@@ -207,16 +213,17 @@ def _reply_number(message: Message) -> str:
 @contextmanager
 def seeded(streams: Streams, *purpose: str | int) -> Iterator[None]:
     """Seed the global generators of Python, NumPy and, once it is imported, torch; restore their states at the end."""
-    words = streams.rng(*purpose).integers(0, 2**32, 3).tolist()
-    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
-    random.seed(words[0])
-    np.random.seed(words[1])  # noqa: NPY002
+    python_seed, numpy_seed, torch_seed = streams.rng(*purpose).integers(0, 2**32, 3).tolist()
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()  # noqa: NPY002
+    random.seed(python_seed)
+    np.random.seed(numpy_seed)  # noqa: NPY002
     with ExitStack() as restored:
         torch: Any = sys.modules.get("torch")
         if torch is not None:
-            devices = range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)
-            restored.enter_context(torch.random.fork_rng(devices))
-            torch.manual_seed(words[2])
+            devices = torch.cuda.device_count() if torch.cuda.is_initialized() else 0
+            restored.enter_context(torch.random.fork_rng(range(devices)))
+            torch.manual_seed(torch_seed)
         try:
             yield
         finally:

@@ -25,7 +25,8 @@ class NetworkContext(Context):
 
     def __init__(self, setup: RunSetup, user: int | None, **values: Any) -> None:
         super().__init__(**values)
-        self.setup, self.user = setup, user
+        self.setup = setup
+        self.user = user
 
 
 def user_data(context: Context) -> Examples:

@@ -346,6 +346,7 @@ class NetworkGrid(Grid):
         with self._lock:
             self._check_open()
             batch = self._addressed(messages)
+            # what was pushed precedes the next message to the same node, and messages that are answered at once
             users_with_unsent = {request.user for request in self._unsent}
             if any(user in users_with_unsent or not self._is_networked(message) for message, user in batch):
                 self._run_pending()
@@ -422,13 +423,14 @@ class NetworkGrid(Grid):
             content = id(message.content)
             if content not in bits_of:
                 bits_of[content] = message_bits(message)
+            bits = bits_of[content]
             if self._is_networked(message):
                 ttl_s = math.inf if metadata.ttl == DEFAULT_TTL else float(metadata.ttl)
-                self._waiting.append(_Request(message, user, bits_of[content], min(timeout_s, ttl_s)))
+                self._waiting.append(_Request(message, user, bits, min(timeout_s, ttl_s)))
             else:
                 reply = self.clients.use(self.clients.reply_to(message, user), user)
                 self._arrivals.append(_Arrival(metadata.message_id, reply))
-                self.activity.add_direct(_category(message), bits_of[content] + message_bits(reply))
+                self.activity.add_direct(_category(message), bits + message_bits(reply))
         return numbers
 
     def _fetch(self, numbers: Collection[str], categories: Collection[str] = ()) -> list[Message]:
@@ -465,7 +467,7 @@ class NetworkGrid(Grid):
         self._observer.after_round(result)
 
         before = len(self._arrivals)
-        if self._replies == "all":
+        if self._replies == "all":  # also those that the network does not deliver
             self._use_received(result)
         for delivery in result.deliveries:
             for request in self._answered_by(delivery.user, delivery.base):
@@ -477,7 +479,8 @@ class NetworkGrid(Grid):
         self._forget(result)
 
         contents = [request.message.content for request in requests]
-        contents += [arrival.reply.content for arrival in self._arrivals[before:] if arrival.reply.has_content()]
+        new_replies = [arrival.reply for arrival in self._arrivals[before:]]
+        contents += [reply.content for reply in new_replies if reply.has_content()]
         self.activity.add_exchange(has_arrays=any(map(has_arrays, contents)))
 
     def _answer(self, request: _Request, delivery: Delivery) -> None:
@@ -502,12 +505,15 @@ class NetworkGrid(Grid):
     def _compute(self, request: _Request) -> ClientReply:
         """Return the reply to a request, which takes effect once it is used."""
         reply = request.reply
-        if reply is None or not (request.is_used or self.clients.is_current(reply, request.user)):
-            reply = request.reply = self.clients.reply_to(request.message, request.user)
-            bits = message_bits(reply.message)
-            if request.is_sent and self._is_sized and bits != self._reply_bits[request.kind]:
-                self.activity.resized += 1
-            self._reply_bits[request.kind] = bits
+        if reply is not None and (request.is_used or self.clients.is_current(reply, request.user)):
+            return reply
+        # not computed yet, or from a context that another reply of the user has replaced
+        reply = self.clients.reply_to(request.message, request.user)
+        request.reply = reply
+        bits = message_bits(reply.message)
+        if request.is_sent and self._is_sized and bits != self._reply_bits[request.kind]:
+            self.activity.resized += 1
+        self._reply_bits[request.kind] = bits
         return reply
 
     def _use(self, request: _Request) -> Message:
@@ -551,12 +557,12 @@ class NetworkGrid(Grid):
         if done:  # without any round, the duration is an error in any run
             self._observer.on_time_over()
         problem = f"the duration is over before round {done + 1} of the ServerApp closes"
-        raise ScenarioError(
-            [Fault("duration", problem, self.scenario.duration, f"give it more: {changed('duration', '…')}")]
-        )
+        remedy = f"give it more: {changed('duration', '…')}"
+        raise ScenarioError([Fault("duration", problem, self.scenario.duration, remedy)])
 
     def _set_sizes(self, requests: Sequence[_Request]) -> None:
         """Set the sizes of the next round: of the update of each user, and of the broadcast."""
+        # of each user: one update carries the replies to all its messages
         update_bits: dict[int, float] = {}
         sent_bits: dict[int, float] = {}
         for request in requests:
@@ -567,6 +573,7 @@ class NetworkGrid(Grid):
         largest_bits = max(update_bits.values())
         broadcast_bits = max(sent_bits.values())
 
+        # the first round decides what the network is designed for
         controls = self._controls
         if controls.design_bits is None:
             controls.design_bits = self._max_update_bits or max(largest_bits, broadcast_bits)
@@ -575,7 +582,7 @@ class NetworkGrid(Grid):
         if self._info.is_networked and largest_bits > controls.design_bits:
             raise self._growth(largest_bits, controls.design_bits)
         assert controls.update_bits is not None
-        controls.update_bits = controls.update_bits.copy()
+        controls.update_bits = controls.update_bits.copy()  # the network may still hold those of the last round
         controls.update_bits[[*update_bits]] = [*update_bits.values()]
         controls.broadcast_bits = broadcast_bits
 
@@ -612,23 +619,33 @@ class NetworkGrid(Grid):
 
         These are the newest that the user had when this version was sent, and those before it that still wait.
         """
-        known = [each for each in self._requests.get(user, ()) if each.version <= base]
-        return [
-            each for each in known if not each.is_delivered and (each.is_waiting or each.version == known[-1].version)
-        ]
+        sent_by_then = [request for request in self._requests.get(user, ()) if request.version <= base]
+        if not sent_by_then:
+            return []
+        newest = sent_by_then[-1].version
+        answered = []
+        for request in sent_by_then:
+            is_asked = request.is_waiting or request.version == newest
+            if is_asked and not request.is_delivered:
+                answered.append(request)
+        return answered
 
     def _forget(self, result: Round) -> None:
         """Forget requests whose updates can no longer be delivered."""
-        for user, known in self._requests.items():
-            older = [each for each in known if each.version <= result.oldest]
-            newest = older[-1].version if older else -1
-            self._requests[user] = [
-                each for each in known if each.version > result.oldest or each.is_waiting or each.version == newest
-            ]
+        for user, requests in self._requests.items():
+            older = [request for request in requests if request.version <= result.oldest]
+            newest_older = older[-1].version if older else -1  # an update from it may still arrive
+            kept = []
+            for request in requests:
+                is_recent = request.version > result.oldest or request.version == newest_older
+                if is_recent or request.is_waiting:
+                    kept.append(request)
+            self._requests[user] = kept
 
     def _fail(self, request: _Request) -> None:
         """Answer a request whose update was not delivered in its round by an error."""
-        ended, code = self._recorder.ended.get(request.user), ErrorCode.REPLY_MESSAGE_UNAVAILABLE
+        code = ErrorCode.REPLY_MESSAGE_UNAVAILABLE
+        ended = self._recorder.ended.get(request.user)
         if self._recorder.has_failed(request.user) and ended is not None:
             cause = f" ({ended.detail})" if ended.detail else ""
             reason = f"update {ended.outcome}{cause} at {ended.time_s:.6g} s of simulated time"
@@ -674,8 +691,9 @@ class _OutcomeRecorder:
 
     def __init__(self, inner: Recorder) -> None:
         self.inner = inner
-        self.final_metrics, self.add_rows = inner.final_metrics, inner.add_rows
+        self.final_metrics = inner.final_metrics
         self.round_metrics = inner.round_metrics
+        self.add_rows = inner.add_rows
         self.ended: dict[int, _EndedUpdate] = {}
         self.received: set[int] = set()
         self._versions: dict[int, int] = {}
@@ -712,14 +730,15 @@ class _OutcomeRecorder:
         if event.kind not in _RECEPTIONS and event.kind not in OUTCOMES:
             return
         columns = np.broadcast_arrays(event.user, np.asarray(event.time_s, float), np.asarray(event.value, float))
-        for number, at_s, version in zip(*(column.ravel().tolist() for column in columns), strict=True):
+        users, times_s, versions_of_users = (column.ravel().tolist() for column in columns)
+        for user, at_s, version in zip(users, times_s, versions_of_users, strict=True):
             base = -1 if math.isnan(version) else int(version)
             if event.kind in _RECEPTIONS:
-                if base > self._versions.get(number, -1):  # else it begins from a version that it has had before
-                    self.received.add(number)
-                    self._versions[number] = base
-            elif number not in self.ended or base >= self.ended[number].base:
-                self.ended[number] = _EndedUpdate(event.kind, event.detail, at_s, base)
+                if base > self._versions.get(user, -1):  # else it begins from a version that it has had before
+                    self.received.add(user)
+                    self._versions[user] = base
+            elif user not in self.ended or base >= self.ended[user].base:
+                self.ended[user] = _EndedUpdate(event.kind, event.detail, at_s, base)
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -730,24 +749,26 @@ def check_scenario(scenario: Scenario) -> None:
             merges models below the server.
     """
     faults = []
-    if scenario.access.info.can_erase:
+    access = scenario.access
+    kind = kind_of(type(access))
+    if access.info.can_erase:
         problem = "the access erases parts of updates, but messages of Flower arrive whole or not at all"
-        faults.append(Fault("access", problem, kind_of(type(scenario.access)), "lose whole updates: loss: drop"))
-    if scenario.access.merging_nodes(scenario.users):
+        faults.append(Fault("access", problem, kind, "lose whole updates: loss: drop"))
+    if access.merging_nodes(scenario.users):
         problem = "nodes of the access merge models below the server, but Flower has one server"
-        faults.append(Fault("access", problem, kind_of(type(scenario.access)), "use another access"))
+        faults.append(Fault("access", problem, kind, "use another access"))
     if not scenario.has_rounds:
         faults.append(Fault("duration", "Flower needs rounds", scenario.duration, "add access.round"))
-    if scenario.access.info.is_closed_loop:
+    if access.info.is_closed_loop:
         problem = "the access needs the reports of netfl's learners, which do not run under Flower"
-        faults.append(Fault("access", problem, kind_of(type(scenario.access)), "use another selection, or another MAC"))
+        faults.append(Fault("access", problem, kind, "use another selection, or another MAC"))
     if faults:
         raise ScenarioError(scenario.located(faults))
 
 
-def _check_choice(key: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ScenarioError([Fault(key, "no such value", value, f"write {' or '.join(known)}")])
+def _check_choice(key: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ScenarioError([Fault(key, "no such value", value, f"write {' or '.join(choices)}")])
 
 
 def _category(message: Message) -> str:

@@ -40,20 +40,27 @@ def _exchange(method: str, instructions: Instructions, timeout_s: float | None, 
     grids = {proxy.node_id: proxy.grid for proxy in proxies}
     mailboxes = {proxy.node_id: _Mailbox() for proxy in proxies}
     try:
+        # a first call of each puts its message into its mailbox
         for proxy, instruction in instructions:
             _call(proxy, method, instruction, timeout_s, group_id, mailboxes)
+
+        # all messages are one exchange; a reply is better than an error
         grid = next(iter(grids.values()))
         sent = [mailbox.message for mailbox in mailboxes.values() if mailbox.message is not None]
         for reply in grid.send_and_receive(sent):
             mailbox = mailboxes.get(reply.metadata.src_node_id)
             if mailbox is not None and (mailbox.reply is None or reply.has_content()):
                 mailbox.reply = reply
+
+        # a second call of each finds the reply there
         for proxy, instruction in instructions:
             result = _call(proxy, method, instruction, timeout_s, group_id, mailboxes)
             if isinstance(result, BaseException):
                 failures.append(result)
+            elif result.status.code == Code.OK:
+                results.append((proxy, result))
             else:
-                (results if result.status.code == Code.OK else failures).append((proxy, result))
+                failures.append((proxy, result))
     finally:
         for proxy in proxies:
             proxy.grid = grids[proxy.node_id]

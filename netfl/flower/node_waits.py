@@ -42,7 +42,10 @@ class NodePolls:
             ScenarioError: the app waits for more nodes.
         """
         now = time.monotonic()
-        self._count = self._count + 1 if now - self._asked_at >= MIN_PAUSE_S else 0
+        if now - self._asked_at >= MIN_PAUSE_S:
+            self._count += 1
+        else:  # no wait
+            self._count = 0
         self._asked_at = now
         if self._count >= MAX_POLLS:
             keys = "min_available_nodes, min_train_nodes, min_evaluate_nodes and the fractions"

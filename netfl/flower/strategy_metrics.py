@@ -83,7 +83,8 @@ def named_values(prefix: str, values: Mapping[str, Any] | None) -> dict[str, flo
     """
     named: dict[str, float] = {}
     for key, value in (values or {}).items():
-        name = (key if key.startswith(prefix) else prefix + key).replace("/", "_")
+        name = key if key.startswith(prefix) else prefix + key
+        name = name.replace("/", "_")  # a slash separates the group of a metric
         if isinstance(value, Real):
             named[name] = float(value)
         for place, item in _elements(value):
@@ -193,10 +194,12 @@ class _StrategyCalls:
     @contextmanager
     def _call(self, strategy: Any, method: str, rounds: int | None = None) -> Iterator[None]:
         """Announce the strategy of an outermost call, and its number of rounds once."""
-        if not self._methods:
+        is_outermost = not self._methods
+        if is_outermost:
             self._name = type(strategy).__name__
             self._knows_rounds = False
-        if not self._methods or (rounds is not None and not self._knows_rounds):
+        states_rounds = rounds is not None and not self._knows_rounds
+        if is_outermost or states_rounds:
             self._observer.on_strategy(self._name, rounds)
             self._knows_rounds = rounds is not None
         self._methods.append(method)
@@ -222,9 +225,12 @@ class _StrategyCalls:
 
     def _pass_on(self, method: str, result: Any) -> None:
         """Pass on the metrics that *method* returned: alone, with a model, or with a loss."""
-        first, metrics = result if isinstance(result, tuple) else (None, result)
-        if method in {"aggregate_train", "aggregate_fit"}:
+        first = None
+        metrics = result
+        if isinstance(result, tuple):
+            first, metrics = result
+        if method in {"aggregate_train", "aggregate_fit"}:  # first is the model
             self._observer.on_aggregation(is_aggregated=first is not None)
-        elif first is not None:
+        elif first is not None:  # first is the loss
             metrics = {"loss": first, **(metrics or {})}
         self._observer.on_values(named_values(_PREFIXES[method], metrics))

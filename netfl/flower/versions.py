@@ -12,8 +12,10 @@ from typing import Any
 
 from netfl.errors import Fault, ScenarioError
 
-OLDEST, FIRST_UNSUPPORTED = (1, 22), (1, 43)
-"""Flower 1.22 is the first version with all strategies of the message API, such as `FedProx`."""
+OLDEST = (1, 22)
+"""The first version of Flower with all strategies of the message API, such as `FedProx`."""
+FIRST_UNSUPPORTED = (1, 43)
+"""The first version that netfl has not been tried with."""
 
 SUPPORTED = "flwr>=1.22,<1.43"
 """The supported versions, as pip writes them; a test compares them with ``pyproject.toml``."""
@@ -56,9 +58,10 @@ def task_identity(run_id: int, node_id: int) -> Iterator[None]:
     except ModuleNotFoundError:
         yield
         return
-    names = ("_task_id", "_run_id", "_node_id")
-    before = {name: getattr(identity, name, None) for name in names}
-    identity.task_id, identity.run_id, identity.node_id = 1, run_id, node_id
+    before = {name: getattr(identity, name, None) for name in ("_task_id", "_run_id", "_node_id")}
+    identity.task_id = 1
+    identity.run_id = run_id
+    identity.node_id = node_id
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ from netfl.sweeps.display import sweep_display
 from netfl.sweeps.engine import Engine, LocalEngine
 from netfl.sweeps.index import SweepIndex
 from netfl.sweeps.observer import SweepObserver
-from netfl.sweeps.plan import Task, points_of, task_folder, tasks_of
+from netfl.sweeps.plan import Point, Task, points_of, task_folder, tasks_of
 from netfl.sweeps.results import Sweep
 from netfl.sweeps.search import Search
 from netfl.sweeps.task import TaskUpdate
@@ -65,10 +65,14 @@ def sweep(
         raise ScenarioError(
             [Fault("engine", problem, None, "give one of netfl.sweeps, such as LocalEngine(workers=2)")]
         )
-    points = points_of(scenario, learning=learning and bool(scenario.learners))
+    learning = learning and bool(scenario.learners)
+    points = points_of(scenario, learning=learning)
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")
-    folder = _make_folder(Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, argument("out")))
+    folder = Path("runs") / f"{scenario.name}-sweep"
+    if out is not None:
+        folder = local_path(out, argument("out"))
+    _make_folder(folder)
     with (
         note_continuation(),
         locked(folder),
@@ -76,39 +80,41 @@ def sweep(
         sweep_display(observer, progress=progress) as display,
     ):
         try:
-            empty = SweepIndex(folder=folder, replicas=1, points=[], tasks={}, errors={})
-            index = SweepIndex.read(folder) if is_sweep(folder) else empty
-            search, tasks = None, list[Task]()
+            # a plan has all its tasks now; a search chooses them one after the other
+            index = _open_index(folder)
+            search = None
+            tasks: list[Task] = []
             if isinstance(scenario.sweep, SearchSpec):
                 search = _open_search(scenario, scenario.sweep, index, display, learning=learning)
             else:
                 index.plan(scenario, points, scenario.sweep.names)
                 tasks = tasks_of(points, index.finished_cells().find, scenario.sweep.lanes)
                 index.tasks |= {task.key: task for task in tasks}
+
+            # the folder shows the plan before the first task starts
             index.write()
             (folder / TASKS).mkdir(exist_ok=True)
             write_text(folder / "scenario.yaml", scenario.to_yaml(sweep=True))
             finished = index.done()
             warn_of_versions(folder, *(open_run(task_folder(folder, task)).manifest for task in finished))
             if search is None:
-                wanted = {lane for point in points for lane in point.lanes.values()}
-                done = sum(bool(wanted & {*index.tasks[task].lanes}) for task in finished)
-                display.on_plan(folder, len(points), tasks, done)
+                display.on_plan(folder, len(points), tasks, _count_done(points, index, finished))
 
-            given: set[str] = set()
+            given_warnings: set[str] = set()
 
             def report(update: TaskUpdate) -> bool:
                 if update.error:
                     index.errors[update.task] = update.error
                 display.on_update(update)
                 if update.ended and not update.error:
-                    _give_new_warnings(index.run(update.task), given)
+                    _give_new_warnings(index.run(update.task), given_warnings)
                 return search is not None and search.on_update(update)
 
             try:
-                if tasks or search is not None:
-                    source = tasks if search is None else search.tasks()
-                    (engine or LocalEngine()).run(source, folder, report, lambda: display.stop)
+                if search is not None:
+                    (engine or LocalEngine()).run(search.tasks(), folder, report, lambda: display.stop)
+                elif tasks:
+                    (engine or LocalEngine()).run(tasks, folder, report, lambda: display.stop)
             finally:
                 index.write()
         except OSError as error:
@@ -140,8 +146,8 @@ def note_continuation() -> Iterator[None]:
         raise
 
 
-def _make_folder(folder: Path) -> Path:
-    """Make the folder of a sweep if it does not exist, and return it."""
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a sweep if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = [file.name for file in folder.iterdir() if file.name != ".lock"]
@@ -152,7 +158,19 @@ def _make_folder(folder: Path) -> Path:
     if names and SWEEP not in names:
         problem = f"{folder} already exists and is not the folder of a sweep"
         raise ScenarioError([Fault(argument("out"), problem, None, "use another folder, or remove it")])
-    return folder
+
+
+def _open_index(folder: Path) -> SweepIndex:
+    """Return the index of a sweep's folder; an empty one for a new sweep."""
+    if is_sweep(folder):
+        return SweepIndex.read(folder)
+    return SweepIndex(folder=folder, replicas=1, points=[], tasks={}, errors={})
+
+
+def _count_done(points: Sequence[Point], index: SweepIndex, finished: Sequence[str]) -> int:
+    """Return how many of the *finished* tasks have a lane of these *points*: others are of an earlier plan."""
+    lanes = {lane for point in points for lane in point.lanes.values()}
+    return sum(not lanes.isdisjoint(index.tasks[task].lanes) for task in finished)
 
 
 def _open_search(
@@ -164,7 +182,7 @@ def _open_search(
         with with_reported(search.reported):
             observer.on_trial(number, search.entries[number], index.points[number], tasks)
 
-    search = Search(scenario, spec, index, observe, learning=learning and bool(scenario.learners))
+    search = Search(scenario, spec, index, observe, learning=learning)
     assert index.search is not None
     observer.on_search(index.folder, index.search)
     return search

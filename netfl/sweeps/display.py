@@ -98,14 +98,22 @@ class SweepDisplay(StopOnSignal, SweepObserver):
             self._progress[update.task] = update.share
             if update.task not in self._bars:
                 self._bars[update.task] = self._screen.add_task(self._names[update.task], total=None, position="")
-            bar = self._bars[update.task]
-            position = f"round {update.round}/{update.rounds}" if update.rounds else f"round {update.round}"
-            self._screen.update(bar, completed=update.share, total=1.0, position=position)
+            position = f"round {update.round}"
+            if update.rounds:
+                position = f"{position}/{update.rounds}"
+            self._screen.update(self._bars[update.task], completed=update.share, total=1.0, position=position)
         self._show_whole()
-        if self._screen.disable and not self._quiet and time.monotonic() - self._printed_at >= PLAIN_EVERY_S:
+        is_due = time.monotonic() - self._printed_at >= PLAIN_EVERY_S
+        if self._screen.disable and not self._quiet and is_due:  # without a terminal
             self._printed_at = time.monotonic()
-            running = "; ".join(f"{self._names[task]} {share:.0%}" for task, share in self._progress.items())
-            self._console.print(self._count_tasks() + (f" · running: {running}" if running else ""))
+            self._print_plain()
+
+    def _print_plain(self) -> None:
+        line = self._count_tasks()
+        running = "; ".join(f"{self._names[task]} {share:.0%}" for task, share in self._progress.items())
+        if running:
+            line = f"{line} · running: {running}"
+        self._console.print(line)
 
     def _end(self, update: TaskUpdate) -> None:
         self._progress.pop(update.task, None)

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,8 @@ from netfl.sweeps.plan import Task, task_folder
 from netfl.sweeps.task import TaskUpdate, UpdateHandler
 
 _POLL_S = 0.2
+_Inbox = queue.Queue[tuple[WorkerProcess, TaskUpdate | Exception]]
+"""Updates of tasks by process, and the error that ended a process."""
 
 
 class Engine(Protocol):
@@ -54,62 +56,75 @@ class LocalEngine:
     def __init__(self, workers: int | None = None, device: str = "auto", retries: int = 1) -> None:
         if workers is not None:
             check_workers(workers)
-        self._workers, self._device, self._retries = workers or os.cpu_count() or 1, device, retries
+        self._workers = workers or os.cpu_count() or 1
+        self._device = device
+        self._retries = retries
 
     def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
         """Run all *tasks*; see `Engine.run`."""
-        waiting, again, attempts = iter(tasks), deque[Task](), Counter[str]()
-        busy, idle, asked = dict[WorkerProcess, Task](), list[WorkerProcess](), set[WorkerProcess]()
-        inbox: queue.Queue[tuple[WorkerProcess, TaskUpdate | Exception]] = queue.Queue()
+        waiting = iter(tasks)
+        retried: deque[Task] = deque()
+        attempts: Counter[str] = Counter()
+        busy: dict[WorkerProcess, Task] = {}
+        idle: list[WorkerProcess] = []
+        stopping: set[WorkerProcess] = set()
+        inbox: _Inbox = queue.Queue()
         with ExitStack() as stack:
 
             def start_worker() -> WorkerProcess:
                 worker = WorkerProcess(tasks_module.__name__, "its process")
                 stack.callback(worker.close)
-                threading.Thread(target=listen, args=(worker,), daemon=True).start()
+                threading.Thread(target=_listen, args=(worker, inbox), daemon=True).start()
                 return worker
 
-            def listen(worker: WorkerProcess) -> None:
-                try:
-                    while True:
-                        inbox.put((worker, worker.receive()))
-                except Exception as error:  # its process has ended, or was closed here
-                    inbox.put((worker, error))
-
             def ask_to_stop(worker: WorkerProcess) -> None:
-                if worker not in asked:
+                if worker not in stopping:
                     worker.ask_to_stop()
-                    asked.add(worker)
+                    stopping.add(worker)
 
-            while True:
-                if stop():
-                    waiting = iter(())
-                    again.clear()
-                    for worker in busy:
-                        ask_to_stop(worker)
+            def give_tasks() -> None:
                 while len(busy) < self._workers:
-                    task = again.popleft() if again else next(waiting, None)
+                    task = retried.popleft() if retried else next(waiting, None)
                     if task is None:
-                        break
+                        return
                     worker = idle.pop() if idle else start_worker()
                     busy[worker] = task
                     attempts[task.key] += 1
                     worker.send((task, task_folder(folder, task.key), self._device))
+
+            while True:
+                if stop():
+                    waiting = iter(())
+                    retried.clear()
+                    for worker in busy:
+                        ask_to_stop(worker)
+                give_tasks()
                 if not busy:
                     return
-                with suppress(queue.Empty):
-                    worker, update = inbox.get(timeout=_POLL_S)
-                    if isinstance(update, TaskUpdate):
-                        ends_early = report(update)
-                        if update.ended:
-                            del busy[worker]
-                            idle.append(worker)
-                            asked.discard(worker)
-                        elif ends_early:
-                            ask_to_stop(worker)
-                    elif worker in busy:
-                        task = busy.pop(worker)
-                        if attempts[task.key] <= self._retries:
-                            again.append(task)
-                        else:
-                            report(TaskUpdate(task.key, ended=True, error=str(update)))
+                try:
+                    worker, message = inbox.get(timeout=_POLL_S)
+                except queue.Empty:
+                    continue
+                if isinstance(message, TaskUpdate):
+                    ends_early = report(message)
+                    if message.ended:
+                        del busy[worker]
+                        idle.append(worker)
+                        stopping.discard(worker)
+                    elif ends_early:
+                        ask_to_stop(worker)
+                elif worker in busy:  # it has died during its task
+                    task = busy.pop(worker)
+                    if attempts[task.key] <= self._retries:
+                        retried.append(task)
+                    else:
+                        report(TaskUpdate(task.key, ended=True, error=str(message)))
+
+
+def _listen(worker: WorkerProcess, inbox: _Inbox) -> None:
+    """Put what a process sends into the *inbox*, in a thread of its own, until the process ends."""
+    try:
+        while True:
+            inbox.put((worker, worker.receive()))
+    except Exception as error:  # its process has ended, or was closed here
+        inbox.put((worker, error))

@@ -66,9 +66,9 @@ class SearchEntry(BaseModel):
 
     def ranked(self) -> list[int]:
         """Return the numbers of complete trials, the best first."""
-        done = [(entry.value, number) for number, entry in enumerate(self.entries) if entry.state == "done"]
         sign = -1 if self.direction == "maximize" else 1
-        return [number for _, number in sorted(done, key=lambda pair: (sign * (pair[0] or 0.0), pair[1]))]
+        done = [number for number, entry in enumerate(self.entries) if entry.state == "done"]
+        return sorted(done, key=lambda number: (sign * (self.entries[number].value or 0.0), number))
 
     @property
     def is_over(self) -> bool:
@@ -97,7 +97,10 @@ class FinishedCells:
     def find(self, cell: Cell) -> str | None:
         """Return the key of the first task with a cell, or ``None``."""
         lane, replica, levels = cell
-        return next((key for key, available in self._tasks.get((lane, replica), ()) if levels <= available), None)
+        for key, task_levels in self._tasks.get((lane, replica), ()):
+            if levels <= task_levels:
+                return key
+        return None
 
 
 def _check_key(key: str) -> str:
@@ -149,15 +152,17 @@ class SweepIndex(BaseModel):
             return cls.model_validate(content | {"folder": folder})
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise unreadable_file(path, ValueError(f"{place}: {first['msg']}")) from error
+            key = ".".join(map(str, first["loc"]))
+            raise unreadable_file(path, ValueError(f"{key}: {first['msg']}")) from error
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise unreadable_file(path, error) from error
 
     def plan(self, scenario: Scenario, points: Sequence[Point], names: Mapping[str, str]) -> None:
         """Set the points of the sweep; *names* are the names of the axes by dotted path."""
-        self.replicas, self.errors, self.search = scenario.replicas, {}, None
+        self.replicas = scenario.replicas
         self.points = [point_entry(point, names) for point in points]
+        self.errors = {}
+        self.search = None
 
     def run(self, task: str) -> Run | None:
         """Return the run of a task; ``None`` before it starts."""
@@ -177,9 +182,12 @@ class SweepIndex(BaseModel):
         except NetflError:
             status = "crashed"
         if status != "done" and self.search is not None:
-            states = {entry.state for entry in self.search.entries if task in entry.tasks}
-            status = "pruned" if states == {"pruned"} else status
-        return "failed" if status == "missing" and task in self.errors else status
+            trial_states = {entry.state for entry in self.search.entries if task in entry.tasks}
+            if trial_states == {"pruned"}:
+                return "pruned"
+        if status == "missing" and task in self.errors:
+            return "failed"
+        return status
 
     def damage(self, task: str) -> str:
         """Return why the run of a task cannot be read; empty if it can, or does not exist."""
@@ -204,15 +212,20 @@ class SweepIndex(BaseModel):
 
     def lane_table(self) -> pd.DataFrame:
         """Return one row for each complete point, learner and replica: its task, and the lane's name in the run."""
-        find, rows = self.finished_cells().find, list[tuple[int, str, int, str, str]]()
+        cells = self.finished_cells()
+        rows: list[tuple[int, str, int, str, str]] = []
         for number, point in enumerate(self.points):
-            before = len(rows)
+            levels = frozenset(point.levels)
+            task_of_replica: dict[int, str] = {}
             for (learner, lane), replica in product(point.lanes.items(), range(self.replicas)):
-                task = find((lane, replica, frozenset(point.levels)))
+                task = cells.find((lane, replica, levels))
                 if task is not None:
                     rows.append((number, learner, replica, task, self.tasks[task].lanes[lane]))
-            chosen = {replica: task for *_, replica, task, _ in rows[before:]}  # all learners are in one task
-            rows += [(number, name, *item, name) for name in point.choices for item in chosen.items()]
+                    task_of_replica[replica] = task
+            # a choice among learners is a lane of the one task that has them all
+            for choice in point.choices:
+                for replica, task in task_of_replica.items():
+                    rows.append((number, choice, replica, task, choice))
         return pd.DataFrame(rows, columns=["point", "learner", "replica", "task", "lane"])
 
     def point_table(self, lanes: pd.DataFrame) -> pd.DataFrame:
@@ -223,15 +236,25 @@ class SweepIndex(BaseModel):
         """
         axes = [*(self.points[0].values if self.points else ())]
         columns: dict[str, Any] = {"point": range(len(self.points)), "trace": [point.trace for point in self.points]}
-        columns |= {axis: axis_column([point.values[axis] for point in self.points]) for axis in axes}
+        for axis in axes:
+            columns[axis] = axis_column([point.values[axis] for point in self.points])
+
+        # points are done when they have all their lanes, in all replicas
         counts = lanes["point"].value_counts()
-        needed = [len(point.lanes) + len(point.choices) for point in self.points]
-        counted = [(int(counts.get(number, 0)), width * self.replicas) for number, width in enumerate(needed)]
-        columns["status"] = ["missing" if not rows else "done" if rows == full else "partial" for rows, full in counted]
-        for number, entry in enumerate(() if self.search is None else self.search.entries):
-            if entry.state in {"pruned", "failed"}:
-                columns["status"][number] = entry.state
-        return pd.DataFrame(columns)
+        status = []
+        for number, point in enumerate(self.points):
+            complete = int(counts.get(number, 0))
+            if not complete:
+                status.append("missing")
+            elif complete == (len(point.lanes) + len(point.choices)) * self.replicas:
+                status.append("done")
+            else:
+                status.append("partial")
+        if self.search is not None:
+            for number, entry in enumerate(self.search.entries):
+                if entry.state in {"pruned", "failed"}:
+                    status[number] = entry.state
+        return pd.DataFrame(columns | {"status": status})
 
     def write_json(self) -> None:
         """Write the index without the tables for other tools."""
@@ -259,7 +282,8 @@ def point_entry(point: Point, names: Mapping[str, str]) -> PointEntry:
 
 def axis_column(values: Sequence[Any]) -> list[Any]:
     """Return the values of an axis as a column: numbers, booleans and strings unchanged, other values as JSON."""
-    for kinds in ((bool,), (int,), (int, float), (str,)):
-        if all(isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) for value in values):
-            return list(values)
+    if all(isinstance(value, bool) for value in values) or all(isinstance(value, str) for value in values):
+        return list(values)
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return list(values)
     return [value if isinstance(value, str) else json.dumps(value) for value in values]

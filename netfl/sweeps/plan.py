@@ -128,16 +128,18 @@ def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
         problem = "missing: no key is varied"
         remedy = f"add dotted paths and lists, or use {function('run')}"
         raise ScenarioError(scenario.located([Fault("sweep", problem, None, remedy)]))
-    points, faults = list[Point](), dict[str, Fault]()
     try:
         combinations = [*scenario.sweep.points()]
     except ScenarioError as error:
         raise ScenarioError(scenario.located([fault.under("sweep") for fault in error.faults])) from None
+    points = []
+    faults: dict[str, Fault] = {}
     for values in combinations:
         try:
             points.append(make_point(values, scenario.at(values), learning))
         except ScenarioError as error:
-            faults |= {str(fault): fault for fault in error.faults if str(fault) not in faults}
+            for fault in error.faults:
+                faults.setdefault(str(fault), fault)
     if faults:
         raise ScenarioError(faults.values())
     cells = sum(len(point.lanes) for point in points) * scenario.replicas
@@ -159,35 +161,45 @@ def tasks_of(points: Sequence[Point], done: Callable[[Cell], object], max_lanes:
         done: returns a true value for a finished cell.
         max_lanes: maximum number of lanes of a task, counted over its replicas.
     """
-    groups: dict[str, list[Point]] = {}
+    by_trace: dict[str, list[Point]] = {}
     for point in points:
-        groups.setdefault(point.trace, []).append(point)
+        by_trace.setdefault(point.trace, []).append(point)
     tasks = []
-    for group in groups.values():
-        is_linked = _has_linked_learners(group[0].scenario)
-        missing_replicas: dict[str, set[int]] = {lane: set() for point in group for lane in point.lanes.values()}
-        for point in group:
-            for lane, replica in product(point.lanes.values(), range(point.scenario.replicas)):
-                if not done((lane, replica, point.levels)):
-                    missing_replicas[lane].add(replica)
-        missing: dict[tuple[int, ...], list[str]] = {}
-        for lane, replicas in missing_replicas.items():
-            missing.setdefault(tuple(sorted(replicas)), []).append(lane)
-        if is_linked:
-            missing = {max(missing, key=len): [lane for lanes in missing.values() for lane in lanes]}
-        for numbers, lanes in missing.items():
-            size = max_lanes
-            tuning = group[0].scenario.tuning
-            if tuning is not None and tuning.per == "replica":
-                size = len(lanes)
-            elif tuning is not None:  # the passes run once for all replicas
-                size = len(lanes) * len(numbers)
-            elif is_linked:
-                size = max(max_lanes, len(lanes))
-            tasks += [
-                _make_task(group, *part) for span in _split_gaps(numbers) for part in _split_cells(lanes, *span, size)
-            ]
+    for group in by_trace.values():
+        scenario = group[0].scenario
+        for replicas, lanes in _missing_lanes(group, done).items():
+            size = _max_task_size(scenario, len(lanes), len(replicas), max_lanes)
+            for first, stop in _split_gaps(replicas):
+                for part, part_first, part_stop in _split_cells(lanes, first, stop, size):
+                    tasks.append(_make_task(group, part, part_first, part_stop))
     return tasks
+
+
+def _missing_lanes(group: Sequence[Point], done: Callable[[Cell], object]) -> dict[tuple[int, ...], list[str]]:
+    """Return the lanes of points that share a trace, by the replicas that each lacks."""
+    missing_replicas: dict[str, set[int]] = {lane: set() for point in group for lane in point.lanes.values()}
+    for point in group:
+        for lane, replica in product(point.lanes.values(), range(point.scenario.replicas)):
+            if not done((lane, replica, point.levels)):
+                missing_replicas[lane].add(replica)
+    by_replicas: dict[tuple[int, ...], list[str]] = {}
+    for lane, replicas in missing_replicas.items():
+        by_replicas.setdefault(tuple(sorted(replicas)), []).append(lane)
+    if _has_linked_learners(group[0].scenario):  # all lanes run together, in all replicas that one of them lacks
+        every_lane = [lane for lanes in by_replicas.values() for lane in lanes]
+        return {max(by_replicas, key=len): every_lane}
+    return by_replicas
+
+
+def _max_task_size(scenario: Scenario, lanes: int, replicas: int, max_lanes: int) -> int:
+    """Return the largest number of lanes times replicas of a task, so that what must stay together does."""
+    if scenario.tuning is not None:
+        if scenario.tuning.per == "replica":
+            return lanes
+        return lanes * replicas  # the passes run once for all replicas
+    if _has_linked_learners(scenario):
+        return max(max_lanes, lanes)
+    return max_lanes
 
 
 def make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) -> Point:
@@ -196,20 +208,29 @@ def make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) ->
     learners = settings.pop("learners")
     for key in NEUTRAL_KEYS:
         del settings[key]
+
+    # the trace: all that changes the simulated network
     payload = scenario.largest_payload
     shared = [settings, payload.uplink_bits]
     if payload.downlink_bits != payload.uplink_bits:
         shared.append(payload.downlink_bits)
-    works = {(spec.local_epochs, spec.local_steps, str(spec.batch_size)) for spec in scenario.learners.values()}
     if scenario.access.info.needs_samples:  # computing times are part of the trace
+        works = {(spec.local_epochs, spec.local_steps, str(spec.batch_size)) for spec in scenario.learners.values()}
         shared.append(sorted(map(str, works)))
     if learning and _has_linked_learners(scenario):
         shared.append([*learners.items()])
     trace = _digest([shared, learning])
-    lanes = {name: _digest([trace, spec]) for name, spec in learners.items()} if learning else {}
-    learner_levels = (spec.objective.levels for spec in scenario.learners.values())
-    levels = frozenset().union(scenario.evaluation.levels, *learner_levels) if learning else frozenset[float]()
-    return Point(values, scenario, trace, lanes or {NETWORK: _digest([trace])}, levels)
+
+    # its lanes, and the levels at which their CVaR is computed
+    lanes = {}
+    levels: frozenset[float] = frozenset()
+    if learning:
+        lanes = {name: _digest([trace, spec]) for name, spec in learners.items()}
+        learner_levels = (spec.objective.levels for spec in scenario.learners.values())
+        levels = levels.union(scenario.evaluation.levels, *learner_levels)
+    if not lanes:
+        lanes = {NETWORK: _digest([trace])}
+    return Point(values, scenario, trace, lanes, levels)
 
 
 def _settings_of(scenario: Scenario) -> dict[str, Any]:
@@ -233,8 +254,9 @@ def _settings_of(scenario: Scenario) -> dict[str, Any]:
 
 def _has_linked_learners(scenario: Scenario) -> bool:
     """Return whether the result of a learner depends on the other learners."""
-    has_shared_choice = bool(scenario.evaluation.choose) or scenario.tuning is not None
-    return scenario.access.info.is_closed_loop or has_shared_choice
+    if scenario.access.info.is_closed_loop:  # the network depends on all of them
+        return True
+    return bool(scenario.evaluation.choose) or scenario.tuning is not None  # a choice among them
 
 
 def _split_gaps(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -243,46 +265,55 @@ def _split_gaps(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
     >>> [*_split_gaps([0, 1, 4])]
     [(0, 2), (4, 5)]
     """
-    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-        members = [number for _, number in run]
+    for _, pairs in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):  # which a gap increases
+        members = [number for _, number in pairs]
         yield members[0], members[-1] + 1
 
 
 def _split_cells(lanes: Sequence[str], first: int, stop: int, max_lanes: int) -> Iterator[tuple[list[str], int, int]]:
     """Yield parts of *lanes* and replicas with at most *max_lanes* lanes, as even as possible."""
-    columns = -(-len(lanes) // max_lanes)
-    height = max(1, max_lanes // len(lanes))
-    rows = -(-(stop - first) // height)
-    for column in range(columns):
-        part = [*lanes[len(lanes) * column // columns : len(lanes) * (column + 1) // columns]]
-        for row in range(rows):
-            yield part, first + (stop - first) * row // rows, first + (stop - first) * (row + 1) // rows
+    replicas = stop - first
+    parts = -(-len(lanes) // max_lanes)  # rounded up
+    replicas_of_part = max(1, max_lanes // len(lanes))
+    spans = -(-replicas // replicas_of_part)
+    for part in range(parts):
+        begin = len(lanes) * part // parts
+        end = len(lanes) * (part + 1) // parts
+        for span in range(spans):
+            yield [*lanes[begin:end]], first + replicas * span // spans, first + replicas * (span + 1) // spans
 
 
 def _make_task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) -> Task:
-    settings, label = _settings_of(points[0].scenario) | {"replicas": stop}, _make_label(points, lanes, first, stop)
-    names, levels, learning = {lanes[0]: NETWORK}, list[float](), NETWORK not in points[0].lanes
+    """Return the task that runs *lanes* of points that share a trace, in the replicas from *first* to *stop*."""
+    settings = _settings_of(points[0].scenario)
+    settings["replicas"] = stop
+    names = {lanes[0]: NETWORK}
+    levels: list[float] = []
+    learning = NETWORK not in points[0].lanes
     if learning:
+        # the learner of each lane, at the first point that has it
         sources: dict[str, tuple[str, Point]] = {}
         for point in points:
             for name, lane in point.lanes.items():
                 sources.setdefault(lane, (name, point))
-        chosen = {*lanes, *_largest_lanes(sources, lanes)}
-        names, learners = {}, dict[str, Any]()
+        needed_lanes = {*lanes, *_largest_lanes(sources, lanes)}
+        names = {}
+        learners: dict[str, Any] = {}
         for lane, (name, point) in sources.items():
-            if lane in chosen:
+            if lane in needed_lanes:
                 names[lane] = _name_lane(name, lane, points, point, learners)
                 learners[names[lane]] = _settings_of(point.scenario)["learners"][name]
         levels = sorted({level for point in points for level in point.levels})
-        settings |= {"learners": learners, "evaluate": {**(settings["evaluate"] or {}), "levels": levels}}
-    text = validate(ScenarioDocument(dict(settings), "sweep")).to_yaml()
+        settings["learners"] = learners
+        settings["evaluate"] = {**(settings["evaluate"] or {}), "levels": levels}
+    text = validate(ScenarioDocument(settings, "sweep")).to_yaml()
     return Task(
         trace=points[0].trace,
         lanes=names,
         first=first,
         stop=stop,
         levels=levels,
-        label=label,
+        label=_make_label(points, lanes, first, stop),
         text=text,
         learning=learning,
     )
@@ -293,33 +324,43 @@ def _largest_lanes(sources: Mapping[str, tuple[str, Point]], lanes: Sequence[str
 
     They are longest if a learner has t, and if those with the largest update and the largest broadcast are among them.
     """
-    with_t = [lane for lane, (name, point) in sources.items() if point.scenario.learners[name].objective.t_rate > 0]
-    of_lanes = {lane: point.scenario.payloads.get(name) for lane, (name, point) in sources.items()}
-    payloads = {lane: payload for lane, payload in of_lanes.items() if payload is not None}
+    with_t = []
+    payloads = {}
+    for lane, (name, point) in sources.items():
+        if point.scenario.learners[name].objective.t_rate > 0:
+            with_t.append(lane)
+        payload = point.scenario.payloads.get(name)
+        if payload is not None:
+            payloads[lane] = payload
+
+    # one lane of each group must be in the task
     groups = [with_t]
     if len({*payloads.values()}) > 1:
         largest = largest_payload(payloads)
         groups.append([lane for lane, payload in payloads.items() if payload.uplink_bits == largest.uplink_bits])
         groups.append([lane for lane, payload in payloads.items() if payload.downlink_bits == largest.downlink_bits])
     for group in groups:
-        if not {*lanes} & {*group}:
+        if {*lanes}.isdisjoint(group):
             yield from group[:1]
 
 
 def _make_label(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) -> str:
     """Return the axis values of the points that *lanes* belong to, the replicas, and the learners if not all."""
-    chosen = {*lanes}
-    served = [point for point in points if chosen & {*point.lanes.values()}]
+    of_task = {*lanes}
+    served = [point for point in points if of_task & {*point.lanes.values()}]
     parts = []
-    for path, short in short_names([*served[0].values]).items():
+    for path, axis in short_names([*served[0].values]).items():
         values = [*dict.fromkeys(format_setting(point.values[path]) for point in served)]
-        listed = "|".join(values) if len(values) <= _MAX_LISTED else f"{values[0]}…{values[-1]} ({len(values)} values)"
-        parts.append(f"{short}={listed}")
+        listed = "|".join(values)
+        if len(values) > _MAX_LISTED:
+            listed = f"{values[0]}…{values[-1]} ({len(values)} values)"
+        parts.append(f"{axis}={listed}")
     if served[0].scenario.replicas > 1:
         parts.append(f"replica {first}" if stop == first + 1 else f"replicas {first} to {stop - 1}")
-    named = dict.fromkeys(name for point in served for name, lane in point.lanes.items() if lane in chosen)
-    if len(named) < len({name for point in served for name in point.lanes}):
-        parts.append(" and ".join(named))
+    learners = {name for point in served for name in point.lanes}
+    learners_of_task = dict.fromkeys(name for point in served for name, lane in point.lanes.items() if lane in of_task)
+    if len(learners_of_task) < len(learners):
+        parts.append(" and ".join(learners_of_task))
     return ", ".join(parts)
 
 
@@ -327,10 +368,12 @@ def _name_lane(name: str, lane: str, points: Sequence[Point], point: Point, take
     """Return the learner's name, followed by the point's values if the lane is not the same at all *points*."""
     if all(other.lanes.get(name) == lane for other in points):
         return name
-    short = short_names([path for path in point.values if path.startswith(f"learners.{name}.")])
-    parts = [f"{key}={point.values[path]}" for path, key in short.items()]
-    full = " ".join([name, *parts]).replace("/", "|").replace("\n", " ")
-    return full if parts and len(full) <= _MAX_NAME and full not in taken else f"{name} {lane}"
+    axes = short_names([path for path in point.values if path.startswith(f"learners.{name}.")])
+    values = [f"{axis}={point.values[path]}" for path, axis in axes.items()]
+    with_values = " ".join([name, *values]).replace("/", "|").replace("\n", " ")
+    if values and len(with_values) <= _MAX_NAME and with_values not in taken:
+        return with_values
+    return f"{name} {lane}"
 
 
 def _digest(content: object) -> str:

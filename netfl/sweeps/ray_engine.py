@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -41,22 +42,27 @@ class RayEngine:
     def __init__(self, cluster: Cluster | None = None, device: str = "auto", retries: int = 3) -> None:
         import_ray()
         self._cluster = cluster or Cluster()
-        self._device, self._retries = device, retries
+        self._device = device
+        self._retries = retries
 
     def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
         """Run all *tasks*; see `netfl.sweeps.engine.Engine.run`."""
         with self._cluster.connected() as ray:
-            room = self._cluster.max_workers(ray)
-            limit = self._cluster.workers or (len(tasks) if isinstance(tasks, Sized) else room)
-            # The board is on the node of this process, so that it lives as long as the process.
-            strategies = import_module("ray.util.scheduling_strategies")
-            here = strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=here).remote()
+            room = self._cluster.max_workers(ray)  # an error if there is none
+            limit = self._cluster.workers
+            if not limit:
+                # all tasks of a plan, as Ray keeps those without room; a search chooses them as late as possible
+                limit = len(tasks) if isinstance(tasks, Sized) else room
+            board = _open_board(ray)
             work = ray.remote(_work).options(num_cpus=1, num_gpus=self._cluster.gpus, max_retries=self._retries)
-            waiting, running, started, poor = iter(tasks), dict[Any, Task](), set[str](), set[str]()
+            waiting = iter(tasks)
+            running: dict[Any, Task] = {}  # by the reference to its result
+            started: set[str] = set()
+            ending_early: set[str] = set()  # tasks that are not worth their time
             stopping = False
             while True:
-                while not stopping and len(running) < limit and (task := next(waiting, None)) is not None:
+                free = 0 if stopping else max(0, limit - len(running))
+                for task in islice(waiting, free):
                     unfinished = task_folder(folder, task.key)
                     packed = pack(unfinished) if can_resume(unfinished) else b""
                     running[work.remote(task, self._device, board, packed)] = task
@@ -64,17 +70,22 @@ class RayEngine:
                     return
                 finished, _ = ray.wait([*running], timeout=_POLL_S)
                 stopping = stopping or stop()
+
+                # report what running tasks have posted since
                 with suppress(ray.exceptions.RayError):
-                    for update in ray.get(board.read.remote(stopping, poor), timeout=_TIMEOUT_S):
+                    for update in ray.get(board.read.remote(stopping, ending_early), timeout=_TIMEOUT_S):
                         started.add(update.task)
                         if report(update):
-                            poor.add(update.task)
+                            ending_early.add(update.task)
+
+                # store the folders of tasks that have ended
                 for reference in finished:
                     task = running.pop(reference)
                     try:
                         update, packed = ray.get(reference)
                     except ray.exceptions.RayError as error:
-                        update, packed = TaskUpdate(task.key, ended=True, error=first_line(error)), b""
+                        update = TaskUpdate(task.key, ended=True, error=first_line(error))
+                        packed = b""
                     if packed:
                         unpack(packed, task_folder(folder, task.key))
                     report(update)
@@ -87,23 +98,35 @@ class _Board:
 
     def __init__(self) -> None:
         self._updates: list[TaskUpdate] = []
-        self._stop, self._poor = False, set[str]()
+        self._stop = False
+        self._ending_early: set[str] = set()
 
     def post(self, update: TaskUpdate) -> bool:
         """Store the latest update of a task and those with values, and return whether the task must stop."""
         self._updates = [other for other in self._updates if other.task != update.task or other.values]
         self._updates.append(update)
-        return self._stop or update.task in self._poor
+        return self._stop or update.task in self._ending_early
 
-    def read(self, stop: bool, poor: set[str]) -> list[TaskUpdate]:
+    def read(self, stop: bool, ending_early: set[str]) -> list[TaskUpdate]:
         """Return the new updates, and set whether all tasks must stop, and which ones of poor results."""
-        updates, self._updates, self._stop, self._poor = self._updates, [], stop, poor
+        updates = self._updates
+        self._updates = []
+        self._stop = stop
+        self._ending_early = ending_early
         return updates
+
+
+def _open_board(ray: Any) -> Any:
+    """Start a board on the node of this process, so that it lives as long as the process."""
+    strategies = import_module("ray.util.scheduling_strategies")
+    here = strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=here).remote()
 
 
 def _work(task: Task, device: str, board: Any, packed: bytes) -> tuple[TaskUpdate, bytes]:
     """Run *task* on this node, or continue its *packed* folder, and return its last update and its packed folder."""
-    ray, stopping = import_ray(), False
+    ray = import_ray()
+    stopping = False
 
     def post(update: TaskUpdate) -> bool:
         try:

@@ -76,8 +76,12 @@ class Sweep:
     @cached_property
     def _si_axes(self) -> dict[str, Quantities]:
         """The values of the axes of quantities at all points, as numbers in SI units."""
-        found = {axis: read_si(point.values[axis] for point in self._index.points) for axis in self.axes}
-        return {axis: quantities for axis, quantities in found.items() if quantities is not None}
+        si_axes = {}
+        for axis in self.axes:
+            quantities = read_si(point.values[axis] for point in self._index.points)
+            if quantities is not None:
+                si_axes[axis] = quantities
+        return si_axes
 
     @property
     def search(self) -> SearchEntry | None:
@@ -103,7 +107,10 @@ class Sweep:
     @property
     def best(self) -> dict[str, Any] | None:
         """The values of the best trial of a search by dotted path, to load the scenario with; ``None`` without one."""
-        if self.search is None or not (ranked := self.search.ranked()):
+        if self.search is None:
+            return None
+        ranked = self.search.ranked()
+        if not ranked:
             return None
         return {self.search.paths[name]: value for name, value in self.point_values(ranked[0]).items()}
 
@@ -117,7 +124,9 @@ class Sweep:
         Raises:
             ScenarioError: the file of the scenario is damaged or has other axes.
         """
-        paths = {name: path for path, name in self._scenario.sweep.names.items()} if self._scenario.sweep else {}
+        paths = {}
+        if self._scenario.sweep is not None:
+            paths = {name: path for path, name in self._scenario.sweep.names.items()}
         try:
             return self._scenario.at({paths[name]: value for name, value in self.point_values(number).items()})
         except KeyError as error:
@@ -148,8 +157,11 @@ class Sweep:
         rows = []
         for key, entry in self._index.tasks.items():
             status = self._index.status(key)
-            run = None if status in {"missing", "failed"} else self._index.run(key)
-            seconds = np.nan if run is None else run.manifest.get("timings", {}).get("total_s", np.nan)
+            seconds = np.nan
+            if status not in {"missing", "failed"}:
+                run = self._index.run(key)
+                if run is not None:
+                    seconds = run.manifest.get("timings", {}).get("total_s", np.nan)
             lanes = len(entry.lanes) * (entry.stop - entry.first)
             error = self._index.errors.get(key) or self._index.damage(key)
             rows.append((key, entry.label, entry.trace, status, lanes, entry.first, entry.stop, seconds, error))
@@ -192,21 +204,23 @@ class Sweep:
         if len(scenario.learners) < 2 and scenario.tuning is None:
             return ""
         state = self._state(scenario)
-        if isinstance(scenario.sweep, SearchSpec):
-            searched = [path for path in scenario.sweep.names if path.startswith("learners.")]
-            if searched:
-                examples = scenario.evaluation.on
-                state = f"{state}; {', '.join(searched)} searched by {examples} {scenario.sweep.metric}"
-        return state
+        if not isinstance(scenario.sweep, SearchSpec):
+            return state
+        searched = [path for path in scenario.sweep.names if path.startswith("learners.")]
+        if not searched:
+            return state
+        return f"{state}; {', '.join(searched)} searched by {scenario.evaluation.on} {scenario.sweep.metric}"
 
     def _state(self, scenario: Scenario) -> str:
         """Return the state of all points, without what a search chooses."""
         runs = [*self._runs]
         tunings = [run.manifest.get("tuning") for run in runs if run.scenario.get("tuning") is not None]
-        paths = () if scenario.sweep is None else scenario.sweep.names
-        if not tunings and any(path.startswith("learners") for path in paths):
+        axes = () if scenario.sweep is None else scenario.sweep.names
+        if not tunings and any(path.startswith("learners") for path in axes):
             return NOT_TUNED
-        states = {run.comparison for run in runs} or {comparison_state(scenario.plain(), {})}
+        states = {run.comparison for run in runs}
+        if not states:
+            states = {comparison_state(scenario.plain(), {})}
         if len(states) == 1:
             return states.pop()
         if not tunings:
@@ -251,8 +265,10 @@ class Sweep:
     def status(self) -> str:
         """``done`` if all points are complete, or all trials of a search are over and some are; else ``partial``."""
         if self.search is not None:
-            return "done" if self.search.is_over and self.search.ranked() else "partial"
-        return "done" if (self.points["status"] == "done").all() else "partial"
+            is_done = self.search.is_over and bool(self.search.ranked())
+        else:
+            is_done = bool((self.points["status"] == "done").all())
+        return "done" if is_done else "partial"
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -329,8 +345,8 @@ class Sweep:
             ScenarioError: no run has a table of this name.
         """
         check_table(name)
-        places = [task_folder(self.folder, task) / f"{name}.parquet" for task in self._index.done()]
-        files = [absolute_path(path) for path in places if path.exists()]
+        paths = [task_folder(self.folder, task) / f"{name}.parquet" for task in self._index.done()]
+        files = [absolute_path(path) for path in paths if path.exists()]
         if not files:
             schema = SCHEMAS.get(name, pa.schema({"replica": pa.int32()}))
             return ds.dataset(schema.append(pa.field("task", pa.string())).empty_table())
@@ -352,9 +368,10 @@ class Sweep:
         """
         try:
             data = self.dataset(name)
-            keys = [key for key in ("task", "replica", "learner") if key in data.schema.names]
-            wanted = None if columns is None else [*dict.fromkeys([*keys, *columns])]
-            table: pd.DataFrame = data.to_table(columns=wanted, filter=where).to_pandas()
+            if columns is not None:
+                keys = [key for key in ("task", "replica", "learner") if key in data.schema.names]
+                columns = [*dict.fromkeys([*keys, *columns])]
+            table: pd.DataFrame = data.to_table(columns=columns, filter=where).to_pandas()
         except (OSError, ValueError, pa.ArrowException) as error:
             remedy = "repair or repeat its runs"
             if columns is not None or where is not None:
@@ -372,51 +389,58 @@ class Sweep:
         traces = self.lanes.merge(self.points[["point", "trace"]], on="point")
         return traces.drop_duplicates(["trace", "replica"])[["trace", "replica", "task"]]
 
+    @property
+    def _points_of_traces(self) -> pd.DataFrame:
+        """The points of each trace and replica, with the task that represents it."""
+        return self.points[["point", "trace"]].merge(self._traces, on="trace")
+
     def _place_lanes(self, table: pd.DataFrame, *, is_by_replica: bool) -> pd.DataFrame:
         """Assign rows to the points of their lanes; those of candidates have one choice for several replicas."""
-        named = table.rename(columns={"learner": "lane"}).astype({"lane": str})
-        keys = [key for key in ("task", "lane", "replica") if key in named]
+        by_lane = table.rename(columns={"learner": "lane"}).astype({"lane": str})
+        keys = [key for key in ("task", "lane", "replica") if key in by_lane]
         lanes = self.lanes
         if not is_by_replica:
             keys.remove("replica")
             lanes = lanes.drop(columns="replica").drop_duplicates()
-        of_lanes = lanes.merge(named, on=keys).drop(columns=["task", "lane"])
-        of_network = named[named["lane"] == ""].drop(columns="lane")
-        if len(of_network):
-            points = self.points[["point", "trace"]].merge(self._traces, on="trace").drop(columns="trace")
-            whole = points.merge(of_network, on=["task", "replica"]).drop(columns="task").assign(learner="")
-            of_lanes = pd.concat([of_lanes, whole[of_lanes.columns]])
-        placed = self._place(of_lanes)
+        rows = lanes.merge(by_lane, on=keys).drop(columns=["task", "lane"])
+        of_network = by_lane[by_lane["lane"] == ""].drop(columns="lane")
+        if len(of_network):  # they belong to all points of the trace
+            points = self._points_of_traces.drop(columns="trace")
+            of_points = points.merge(of_network, on=["task", "replica"]).drop(columns="task").assign(learner="")
+            rows = pd.concat([rows, of_points[rows.columns]])
+        placed = self._place(rows)
         if not {"metric", "group"} <= {*placed}:
             return placed
-        return placed[
-            self._is_requested(placed["point"], placed["metric"].astype(str) + "/" + placed["group"].astype(str))
-        ]
+        names = placed["metric"].astype(str) + "/" + placed["group"].astype(str)
+        return placed[self._is_requested(placed["point"], names)]
 
     def _place_figures(self, table: pd.DataFrame) -> pd.DataFrame:
         """Assign values whose names begin with the name of a lane to that lane, others to the network."""
-        table = table.astype({"metric": str})
+        remaining = table.astype({"metric": str})
         lanes = dict([*self.lanes.groupby(["task", "lane"], sort=False)])
-        parts = dict.fromkeys(lanes, table[:0])  # in the order of the learners
+        parts = dict.fromkeys(lanes, remaining[:0])  # in the order of the learners
         for task, lane in sorted(lanes, key=lambda key: -len(str(key))):  # "A 0.1" before "A 0"
-            begins = (table["task"] == task) & table["metric"].str.startswith(f"{lane}.")
-            rows = table[begins].assign(metric=table["metric"][begins].str.slice(len(str(lane)) + 1))
-            table = table[~begins]
-            placed = lanes[task, lane].merge(rows, on=["task", "replica"])
-            parts[task, lane] = placed.drop(columns=["task", "lane"])
-        points = self.points[["point", "trace"]].merge(self._traces, on="trace")
-        whole = points.merge(table, on=["task", "replica"]).assign(learner="")
-        placed = self._place(pd.concat([whole[["point", "learner", "replica", "metric", "value"]], *parts.values()]))
+            prefix = f"{lane}."
+            is_of_lane = (remaining["task"] == task) & remaining["metric"].str.startswith(prefix)
+            rows = remaining[is_of_lane]
+            rows = rows.assign(metric=rows["metric"].str.slice(len(prefix)))
+            remaining = remaining[~is_of_lane]
+            of_points = lanes[task, lane].merge(rows, on=["task", "replica"])
+            parts[task, lane] = of_points.drop(columns=["task", "lane"])
+        of_network = self._points_of_traces.merge(remaining, on=["task", "replica"]).assign(learner="")
+        columns = ["point", "learner", "replica", "metric", "value"]
+        placed = self._place(pd.concat([of_network[columns], *parts.values()]))
         return placed[self._is_requested(placed["point"], placed["metric"].map(metric_of))]
 
     def _is_requested(self, points: pd.Series[int], names: pd.Series[str]) -> pd.Series[bool]:
         """Return which values belong to their points: a task may compute the CVaR at more levels than a point needs."""
-        levels = {
+        requested = {
             (number, f"cvar/alpha:{level:g}")
             for number, point in enumerate(self._index.points)
             for level in point.levels
         }
-        return ~names.str.startswith("cvar/") | pd.Series([*zip(points, names, strict=True)], names.index).isin(levels)
+        values = pd.Series([*zip(points, names, strict=True)], names.index)
+        return ~names.str.startswith("cvar/") | values.isin(requested)
 
     def _place(self, table: pd.DataFrame) -> pd.DataFrame:
         """Add the values of the axes, and sort by point."""

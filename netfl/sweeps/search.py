@@ -82,8 +82,12 @@ class Search:
         *,
         learning: bool,
     ) -> None:
-        self._scenario, self._spec, self._index, self._learning = scenario, spec, index, learning
-        self._optuna, self._observe = import_optuna(), observe
+        self._scenario = scenario
+        self._spec = spec
+        self._index = index
+        self._learning = learning
+        self._observe = observe
+        self._optuna = import_optuna()
         self.reported = reported_metrics(reported_entries(scenario, learning=learning))
         check_direction(spec, self.reported)
         with with_reported(self.reported):
@@ -102,8 +106,8 @@ class Search:
             paths={name: path for path, name in spec.names.items()},
             entries=[],
         )
-        self._left = [*map(self._restore, self._study.get_trials(deepcopy=False))]
-        self._left = [trial for trial in self._left if self.entries[trial.number].state == "running"]
+        stored_trials = [self._restore(stored) for stored in self._study.get_trials(deepcopy=False)]
+        self._unfinished = [trial for trial in stored_trials if self.entries[trial.number].state == "running"]
 
     @property
     def entries(self) -> list[TrialEntry]:
@@ -113,15 +117,17 @@ class Search:
 
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks of all trials; each trial is chosen when its tasks are about to start."""
-        yield from self._start(self._left)
-        while (count := min(self._spec.batch, self._spec.trials - len(self.entries))) > 0:
-            yield from self._start([self._ask() for _ in range(count)])
+        yield from self._start(self._unfinished)
+        while len(self.entries) < self._spec.trials:
+            batch = min(self._spec.batch, self._spec.trials - len(self.entries))
+            yield from self._start([self._ask() for _ in range(batch)])
 
     def on_update(self, update: TaskUpdate) -> bool:
         """Take the update of a task; return whether it must end early, as all its trials are pruned."""
         trials = [trial for trial in self._trials.values() if update.task in trial.waiting]
-        for trial in trials if update.values else ():
-            self._watch(trial, update)
+        if update.values:
+            for trial in trials:
+                self._watch(trial, update)
         if update.ended:
             task = self._running.pop(update.task, None)
             if task is not None and not (update.stopped or update.error):
@@ -136,13 +142,18 @@ class Search:
 
     def _open_study(self, folder: Path) -> Any:
         """Return Optuna's study for this search in *folder*: an existing one, if nothing but the number has changed."""
-        optuna, spec = self._optuna, self._spec
+        optuna = self._optuna
+        spec = self._spec
+
+        # its name identifies all that the values of a trial depend on
         settings = self._scenario.plain()
         for key in NEUTRAL_KEYS:
             del settings[key]
         space = spec.model_dump(mode="json", include={"metric", "learner", "direction", "parameters"})
         content = json.dumps([settings, self._scenario.replicas, space, self._learning], sort_keys=True)
-        name = f"{self._scenario.name} {blake2b(content.encode(), digest_size=6).hexdigest()}"
+        digest = blake2b(content.encode(), digest_size=6).hexdigest()
+        name = f"{self._scenario.name} {digest}"
+
         journal = optuna.storages.journal
         file = str(folder / JOURNAL)
         lock = journal.JournalFileOpenLock(file)
@@ -175,20 +186,22 @@ class Search:
         """Return a new trial, with the values that the sampler chooses."""
         with _quiet(self._optuna):
             self._study.sampler = self._sampler(len(self.entries))
-            handle = self._study.ask({path: values.distribution(self._optuna) for path, values in self._values.items()})
+            distributions = {path: values.distribution(self._optuna) for path, values in self._values.items()}
+            handle = self._study.ask(distributions)
         self.entries.append(TrialEntry())
         return self._place(_Trial(handle.number, handle), handle.params)
 
     def _restore(self, stored: Any) -> _Trial:
         """Return a trial of the journal."""
-        notes = stored.user_attrs
         state = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}.get(stored.state.name, "running")
-        self.entries.append(TrialEntry.model_validate({"state": state, "value": stored.value, **notes}))
+        tasks_and_error = stored.user_attrs
+        self.entries.append(TrialEntry.model_validate({"state": state, "value": stored.value, **tasks_and_error}))
         handle = stored
-        if state == "running":
+        if state == "running":  # what is stored cannot be continued
             with _quiet(self._optuna):
                 handle = self._optuna.trial.Trial(self._study, stored._trial_id)
-        return self._place(_Trial(stored.number, handle, reported={*stored.intermediate_values}), stored.params)
+        trial = _Trial(stored.number, handle, reported={*stored.intermediate_values})
+        return self._place(trial, stored.params)
 
     def _place(self, trial: _Trial, stored: Mapping[str, Any]) -> _Trial:
         """Add the point of a trial, with the values that Optuna has *stored*, to the index."""
@@ -196,9 +209,10 @@ class Search:
         try:
             trial.point = make_point(values, self._scenario.at(values), self._learning)
             entry = point_entry(trial.point, self._spec.names)
-        except ScenarioError as error:
-            named = {self._spec.names[path]: value for path, value in values.items()}
-            entry, trial.problem = PointEntry(values=named, trace="", lanes={}, levels=[], choices=[]), str(error)
+        except ScenarioError as error:  # the values do not fit together
+            trial.problem = str(error)
+            by_axis = {self._spec.names[path]: value for path, value in values.items()}
+            entry = PointEntry(values=by_axis, trace="", lanes={}, levels=[], choices=[])
         self._index.points.append(entry)
         return trial
 
@@ -208,25 +222,33 @@ class Search:
         for trial in trials:
             if trial.problem:
                 self._end(trial, "failed", error=trial.problem)
-        trials = [trial for trial in trials if trial.point is not None]
-        flying = FinishedCells()
+
+        # tasks for the cells that no other task has or will have
+        running = FinishedCells()
         for key, task in self._running.items():
-            flying.add(key, task)
+            running.add(key, task)
 
-        def is_there(cell: Cell) -> bool:
-            return (self._finished.find(cell) or flying.find(cell)) is not None
+        def find_task(cell: Cell) -> str | None:
+            return self._finished.find(cell) or running.find(cell)
 
-        added = tasks_of([trial.point for trial in trials if trial.point is not None], is_there, self._spec.lanes)
-        watched = metric_of(self._spec.metric) if self._spec.pruner != "none" else ""
-        added = [task.model_copy(update={"watched": watched}) for task in added]
-        for task in added:
+        watched = ""
+        if self._spec.pruner != "none":
+            watched = metric_of(self._spec.metric)
+        points = [trial.point for trial in trials if trial.point is not None]
+        added = []
+        for planned in tasks_of(points, find_task, self._spec.lanes):
+            task = planned.model_copy(update={"watched": watched})
+            added.append(task)
             self._running[task.key] = task
-            flying.add(task.key, task)
+            running.add(task.key, task)
             self._index.tasks[task.key] = task
+
+        # the tasks of each trial
+        trials = [trial for trial in trials if trial.point is not None]
         for trial in trials:
-            found = {self._finished.find(cell) or flying.find(cell) for cell in self._cells(trial)}
+            keys = {find_task(cell) for cell in self._cells(trial)}
             entry = self.entries[trial.number]
-            entry.tasks = sorted(key for key in found if key is not None)
+            entry.tasks = sorted(key for key in keys if key is not None)
             trial.waiting = {*entry.tasks} & self._running.keys()
             trial.handle.set_user_attr("tasks", entry.tasks)
             self._observe(trial.number, [task for task in added if task.key in trial.waiting])
@@ -247,17 +269,21 @@ class Search:
         tasks = {key: self._running[key] for key in trial.waiting if lane in self._running[key].lanes}
         if update.task not in tasks or update.round in trial.reported:
             return
-        at = trial.curve.setdefault(update.round, {})
-        at[update.task] = update.values[tasks[update.task].lanes[lane]]
-        if at.keys() != tasks.keys():
+        name = tasks[update.task].lanes[lane]
+        of_round = trial.curve.setdefault(update.round, {})
+        of_round[update.task] = update.values[name]
+        if of_round.keys() != tasks.keys():
             return
-        sizes = {key: task.stop - task.first for key, task in tasks.items()}
-        value = sum(at[key] * size for key, size in sizes.items()) / sum(sizes.values())
+
+        # the mean over the replicas of all tasks
+        replicas = {key: task.stop - task.first for key, task in tasks.items()}
+        value = sum(of_round[key] * number for key, number in replicas.items()) / sum(replicas.values())
         trial.reported.add(update.round)
-        if not math.isnan(value):
-            trial.handle.report(value, update.round)
-            if trial.handle.should_prune():
-                self._end(trial, "pruned", value)
+        if math.isnan(value):
+            return
+        trial.handle.report(value, update.round)
+        if trial.handle.should_prune():
+            self._end(trial, "pruned", value)
 
     def _end_complete(self, trial: _Trial) -> None:
         """End a trial whose tasks are all done, with its value."""
@@ -277,13 +303,16 @@ class Search:
     ) -> None:
         del self._trials[trial.number]
         entry = self.entries[trial.number]
-        entry.state, entry.value, entry.error = state, value, error
+        entry.state = state
+        entry.value = value
+        entry.error = error
         if error:
             trial.handle.set_user_attr("error", error)
         states = self._optuna.trial.TrialState
-        state_there = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
+        optuna_state = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
+        final_value = value if state == "done" else None  # that of a pruned trial was reported
         with _quiet(self._optuna):
-            self._study.tell(trial.number, value if state == "done" else None, state_there)
+            self._study.tell(trial.number, final_value, optuna_state)
         self._index.write_json()
         self._observe(trial.number, ())
 
@@ -292,14 +321,21 @@ class Search:
         run, name = self._run(trial, replica)
         table = run.final_metrics
         table = table[table["replica"] == replica]
-        found = dict(zip(table["metric"].astype(str), table["value"].astype(float), strict=True))
-        metric, prefix = self._spec.metric, f"{name}." if self._learner else ""
-        for text in (*(f"{prefix}{metric}{end}" for end in ("", LAST_TENTH, LAST_ROUND)), metric):
-            if text in found:
-                return float(found[text])
-        known = [metric_of(text.removeprefix(prefix)) for text in found if text.startswith(prefix)]
-        of = f"of learner '{self._learner}'" if self._learner else "of the network"
-        raise ScenarioError([Fault("sweep.metric", f"no such metric {of}", metric, suggest(metric, known))])
+        final_values = dict(zip(table["metric"].astype(str), table["value"].astype(float), strict=True))
+        metric = self._spec.metric
+        prefix = ""
+        owner = "of the network"
+        if self._learner:
+            prefix = f"{name}."
+            owner = f"of learner '{self._learner}'"
+        for ending in ("", LAST_TENTH, LAST_ROUND):
+            text = f"{prefix}{metric}{ending}"
+            if text in final_values:
+                return float(final_values[text])
+        if metric in final_values:  # of the network, though it was looked for at a learner
+            return float(final_values[metric])
+        metrics = [metric_of(text.removeprefix(prefix)) for text in final_values if text.startswith(prefix)]
+        raise ScenarioError([Fault("sweep.metric", f"no such metric {owner}", metric, suggest(metric, metrics))])
 
     def _report_curve(self, trial: _Trial) -> None:
         """Report the values of all evaluations that a complete trial did not send itself, for the pruner."""
@@ -308,15 +344,16 @@ class Search:
         for replica in range(self._scenario.replicas):
             run, name = self._run(trial, replica)
             table = run.metrics
-            is_wanted = (table["replica"] == replica) & (table["learner"] == name) & (table["metric"] == metric)
-            table = table[is_wanted & (table["group"] == group)]
+            is_of_lane = (table["replica"] == replica) & (table["learner"] == name)
+            is_metric = (table["metric"] == metric) & (table["group"] == group)
+            table = table[is_of_lane & is_metric]
             for index, value in zip(table["round"], table["value"], strict=True):
                 values.setdefault(int(index), []).append(float(value))
         if not values:
             problem = f"has no effect: '{self._spec.metric}' is not evaluated during a run"
             raise ScenarioError([Fault("sweep.pruner", problem, self._spec.pruner, "leave it out")])
-        for index, found in values.items():
-            mean = sum(found) / len(found)
+        for index, of_replicas in values.items():
+            mean = sum(of_replicas) / len(of_replicas)
             if index and index not in trial.reported and not math.isnan(mean):
                 trial.handle.report(mean, index)
 
@@ -337,11 +374,15 @@ class _Values:
         self._choices: Mapping[Any, Any] = {}
         if isinstance(axis, Choice):
             is_plain = all(isinstance(value, _PLAIN) or value is None for value in axis.choice)
-            self._choices = {value if is_plain else json.dumps(value): value for value in axis.choice}
+            if is_plain:
+                self._choices = {value: value for value in axis.choice}
+            else:
+                self._choices = {json.dumps(value): value for value in axis.choice}
 
     def distribution(self, optuna: Any) -> Any:
         """Return Optuna's distribution."""
-        axis, kinds = self._axis, optuna.distributions
+        axis = self._axis
+        kinds = optuna.distributions
         if isinstance(axis, Uniform):
             return kinds.FloatDistribution(*axis.uniform)
         if isinstance(axis, LogUniform):
@@ -352,7 +393,9 @@ class _Values:
 
     def value(self, stored: Any) -> Any:
         """Return the value of the parameter that Optuna has *stored*."""
-        return self._choices[stored] if self._choices else stored
+        if self._choices:
+            return self._choices[stored]
+        return stored
 
 
 def import_optuna() -> Any:
@@ -360,7 +403,8 @@ def import_optuna() -> Any:
     try:
         return import_module("optuna")
     except ImportError:
-        problem, remedy = "needs optuna, which is not installed", "pip install 'netfl-sim[optuna]'"
+        problem = "needs optuna, which is not installed"
+        remedy = "pip install 'netfl-sim[optuna]'"
         raise ScenarioError([Fault("sweep.engine", problem, "optuna", remedy)]) from None
 
 
@@ -388,17 +432,18 @@ def _learner_of(spec: SearchSpec, learners: list[str]) -> str:
     """
     if spec.learner is not None and spec.learner in learners:
         return spec.learner
-    is_learnt = spec.learner is not None or is_learned(metric_of(spec.metric).partition("/")[0])
     if len(learners) == 1:
         return learners[0]
-    if is_learnt and not learners:
+    name, _, _ = metric_of(spec.metric).partition("/")
+    is_of_learner = spec.learner is not None or is_learned(name)
+    if not is_of_learner:
+        return NETWORK
+    if not learners:
         problem = "is a metric of learners, and the sweep runs the network alone"
         remedy = f"leave out {argument('learning=False', '--trace')}"
         raise ScenarioError([Fault("sweep.metric", problem, spec.metric, remedy)])
-    if is_learnt:
-        remedy = f"name one of {', '.join(learners)}"
-        raise ScenarioError([Fault("sweep.learner", "missing; several learners have the metric", None, remedy)])
-    return NETWORK
+    remedy = f"name one of {', '.join(learners)}"
+    raise ScenarioError([Fault("sweep.learner", "missing; several learners have the metric", None, remedy)])
 
 
 @contextmanager

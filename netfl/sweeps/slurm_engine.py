@@ -92,7 +92,9 @@ class SlurmEngine:
         cluster: Literal["slurm", "local"] = "slurm",
     ) -> None:
         self._submitit = import_submitit()
-        self._options, self._device, self._retries = options or SlurmOptions(), device, retries
+        self._options = options or SlurmOptions()
+        self._device = device
+        self._retries = retries
         self._cluster = cluster
         if cluster == "slurm" and shutil.which("sbatch") is None:
             problem = "Slurm: this machine has no command sbatch"
@@ -102,40 +104,53 @@ class SlurmEngine:
         """Run all *tasks*; see `netfl.sweeps.engine.Engine.run`."""
         board = _Board(folder / FOLDER)
         jobs = _Jobs(self._executor(board.folder), board, is_local=self._cluster == "local")
-        waiting, again, attempts = iter(tasks), list[Task](), Counter[str]()
-        reached, reached_before = Counter[str](), Counter[str]()
-        poor, is_stopping = set[str](), False
+        waiting = iter(tasks)
+        retried: list[Task] = []
+        attempts: Counter[str] = Counter()
+        last_round: Counter[str] = Counter()  # of each task, and the one that its earlier jobs have reached
+        last_round_before: Counter[str] = Counter()
+        ending_early: set[str] = set()  # tasks that are not worth their time
+        is_stopping = False
         # Slurm limits the parallel jobs of a plan, which is one array.  A search is submitted job by job.
         is_array = isinstance(tasks, Sized) and self._cluster == "slurm"
         limit = None if is_array else self._options.workers or _SEARCH_WORKERS
         try:
             while True:
                 if stop() and not is_stopping:
-                    is_stopping, waiting, again = True, iter(()), []
+                    is_stopping = True
+                    waiting = iter(())
+                    retried = []
                     board.ask_all_to_stop()
-                room = None if limit is None else max(0, limit - len(jobs.running) - len(again))
-                taken = [*again, *islice(waiting, room)]
-                again = []
+
+                # submit jobs
+                room = None if limit is None else max(0, limit - len(jobs.running) - len(retried))
+                taken = [*retried, *islice(waiting, room)]
+                retried = []
                 jobs.start(taken, [_Work(task, folder.absolute(), self._device, self._options.cpus) for task in taken])
                 attempts.update(task.key for task in taken)
                 if not jobs.running:
                     return
+
+                # report what they have written since
                 time.sleep(_POLL_S)
                 for update in board.updates([*jobs.running]):
-                    reached[update.task] = max(update.round, reached[update.task])
-                    if report(update) and update.task not in poor:
-                        poor.add(update.task)
+                    last_round[update.task] = max(update.round, last_round[update.task])
+                    if report(update) and update.task not in ending_early:
+                        ending_early.add(update.task)
                         board.ask_to_stop(update.task)
                 if is_stopping:
                     jobs.cancel_waiting()
+
+                # jobs that have ended: submit their tasks again, or report their end
                 for task, update, is_lost in jobs.ended(self._submitit):
-                    key, is_wanted = task.key, not is_stopping and task.key not in poor
-                    if update.stopped and reached[key] > reached_before[key]:
+                    key = task.key
+                    if update.stopped and last_round[key] > last_round_before[key]:
                         attempts[key] -= 1  # time limits are no failures, as long as the task progresses
-                    reached_before[key] = reached[key]
-                    if (is_lost or update.stopped) and is_wanted and attempts[key] <= self._retries:
-                        again.append(task)
-                    elif update.stopped and is_wanted:
+                    last_round_before[key] = last_round[key]
+                    is_wanted = not is_stopping and key not in ending_early
+                    if is_wanted and (is_lost or update.stopped) and attempts[key] <= self._retries:
+                        retried.append(task)
+                    elif is_wanted and update.stopped:
                         problem = f"its jobs end at their time limit ({self._options.minutes} min) without progress"
                         report(replace(update, stopped=False, error=problem))
                     else:
@@ -175,43 +190,50 @@ class _Jobs:
 
     def __init__(self, executor: Any, board: _Board, *, is_local: bool) -> None:
         self.running: dict[str, tuple[Task, Any]] = {}
-        self._executor, self._board, self._is_local = executor, board, is_local
-        self._known, self._adopted = board.jobs(), set[str]()
+        self._executor = executor
+        self._board = board
+        self._is_local = is_local
+        self._earlier = board.jobs()  # jobs of an earlier process by task, and the ids of those that were adopted
+        self._adopted: set[str] = set()
 
     def start(self, tasks: Sequence[Task], work: Sequence[_Work]) -> None:
         """Submit the *work* of *tasks* as one array; tasks whose job from an earlier process still runs keep it."""
         if not tasks:
             return
-        new = []
-        for task, each in zip(tasks, work, strict=True):
+        new_tasks = []
+        new_work = []
+        for task, work_of_task in zip(tasks, work, strict=True):
             job = self._adopt(task.key)
             if job is None:
-                new.append((task, each))
+                new_tasks.append(task)
+                new_work.append(work_of_task)
             else:
-                self.running[task.key] = task, job
+                self.running[task.key] = (task, job)
         try:
-            jobs = self._executor.submit_array([each for _, each in new]) if new else []
+            jobs = self._executor.submit_array(new_work) if new_work else []
         except (OSError, RuntimeError) as error:  # submitit passes on the message of sbatch
             problem = " ".join(str(error).split())
             raise MachineError(
                 f"the jobs cannot be submitted: {problem}; correct the options of the command"
             ) from error
-        for (task, _), job in zip(new, jobs, strict=True):
+        for task, job in zip(new_tasks, jobs, strict=True):
             self._board.forget(task.key)
-            self.running[task.key] = task, job
+            self.running[task.key] = (task, job)
         self._write()
 
     def ended(self, submitit: Any) -> list[tuple[Task, TaskUpdate, bool]]:
         """Return tasks whose job has ended, each with its last update and whether the job was killed."""
-        found = []
+        ended = []
         for key, (task, job) in [*self.running.items()]:
-            if self._has_ended(job):
-                del self.running[key]
-                found.append((task, *_outcome(submitit, task, job)))
-                self._board.forget(key)
-        if found:
+            if not self._has_ended(job):
+                continue
+            del self.running[key]
+            update, is_lost = _outcome(submitit, task, job)
+            ended.append((task, update, is_lost))
+            self._board.forget(key)
+        if ended:
             self._write()
-        return found
+        return ended
 
     def cancel_waiting(self) -> None:
         """Cancel jobs that have not started."""
@@ -230,12 +252,14 @@ class _Jobs:
 
     def _adopt(self, task: str) -> Any:
         """Return the job of a task that an earlier process has submitted, if it has not ended."""
-        job_id = self._known.pop(task, None)
+        job_id = self._earlier.pop(task, None)
         if job_id is None:
             return None
         job = self._executor.job_class(self._executor.folder, job_id)
         self._adopted.add(job_id)
-        return None if self._has_ended(job) else job
+        if self._has_ended(job):
+            return None
+        return job
 
     def _has_ended(self, job: Any) -> bool:
         if self._is_local and job.job_id in self._adopted:  # it is not a child of this process
@@ -243,7 +267,9 @@ class _Jobs:
         return bool(job.done())
 
     def _write(self) -> None:
-        self._board.write_jobs(self._known | {key: job.job_id for key, (_, job) in self.running.items()})
+        """Write all jobs that have not ended, also those of an earlier process that were not asked for yet."""
+        running = {key: job.job_id for key, (_, job) in self.running.items()}
+        self._board.write_jobs(self._earlier | running)
 
 
 def _outcome(submitit: Any, task: Task, job: Any) -> tuple[TaskUpdate, bool]:
@@ -266,19 +292,23 @@ class _Work:
     """
 
     def __init__(self, task: Task, folder: Path, device: str, threads: int) -> None:
-        self.task, self.folder, self.device, self.threads = task, folder, device, threads
+        self.task = task
+        self.folder = folder
+        self.device = device
+        self.threads = threads
 
     def __call__(self) -> TaskUpdate:
-        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-            os.environ[name] = str(self.threads)
-        requests = list[int]()
+        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ[variable] = str(self.threads)
+        signals: list[int] = []
         for name in ("SIGTERM", f"SIG{import_submitit().JobEnvironment.USR_SIG}"):
-            signal.signal(getattr(signal, name), lambda number, _: requests.append(number))
-        board, key = _Board(self.folder / FOLDER), self.task.key
+            signal.signal(getattr(signal, name), lambda number, _: signals.append(number))
+        board = _Board(self.folder / FOLDER)
+        key = self.task.key
         if board.must_stop(key):
             return TaskUpdate(key, ended=True, stopped=True)
         board.post(TaskUpdate(key))
-        reporter = TaskReporter(self.task, board.post, lambda: bool(requests) or board.must_stop(key))
+        reporter = TaskReporter(self.task, board.post, lambda: bool(signals) or board.must_stop(key))
         return run_task(self.task, task_folder(self.folder, key), self.device, reporter)
 
 
@@ -292,8 +322,9 @@ class _Board:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._read: dict[str, int] = {}
-        self._checked_at, self._stopped = 0.0, False
+        self._read: dict[str, int] = {}  # bytes of each task's file
+        self._checked_at = 0.0
+        self._stopped = False
 
     def post(self, update: TaskUpdate) -> None:
         """Append an update of a task, from its job."""
@@ -309,16 +340,17 @@ class _Board:
 
     def updates(self, tasks: Iterable[str]) -> list[TaskUpdate]:
         """Return the new updates of *tasks*: those with values, and the last of each."""
-        found = []
+        updates = []
         for task in tasks:
             path = self.folder / f"{task}.jsonl"
             with suppress(FileNotFoundError), path.open("rb") as file:
-                file.seek(self._read.get(task, 0))
-                lines = [line for line in file.readlines() if line.endswith(b"\n")]
-                self._read[task] = self._read.get(task, 0) + sum(map(len, lines))
-                new = [TaskUpdate(**json.loads(line)) for line in lines]
-                found += [update for update in new if update.values or update is new[-1]]
-        return found
+                begin = self._read.get(task, 0)
+                file.seek(begin)
+                lines = [line for line in file.readlines() if line.endswith(b"\n")]  # the last may not be complete
+                self._read[task] = begin + sum(map(len, lines))
+                of_task = [TaskUpdate(**json.loads(line)) for line in lines]
+                updates += [update for update in of_task if update.values or update is of_task[-1]]
+        return updates
 
     def has_started(self, task: str) -> bool:
         """Return whether the job of a task runs or has run."""
@@ -357,12 +389,15 @@ def import_submitit() -> Any:
     try:
         return import_module("submitit")
     except ImportError:
-        problem, remedy = "needs submitit, which is not installed", "pip install 'netfl-sim[slurm]'"
+        problem = "needs submitit, which is not installed"
+        remedy = "pip install 'netfl-sim[slurm]'"
         raise ScenarioError([Fault(argument("engine"), problem, "slurm", remedy)]) from None
 
 
 def _last_line(error: Exception) -> str:
     """Return the last line of a job's log in an *error*, which ends with a sentence of submitit."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("-")]
-    wanted = [line for line in lines if not line.startswith(("You can check", "or at paths", "- "))]
-    return (wanted or [type(error).__name__])[-1]
+    log_lines = [line for line in lines if not line.startswith(("You can check", "or at paths", "- "))]
+    if not log_lines:
+        return type(error).__name__
+    return log_lines[-1]

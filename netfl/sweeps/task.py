@@ -65,37 +65,45 @@ class TaskReporter(RunObserver):
     def __init__(
         self, task: Task, send: Callable[[TaskUpdate], object], should_stop: Callable[[], bool] = lambda: False
     ) -> None:
-        self._task, self._send, self._should_stop, self._sent_at = task, send, should_stop, -math.inf
-        self._rounds, self._share = 0, 0.0
-        self._learners, self._places = np.array([]), np.array([], np.int64)
-        self._has_ended, self._watched = np.array([], bool), np.array([])
+        self._task = task
+        self._send = send
+        self._should_stop = should_stop
+        self._sent_at = -math.inf
+        self._rounds = 0
+        self._share = 0.0
+        # of each lane: its learner, the place of its replica, whether this has ended, and the watched metric
+        self._learners = np.array([])
+        self._places = np.array([], np.int64)
+        self._has_ended = np.array([], bool)
+        self._watched = np.array([])
 
     def on_start(self, start: RunStart) -> None:
         self._rounds = start.rounds or 0
         self._learners = np.array([learner for learner, _ in start.lanes])
         replicas = np.array([replica for _, replica in start.lanes], np.int64)
-        self._places = np.unique(replicas, return_inverse=True)[1]
+        _, self._places = np.unique(replicas, return_inverse=True)
         self._has_ended = np.zeros(len(replicas), bool)
         self._watched = np.full(len(replicas), np.nan)
         self._report(0)
 
     def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
         """Send the watched metric of the task, if it has one."""
-        found = report.metrics.get(self._task.watched)
-        if found is None:
+        values = report.metrics.get(self._task.watched)
+        if values is None:
             return
-        self._watched = np.where(self._has_ended, self._watched, found)  # the last values of replicas that have ended
-        if report.round:
-            values = {
-                name: float(self._watched[self._learners == name].mean())
-                for name in dict.fromkeys(self._learners.tolist())
-            }
-            self._post(TaskUpdate(self._task.key, report.round, self._rounds, self._share, values=values))
+        self._watched = np.where(self._has_ended, self._watched, values)  # the last values of replicas that have ended
+        if not report.round:  # before training
+            return
+        means = {}
+        for learner in dict.fromkeys(self._learners.tolist()):
+            means[learner] = float(self._watched[self._learners == learner].mean())
+        self._post(TaskUpdate(self._task.key, report.round, self._rounds, self._share, values=means))
 
     def on_round(self, progress: RunProgress) -> None:
         self._share = progress.share
         if len(self._places) and None in progress.results:
-            self._has_ended = np.array([result is None for result in progress.results])[self._places]
+            is_over = np.array([result is None for result in progress.results])  # [replicas]
+            self._has_ended = is_over[self._places]
         self._report(progress.round)
 
     def pass_observer(self) -> RunObserver:
@@ -130,9 +138,9 @@ def run_task(task: Task, folder: Path, device: str, reporter: TaskReporter) -> T
         if is_running(folder):
             return TaskUpdate(task.key, ended=True, error=f"another process runs it in {folder}")
         if can_resume(folder):
-            with suppress(MachineError), locked(folder):
+            with suppress(MachineError), locked(folder):  # a checkpoint that cannot be read
                 status = _perform(task, folder, device, reporter)
-        if not status:
+        if not status:  # from the beginning
             shutil.rmtree(folder, ignore_errors=True)
             with create_run_directory(folder):
                 status = _perform(task, folder, device, reporter)

@@ -80,13 +80,16 @@ def explain(
         faults.append(Fault(argument("replica"), "no such replica", replica, f"there are {scenario.replicas}, from 0"))
     if faults:
         raise ScenarioError(faults)
-    replicas = range(scenario.replicas) if replica is None else range(replica, replica + 1)
+    replicas = range(scenario.replicas)
+    if replica is not None:
+        replicas = range(replica, replica + 1)
     setup = prepare_run(scenario, learning=False, replicas=replicas)
     explainer = _Explainer(Replays(setup, access), on_progress or (lambda done, expected, name: None))
-    asked = explainer.rarity.rarest(rare) if users is None else [*dict.fromkeys(users)]
-    explained = explainer.explain(asked)
+    if users is None:
+        users = explainer.rarity.rarest(rare)
+    distinct_users = [*dict.fromkeys(users)]
     return Explanation(
-        users=tuple(explained),
+        users=tuple(explainer.explain(distinct_users)),
         causes=explainer.causes,
         inactive=explainer.inactive,
         words=explainer.words,
@@ -115,10 +118,14 @@ class _Explainer:
 
     def explain(self, users: Sequence[int]) -> list[UserExplanation]:
         """Explain *users*, each on its own."""
-        facts = [self._facts(user) for user in users]
-        waiting = sum(self._needs_replays(fact) for fact in facts)
-        self._expected = 1 + waiting * (1 + len(self.causes))
-        return [self._with_replays(fact) if self._needs_replays(fact) else fact for fact in facts]
+        without_replays = [self._facts(user) for user in users]
+        replayed_users = sum(self._needs_replays(facts) for facts in without_replays)
+        self._expected = 1 + replayed_users * (1 + len(self.causes))  # the original, all causes together, and each
+        explained = []
+        for facts in without_replays:
+            needs_replays = self._needs_replays(facts)
+            explained.append(self._with_replays(facts) if needs_replays else facts)
+        return explained
 
     def _needs_replays(self, facts: UserExplanation) -> bool:
         """Return whether replays can tell more of a user than is known without."""
@@ -131,6 +138,8 @@ class _Explainer:
         rarity = self.rarity
         deliveries = rarity.deliveries
         evidence = self._evidence
+        outcomes = {kind: evidence.outcomes[user, kind] for kind in OUTCOMES if evidence.outcomes[user, kind]}
+        failed = {cause: count for (of_user, cause), count in sorted(evidence.failed.items()) if of_user == user}
         standing = rarity.standing(user)
         least_time = self._least_time(user)
         may_be_chance = standing in {Standing.WITHIN_CHANCE, Standing.DOUBTFUL}
@@ -144,9 +153,9 @@ class _Explainer:
             empty_rounds=rarity.empty_rounds,
             fair=rarity.fair,
             p=float(rarity.p[user]),
-            ties=int((deliveries == deliveries[user]).sum()) - 1,
-            outcomes={kind: evidence.outcomes[user, kind] for kind in OUTCOMES if evidence.outcomes[user, kind]},
-            failed={cause: count for (of, cause), count in sorted(evidence.failed.items()) if of == user},
+            ties=int((deliveries == deliveries[user]).sum()) - 1,  # without itself
+            outcomes=outcomes,
+            failed=failed,
             least_time=least_time,
             words=self.words,
         )
@@ -159,13 +168,13 @@ class _Explainer:
             return facts
         without_all = self._without(causes, user, "all causes")
         together = without_all.gain_over(self.original, user)
+        gains = {}
         if len(causes) == 1:
-            gains = {causes[0]: together}
+            gains[causes[0]] = together
         else:
-            gains = {
-                cause: self._without([cause], user, self.words.get(cause, cause)).gain_over(self.original, user)
-                for cause in causes
-            }
+            for cause in causes:
+                without_cause = self._without([cause], user, self.words.get(cause, cause))
+                gains[cause] = without_cause.gain_over(self.original, user)
         explained = replace(facts, gains=gains, together=together)
 
         # what costs everybody as much does not make this user rare
@@ -215,7 +224,10 @@ class _Explainer:
             gains = [self._without([cause], user, cause).gain_over(self.original, user) for user in users]
             before = sum(gain.before for gain in gains)
             after = sum(gain.after for gain in gains)
-            self._typical[cause] = max(1.0, after / before) if before else 1.0
+            ratio = 1.0
+            if before:
+                ratio = max(1.0, after / before)
+            self._typical[cause] = ratio
         return self._typical[cause]
 
     def _without(self, causes: Sequence[str], user: int, name: str) -> Replay:
@@ -233,16 +245,15 @@ class _Explainer:
         if self._least_times is None:
             return None
         times = self._least_times
-        finished = self._evidence.trained[user]
-        trainings = sum(self._evidence.outcomes[user, outcome] for outcome in OUTCOMES)  # each update was begun by one
+        updates = sum(self._evidence.outcomes[user, outcome] for outcome in OUTCOMES)
         return LeastTime(
             train_s=float(times.train_s[user]),
             frames=times.frames,
             frame_s=float(times.spacing_s[user]),
             airtime_s=float(times.airtime_s[user]),
             round_s=max(self.original.open_s),
-            trainings=trainings,
-            finished=finished,
+            trainings=updates,  # each update was begun by one
+            finished=self._evidence.trained[user],
             rule="deadline" if takes_newest_only(self._replays.access) else "superseded",
         )
 
@@ -252,16 +263,19 @@ class _Explainer:
         access = self._replays.access
         if not counts_until_close(access):
             return None
-        of_replicas = [least_times(access, context, at_best=False) for context in self._replays.setup.contexts]
-        known = [times for times in of_replicas if times is not None]
-        if not known:
+        of_replicas = []
+        for context in self._replays.setup.contexts:
+            times = least_times(access, context, at_best=False)
+            if times is not None:
+                of_replicas.append(times)
+        if not of_replicas:
             return None
         return LeastTimes(
-            train_s=np.mean([times.train_s for times in known], axis=0),
-            frames=known[0].frames,
-            airtime_s=np.mean([times.airtime_s for times in known], axis=0),
-            spacing_s=np.mean([times.spacing_s for times in known], axis=0),
-            turn_s=np.mean([times.turn_s for times in known], axis=0),
+            train_s=np.mean([times.train_s for times in of_replicas], axis=0),
+            frames=of_replicas[0].frames,
+            airtime_s=np.mean([times.airtime_s for times in of_replicas], axis=0),
+            spacing_s=np.mean([times.spacing_s for times in of_replicas], axis=0),
+            turn_s=np.mean([times.turn_s for times in of_replicas], axis=0),
         )
 
     @cached_property
@@ -280,7 +294,9 @@ def _words(access: NetworkAccess) -> dict[str, str]:
     is_battery = [outage.has_batteries for outage in access.outages]
     if not any(is_battery):
         return {}
-    return {"outage": "battery" if all(is_battery) else "outage or battery"}
+    if all(is_battery):
+        return {"outage": "battery"}
+    return {"outage": "outage or battery"}
 
 
 def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:

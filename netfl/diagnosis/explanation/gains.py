@@ -64,23 +64,24 @@ def gain_between(before: Ints, after: Ints, before_s: float, after_s: float) -> 
         before_s: simulated time of the first replay, all replicas together, in seconds.
         after_s: simulated time of the second.
     """
-    more = np.asarray(after, np.int64) - before
-    total = int(more.sum())
-    error = standard_error(more[:, :, None])
+    difference = np.asarray(after, np.int64) - before
+    gain = int(difference.sum())
+    replicas, rounds = difference.shape
+    degrees = _degrees_of_freedom(replicas, rounds)
     half_width = math.inf
-    degrees = _degrees_of_freedom(more.shape[0], more.shape[1])
     if degrees:
+        error = standard_error(difference[:, :, None])  # of one user
         half_width = float(stats.t.isf(LEVEL / 2, degrees) * error[0])
-    sent_before = int(before.sum())
-    sent_after = int(after.sum())
+    deliveries_before = int(before.sum())
+    deliveries_after = int(after.sum())
     return Gain(
-        before=sent_before,
-        after=sent_after,
-        low=total - half_width,
-        high=total + half_width,
+        before=deliveries_before,
+        after=deliveries_after,
+        low=gain - half_width,
+        high=gain + half_width,
         p=float(gain_p_values(before[:, :, None], after[:, :, None])[0]),
-        before_s=before_s / sent_before if sent_before else math.inf,
-        after_s=after_s / sent_after if sent_after else math.inf,
+        before_s=before_s / deliveries_before if deliveries_before else math.inf,
+        after_s=after_s / deliveries_after if deliveries_after else math.inf,
     )
 
 
@@ -94,17 +95,17 @@ def gain_p_values(before: Ints, after: Ints) -> Floats:
         before: deliveries in one replay, ``[replicas, rounds, users]``.
         after: deliveries in the other.
     """
-    more = np.asarray(after, np.int64) - before
-    up = np.maximum(more, 0).sum(axis=(0, 1))
-    down = np.maximum(-more, 0).sum(axis=(0, 1))
-    signs = stats.binom.sf(up - 1, up + down, 0.5)
-    replicas, rounds, users = more.shape
+    difference = np.asarray(after, np.int64) - before
+    replicas, rounds, users = difference.shape
     degrees = _degrees_of_freedom(replicas, rounds)
     if not degrees:
         return np.ones(users)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        student = stats.t.sf((up - down) / standard_error(more), degrees)
-    return np.where(up > down, np.fmax(signs, student), 1.0)
+    gained = np.maximum(difference, 0).sum(axis=(0, 1))
+    lost = np.maximum(-difference, 0).sum(axis=(0, 1))
+    p_signs = stats.binom.sf(gained - 1, gained + lost, 0.5)  # P(X >= gained), X binomial with 1/2
+    with np.errstate(divide="ignore", invalid="ignore"):  # a difference without any variance
+        p_student = stats.t.sf((gained - lost) / standard_error(difference), degrees)
+    return np.where(gained > lost, np.fmax(p_signs, p_student), 1.0)
 
 
 def standard_error(values: Ints) -> Floats:
@@ -123,7 +124,7 @@ def standard_error(values: Ints) -> Floats:
 
 def _blocks(replicas: int, rounds: int) -> int:
     """Return the number of blocks of each replica, about `_MAX_BLOCKS` in all."""
-    wanted = -(-_MAX_BLOCKS // replicas)
+    wanted = -(-_MAX_BLOCKS // replicas)  # rounded up
     permitted = max(1, rounds // _MIN_BLOCK_ROUNDS)
     return min(max(wanted, 1), permitted)
 
@@ -139,8 +140,8 @@ def _variance(parts: Ints) -> Floats:
     n σ² (1 + φ) / (1 − φ).
     """
     centred = parts - parts.mean(axis=(0, 1))
-    power = (centred**2).sum(axis=(0, 1))
+    power = (centred**2).sum(axis=(0, 1))  # of each user
     count = parts.shape[0] * parts.shape[1]
-    products = (centred[:, 1:] * centred[:, :-1]).sum()
+    products = (centred[:, 1:] * centred[:, :-1]).sum()  # of all users: they have one φ
     memory = np.clip(products / max(float(power.sum()), 1e-12), 0.0, 0.99)
     return np.asarray(power * count / (count - 1) * (1 + memory) / (1 - memory))

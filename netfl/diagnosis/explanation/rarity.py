@@ -65,7 +65,8 @@ class Rarity:
     def standing(self, user: int) -> Standing:
         """Return how the deliveries of *user* compare with its fair share."""
         if self.is_rare[user]:
-            return Standing.RARE if self.p[user] <= CAUSE_LEVEL else Standing.DOUBTFUL
+            is_certain = self.p[user] <= CAUSE_LEVEL
+            return Standing.RARE if is_certain else Standing.DOUBTFUL
         if self.deliveries[user] > self.fair:
             return Standing.ABOVE
         if self.hardly_delivers:
@@ -99,18 +100,21 @@ def rarity_of(delivered: Ints) -> Rarity:
     deliveries = delivered.sum(axis=(0, 1))
     total = int(deliveries.sum())
     fair = total / users
-    dispersion = _dispersion(delivered, deliveries)
-    # binomial distribution function, P(D' ≤ D), continued to all real numbers
-    count = total / dispersion
+
+    # binomial distribution function, P(D' ≤ D) = I_{1-p}(N - D, D + 1) with p = 1/n, continued to all real numbers
+    dispersion = _dispersion(delivered, deliveries)  # φ
+    trials = total / dispersion
     hits = deliveries / dispersion
-    below = np.ones(users)
-    possible = hits < count
-    below[possible] = special.betainc(count - hits[possible], hits[possible] + 1, 1 - 1 / users)
-    empty = int((delivered.sum(axis=2) == 0).sum())
-    return Rarity(deliveries, fair, _corrected(below), replicas * rounds, empty)
+    p = np.ones(users)
+    misses_any = hits < trials  # the others have all deliveries
+    p[misses_any] = special.betainc(trials - hits[misses_any], hits[misses_any] + 1, 1 - 1 / users)
+
+    empty_rounds = int((delivered.sum(axis=2) == 0).sum())
+    return Rarity(deliveries, fair, _corrected(p), replicas * rounds, empty_rounds)
 
 
 def _dispersion(delivered: Ints, deliveries: Ints) -> float:
+    """Return the variance of the deliveries of all users over that of independent ones; 1 if it cannot be estimated."""
     independent = float(deliveries.sum())
     if not independent:
         return 1.0
@@ -121,10 +125,13 @@ def _dispersion(delivered: Ints, deliveries: Ints) -> float:
 
 
 def _corrected(p: Floats) -> Floats:
-    """Return p-values corrected by the procedure of Benjamini and Hochberg, ``[n]``."""
-    order = np.argsort(p)[::-1]
+    """Return p-values corrected by the procedure of Benjamini and Hochberg, ``[n]``.
+
+    In ascending order, the corrected k-th is ``min over j ≥ k of n p_(j) / j``.
+    """
+    descending = np.argsort(p)[::-1]
     ranks = np.arange(len(p), 0, -1)
-    smallest_so_far = np.minimum.accumulate(p[order] * len(p) / ranks)
+    smallest_so_far = np.minimum.accumulate(p[descending] * len(p) / ranks)
     corrected = np.empty(len(p))
-    corrected[order] = np.minimum(smallest_so_far, 1.0)
+    corrected[descending] = np.minimum(smallest_so_far, 1.0)
     return corrected

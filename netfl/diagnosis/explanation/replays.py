@@ -104,8 +104,9 @@ class Replays:
     def without(self, causes: Sequence[str], user: int) -> Replay:
         """Simulate the network with *user* exempt from *causes*, in addition to the users that are exempt already."""
         exempt = self.access.exempt or NO_EXEMPTIONS
-        more = {cause: tuple({*getattr(exempt, cause), user}) for cause in causes}
-        access = self.access.model_copy(update={"exempt": exempt.model_copy(update=more)})
+        with_user = {cause: tuple({*getattr(exempt, cause), user}) for cause in causes}
+        extended = exempt.model_copy(update=with_user)
+        access = self.access.model_copy(update={"exempt": extended})
         return self._play(access, NullRecorder())
 
     def _play(self, access: NetworkAccess, recorder: NullRecorder) -> Replay:
@@ -116,10 +117,11 @@ class Replays:
             for context in self.setup.contexts:
                 for played in access.rounds(replace(context, recorder=recorder)):
                     open_s.append(played.closed_s - played.opened_s)
-                    rows.extend(
-                        (context.replica, played.index, sent.user, sent.base) for sent in played.all_deliveries()
-                    )
+                    rows += [
+                        (context.replica, played.index, delivery.user, delivery.base)
+                        for delivery in played.all_deliveries()
+                    ]
         table = np.array(rows, np.int64).reshape(-1, 4)
-        table[:, 0] -= self.setup.replicas[0]
-        shape = len(self.setup.replicas), scenario.steps, scenario.users
+        table[:, 0] -= self.setup.replicas[0]  # the place of the replica among those that are replayed
+        shape = (len(self.setup.replicas), scenario.steps, scenario.users)
         return Replay(table, shape, open_s)

@@ -169,13 +169,16 @@ class UserExplanation:
         """
         if self.standing is Standing.STARVED:
             whole = gain if self.together is None else self.together
-            return _clipped(gain.deliveries / whole.deliveries) if whole.deliveries > 0 else 0.0
+            if whole.deliveries <= 0:
+                return 0.0
+            return _clipped(gain.deliveries / whole.deliveries)
         if not self.fair or self.deliveries >= self.fair:
             return 0.0
         typical = math.prod(self.typical.get(cause, 1.0) for cause in causes)
-        before = 1 - self.deliveries / self.fair
-        after = 1 - gain.after / (self.fair * typical)
-        return _clipped(1 - after / before)
+        fair_after = self.fair * typical  # F'
+        shortfall_before = 1 - self.deliveries / self.fair
+        shortfall_after = 1 - gain.after / fair_after
+        return _clipped(1 - shortfall_after / shortfall_before)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -195,11 +198,12 @@ class UserExplanation:
         """
         shares = {cause: self.share(cause) for cause, gain in self.gains.items() if self.is_significant(gain)}
         main_share = max(shares.values(), default=0.0)
-        named = [
-            cause
-            for cause, share in shares.items()
-            if share >= LEAST_SHARE and (share >= main_share / 2 or main_share + share <= 1.0)
-        ]
+        named = []
+        for cause, share in shares.items():
+            explains_half = share >= main_share / 2
+            explains_what_is_left = main_share + share <= 1.0
+            if share >= LEAST_SHARE and (explains_half or explains_what_is_left):
+                named.append(cause)
         return tuple(sorted(named, key=lambda cause: (cause in RULES, -shares[cause])))
 
     @property

@@ -66,23 +66,25 @@ class Sojourns:
             rows = np.arange(size)
             return open_rows(rows, streams).next_change(rows, instant_s) - instant_s
 
+        def residual_moment(power: int) -> float:
+            """Return E[R^n] = E[X^(n+1)] / ((n + 1) E[X]), the mean over the states of the current sojourn X."""
+            if_up = up.moment(power + 1) / ((power + 1) * up.mean)
+            if_down = down.moment(power + 1) / ((power + 1) * down.mean)
+            return share * if_up + (1.0 - share) * if_down
+
         statement = "up with probability E[up] / (E[up] + E[down])"
         laws = (*laws, state_law("state at any instant (1 is up)", statement, state, share))
         if max(up.moment(3), down.moment(3)) == np.inf:  # the residual has no variance
             return laws
-        first, second = (
-            share * up.moment(power + 1) / ((power + 1) * up.mean)
-            + (1.0 - share) * down.moment(power + 1) / ((power + 1) * down.mean)
-            for power in (1, 2)
-        )
+        mean = residual_moment(1)
         variance = None  # without a fourth moment of the residual it cannot be tested
         if max(up.moment(5), down.moment(5)) < np.inf:
-            variance = second - first**2
+            variance = residual_moment(2) - mean**2
         by_residual = Law(
             "time to the next change, from any instant, in s",
             "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the current sojourn X",
             draw=residual,
-            mean=first,
+            mean=mean,
             variance=variance,
         )
         return (*laws, by_residual)
@@ -107,16 +109,17 @@ def sojourn_laws(
     def draw(is_up: bool, streams: Streams, size: int) -> Floats:
         rows = np.arange(size)
         process = open_rows(rows, streams)
-        # the first whole sojourn in this state
-        begin_s = process.next_change(rows, np.zeros(size))
-        begin_s = np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))
+        # the first whole sojourn in this state begins with the first change or with the second
+        first_change_s = process.next_change(rows, np.zeros(size))
+        is_in_state = process.up(rows, first_change_s) == is_up
+        begin_s = np.where(is_in_state, first_change_s, process.next_change(rows, first_change_s))
         end_s = process.next_change(rows, begin_s)
         if is_up and process.clock is not None:  # which measures sojourns up only
             return process.clock.read_s(rows, end_s) - process.clock.read_s(rows, begin_s)
         return end_s - begin_s
 
-    return tuple(
-        Law(
+    def law(state: str, is_up: bool, distribution: DurationDistribution) -> Law:
+        return Law(
             f"sojourn {state} in s",
             f"{distribution.distribution} with mean {distribution.mean:g} s, all sojourns independent",
             draw=partial(draw, is_up),
@@ -124,8 +127,8 @@ def sojourn_laws(
             variance=distribution.variance if distribution.provable(2) else None,
             cdf=None if distribution.distribution == "fixed" else distribution.cdf,
         )
-        for state, is_up, distribution in ((up, True, sojourns.up), ("down", False, sojourns.down))
-    )
+
+    return law(up, True, sojourns.up), law("down", False, sojourns.down)
 
 
 class SojournClock(Protocol):
@@ -185,25 +188,26 @@ class AlternatingRenewal(NodeAvailability):
 
     def _lengths_s(self, rows: Ints, index: Ints) -> Floats:
         """Return the lengths of sojourns *index*, from 0; rows and index broadcast."""
-        is_up = self._starts_up[rows] ^ (index % 2 == 1)
+        is_up = self._starts_up[rows] ^ (index % 2 == 1)  # states alternate
         row, number = np.broadcast_arrays(rows, index)
         lengths_s = np.empty(is_up.shape)
-        for distribution, is_drawn in ((self._sojourns.up, is_up), (self._sojourns.down, ~is_up)):
-            lengths_s[is_drawn] = distribution.draw(self._field, row[is_drawn], number[is_drawn])
-        return np.where(index == 0, self._first_s[rows], lengths_s)
+        for distribution, in_state in ((self._sojourns.up, is_up), (self._sojourns.down, ~is_up)):
+            lengths_s[in_state] = distribution.draw(self._field, row[in_state], number[in_state])
+        return np.where(index == 0, self._first_s[rows], lengths_s)  # the first may be under way
 
     def _follow(self, rows: Ints, from_s: Floats, index: Ints) -> Floats:
         """Return the ends of consecutive sojourns *index*, ``[n, k]``, of which the first begin at *from_s*."""
         lengths_s = self._lengths_s(rows[:, None], index)
         if self.clock is None:
-            lengths_s[:, 0] += from_s
+            lengths_s[:, 0] += from_s  # the sums are instants, added in the order of the sojourns
             return np.cumsum(lengths_s, axis=1)
         ends_s = np.empty(index.shape)
         for column in range(index.shape[1]):  # one by one, as the clock's speed depends on the time
             length_s = lengths_s[:, column]
             is_up = self._starts_up[rows] ^ (index[:, column] % 2 == 1)
-            from_s = np.where(is_up, self.clock.after_s(rows, from_s, length_s), from_s + length_s)
-            ends_s[:, column] = from_s
+            end_s = np.where(is_up, self.clock.after_s(rows, from_s, length_s), from_s + length_s)
+            ends_s[:, column] = end_s
+            from_s = end_s
         return ends_s
 
     def _begin(self, rows: int, streams: Streams) -> tuple[Bools, Floats]:
@@ -225,16 +229,16 @@ class AlternatingRenewal(NodeAvailability):
         """Return each node's state at *time_s*, and its end."""
         rows = self._row[nodes]
         time = np.broadcast_to(np.asarray(time_s, float), rows.shape)
-        is_before = time < self._since_s[rows]
+        is_before = time < self._since_s[rows]  # of the window
         if is_before.any():
             self._rewind(*_earliest(rows[is_before], time[is_before]))
         is_up = np.empty(len(rows), bool)
         until_s = np.empty(len(rows))
-        remaining: Ints = np.arange(len(rows))
+        remaining: Ints = np.arange(len(rows))  # those whose windows may still end before their times
         while remaining.size:
             row = rows[remaining]
             at_s = time[remaining]
-            ends_s = self._ends_s.take(row, axis=0)
+            ends_s = self._ends_s.take(row, axis=0)  # [n, _SPAN]
             is_inside = at_s < ends_s[:, -1]
             passed = (ends_s <= at_s[:, None]).argmin(axis=1)  # wrong outside of the window, and repeated below
             is_up[remaining] = self._starts_up[row] ^ (passed % 2 == 1)
@@ -247,31 +251,37 @@ class AlternatingRenewal(NodeAvailability):
 
     def _approach(self, rows: Ints, time_s: Floats) -> None:
         """Move the windows of *rows* towards *time_s*: to a mark on the way, by a leap, or by a step."""
+        # a mark on the way, ahead of the window
         mark = self._mark(rows, time_s)
-        is_ahead = mark * _STRIDE > self._index[rows]
-        if is_ahead.any():
-            self._rewind(rows[is_ahead], time_s[is_ahead])
+        has_mark = mark * _STRIDE > self._index[rows]
+        if has_mark.any():
+            self._rewind(rows[has_mark], time_s[has_mark])
+
         # where the next mark is known, the time is less than a stride away
-        is_near = ~is_ahead & (np.isfinite(self._marks_s[rows]).sum(axis=1) > mark + 1)
+        knows_next = np.isfinite(self._marks_s[rows]).sum(axis=1) > mark + 1
+        is_near = knows_next & ~has_mark
         if is_near.any():
             self._advance(rows[is_near])
-        is_far = ~(is_ahead | is_near)
+
+        # others leap together, as far as the nearest time allows
+        is_far = ~(has_mark | is_near)
         if not is_far.any():
             return
-        rows = rows[is_far]
-        time_s = time_s[is_far]
-        strides = self._strides_to(rows, time_s)
+        far_rows = rows[is_far]
+        far_s = time_s[is_far]
+        strides = self._strides_to(far_rows, far_s)
         if strides:
-            self._leap(rows, time_s, strides)
+            self._leap(far_rows, far_s, strides)
         else:
-            self._advance(rows)
+            self._advance(far_rows)
 
     def _strides_to(self, rows: Ints, time_s: Floats) -> int:
         """Return the number of strides that all *rows* can leap towards *time_s*, probably without passing it."""
         if self.clock is not None:  # whose sojourns are added one by one
             return 0
         mean_s = (self._sojourns.up.mean + self._sojourns.down.mean) / 2
-        sojourns = float((time_s - self._ends_s[rows, -1]).min()) / mean_s
+        nearest_s = float((time_s - self._ends_s[rows, -1]).min())
+        sojourns = nearest_s / mean_s
         return int(min(0.9 * sojourns, _LEAP / len(rows))) // _STRIDE
 
     def _mark(self, rows: Ints, time_s: Floats) -> Ints:
@@ -281,6 +291,7 @@ class AlternatingRenewal(NodeAvailability):
     def _rewind(self, rows: Ints, time_s: Floats) -> None:
         """Move the windows of *rows* to their last known mark up to *time_s*."""
         mark = self._mark(rows, time_s)
+        # an empty window that ends with the mark, which two advances of half a span replace
         self._index[rows] = mark * _STRIDE - _SPAN
         self._ends_s[rows] = self._marks_s[rows, mark][:, None]
         self._advance(rows)
@@ -288,16 +299,19 @@ class AlternatingRenewal(NodeAvailability):
 
     def _leap(self, rows: Ints, time_s: Floats, strides: int) -> None:
         """Move the windows of *rows* by many sojourns at once, and back to a mark where this is beyond *time_s*."""
+        # the changes of the window and of all sojourns that are skipped, [n, _SPAN + skipped]
         skipped = strides * _STRIDE
         window_s = self._ends_s[rows]
         index = self._index[rows]
-        next_s = self._follow(rows, window_s[:, -1], index[:, None] + np.arange(_SPAN, _SPAN + skipped))
-        ends_s = np.hstack([window_s, next_s])
-        # the marks on the way
+        new = index[:, None] + np.arange(_SPAN, _SPAN + skipped)
+        ends_s = np.hstack([window_s, self._follow(rows, window_s[:, -1], new)])
+
+        # the marks on the way, one a stride
         to_mark = _STRIDE - index % _STRIDE
         places = to_mark[:, None] - 1 + np.arange(0, skipped, _STRIDE)
         columns = (index + to_mark)[:, None] // _STRIDE + np.arange(strides)
         self._keep_marks(rows[:, None], columns, np.take_along_axis(ends_s, places, axis=1))
+
         # the new window
         self._ends_s[rows] = ends_s[:, skipped:]
         self._since_s[rows] = ends_s[:, skipped - 1]
@@ -308,9 +322,10 @@ class AlternatingRenewal(NodeAvailability):
 
     def _keep_marks(self, rows: Ints, columns: Ints, marks_s: Floats) -> None:
         """Keep marks, in a table that doubles where it is too narrow."""
-        missing = int(columns.max()) + 1 - self._marks_s.shape[1]
+        width = self._marks_s.shape[1]
+        missing = int(columns.max()) + 1 - width
         if missing > 0:
-            added = max(missing, self._marks_s.shape[1])
+            added = max(missing, width)
             self._marks_s = np.pad(self._marks_s, ((0, 0), (0, added)), constant_values=np.inf)
         self._marks_s[rows, columns] = marks_s
 
@@ -319,9 +334,13 @@ class AlternatingRenewal(NodeAvailability):
         kept_s = self._ends_s[rows, _STEP:]
         self._since_s[rows] = self._ends_s[rows, _STEP - 1]
         self._index[rows] += _STEP
-        index = self._index[rows, None] + np.arange(_STEP, _SPAN)
-        self._ends_s[rows] = np.hstack([kept_s, self._follow(rows, kept_s[:, -1], index)])
-        at_mark = rows[(self._index[rows] >= 0) & (self._index[rows] % _STRIDE == 0)]
+        new = self._index[rows, None] + np.arange(_STEP, _SPAN)
+        new_s = self._follow(rows, kept_s[:, -1], new)
+        self._ends_s[rows] = np.hstack([kept_s, new_s])
+
+        # a window that begins with a mark
+        index = self._index[rows]
+        at_mark = rows[(index >= 0) & (index % _STRIDE == 0)]
         if at_mark.size:
             self._keep_marks(at_mark, self._index[at_mark] // _STRIDE, self._since_s[at_mark])
 

@@ -44,7 +44,7 @@ class EnergyArrivals(ABC):
     def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
         """Return when each user's segment from *from_s* on ends, and the energy that arrives then, ``[n]`` each."""
         ends = [self._next(user, at_s) for user, at_s in zip(users.tolist(), from_s.tolist(), strict=True)]
-        until_s, portions = np.array(ends, float).reshape(-1, 2).T
+        until_s, portions = np.array(ends, float).reshape(-1, 2).T  # also of no users
         return until_s, self.portion_j * portions
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> Callable[[Floats], Floats]:
@@ -54,11 +54,12 @@ class EnergyArrivals(ABC):
     def _next(self, user: int, from_s: float) -> tuple[float, int]:
         """Return the next arrival, or the end of the block of periods, and the number of portions that arrive there."""
         block, times_s = self._block_at(user, from_s)
-        place = bisect_right(times_s, from_s)
-        if place == len(times_s):
+        passed = bisect_right(times_s, from_s)
+        if passed == len(times_s):
             return self._begin_s(block + 1), 0
-        until_s = times_s[place]
-        return until_s, bisect_right(times_s, until_s) - place
+        until_s = times_s[passed]
+        portions = bisect_right(times_s, until_s) - passed  # several may arrive at one instant
+        return until_s, portions
 
     def _block_at(self, user: int, time_s: float) -> tuple[int, list[float]]:
         """Return the block of periods that begins at or before a time and ends after it, and its arrivals."""
@@ -67,12 +68,12 @@ class EnergyArrivals(ABC):
             block += 1
         elif self._begin_s(block) > time_s:  # or up
             block -= 1
-        kept = self._kept.get(user)
-        if kept is None or kept[0] != block:
+        kept_block, times_s = self._kept.get(user, (None, []))
+        if kept_block != block:
             periods = np.arange(_PERIODS * block, _PERIODS * (block + 1))
-            kept = block, self.times_s(int(self.ids[user]), periods).tolist()
-            self._kept[user] = kept
-        return kept
+            times_s = self.times_s(int(self.ids[user]), periods).tolist()
+            self._kept[user] = (block, times_s)
+        return block, times_s
 
     def _begin_s(self, block: int) -> float:
         return self.period_s * (_PERIODS * block)
@@ -89,7 +90,8 @@ class PoissonArrivals(EnergyArrivals):
         draw = np.arange(counts.max())
         shares = self.draws.uniform(user_id, periods[:, None], 1 + draw)  # [periods, draws]
         times_s = self.period_s * (periods[:, None] + shares)
-        return np.sort(times_s[draw < counts[:, None]])
+        is_arrival = draw < counts[:, None]  # each period has as many as its count
+        return np.sort(times_s[is_arrival])
 
 
 @dataclass(slots=True, eq=False)

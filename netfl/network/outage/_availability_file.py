@@ -129,14 +129,13 @@ class AvailabilityFile(Spec):
 
     def name_notes(self) -> Iterator[str]:
         """Yield which users the names in the file are, if the scenario does not say so."""
-        found = self.content.names
-        if self.names is not None or not found:
+        names = self.content.names
+        if self.names is not None or not names:
             return
-        shown = ", ".join(f"{number} is {name}" for number, name in enumerate(found[:_MAX_NAMES]))
-        more = ", …" if len(found) > _MAX_NAMES else ""
-        yield (
-            f"{self.file.name} has names, in ascending order: user {shown}{more}; for another order, list them in names"
-        )
+        shown = ", ".join(f"{number} is {name}" for number, name in enumerate(names[:_MAX_NAMES]))
+        if len(names) > _MAX_NAMES:
+            shown = f"{shown}, …"
+        yield f"{self.file.name} has names, in ascending order: user {shown}; for another order, list them in names"
 
 
 class AvailabilityContent(NamedTuple):
@@ -171,12 +170,12 @@ def read_availability(
         period: the period of a file that repeats; an interval that ends with it continues into the next.
         user_names: names of users 0, 1, … in the file; by default all that it has, in ascending order.
     """
-    found: tuple[str, ...] = ()
+    numbered: tuple[str, ...] = ()
     try:
         with prefix_faults("file"):
             table = _read_table(path, names)
             _refuse_towers(table)
-            table, found = _number_names(table, user_names)
+            table, numbered = _number_names(table, user_names)
             if table.has(INTERVALS_SCHEMA["end"]):
                 schedules = _read_intervals(table, scale, period)
             else:
@@ -186,7 +185,7 @@ def read_availability(
     if not len(table):
         remedy = "give a row for each user: user,start,times or user,start,end"
         return AvailabilityContent([], [Fault("file", f"{path.name} has no users", None, remedy)])
-    return AvailabilityContent(schedules, [fault.under("file") for fault in table.faults], found)
+    return AvailabilityContent(schedules, [fault.under("file") for fault in table.faults], numbered)
 
 
 def _refuse_towers(table: UserTable) -> None:
@@ -214,22 +213,22 @@ def _number_names(table: UserTable, listed: Sequence[str] | None) -> tuple[UserT
         return table, ()
     texts = as_text(cells)
     present = {*texts.to_pylist()} - {""}
-    is_number = bool(np.isfinite(parse_numbers(texts)).any()) or not present.isdisjoint(_STATES)
-    if listed is None and is_number:  # numbers, of which some are wrong
-        return table, ()
     if listed is None:
-        found = tuple(sorted(present))
+        has_numbers = bool(np.isfinite(parse_numbers(texts)).any()) or not present.isdisjoint(_STATES)
+        if has_numbers:  # of which some are wrong
+            return table, ()
+        names = tuple(sorted(present))
     else:
-        found = tuple(listed)
-        unknown = [name for name in found if name not in present]
+        names = tuple(listed)
+        unknown = [name for name in names if name not in present]
         if unknown:
             problem = f"{table.path.name} has no user {unknown[0]}, which is listed in names"
             raise ScenarioError([Fault("", problem, None, suggest(unknown[0], sorted(present)[:_MAX_NAMES]))])
-        is_listed = pc.is_in(texts, pa.array(["", *found]))  # an empty cell is an error of its row
+        is_listed = pc.is_in(texts, pa.array(["", *names]))  # an empty cell is an error of its row
         table = table.take(np.asarray(is_listed))
         texts = texts.filter(is_listed)
-    table.columns["user"] = pc.index_in(texts, pa.array(found, pa.string()))
-    return table, found
+    table.columns["user"] = pc.index_in(texts, pa.array(names, pa.string()))
+    return table, names
 
 
 def _read_table(path: Path, names: Mapping[str, str]) -> UserTable:
@@ -254,18 +253,21 @@ def _read_json(path: Path, names: Mapping[str, str]) -> UserTable:
         files.raise_unreadable(path, error, "give each key once: one entry for each user, or for each of its intervals")
     except ValueError as error:
         files.raise_unreadable(path, error, f"list entries such as {_JSON_EXAMPLE}")
-    columns = {
-        name: pa.array([_to_text(entry.get(keys[name])) for entry in entries], pa.string())
-        for name in ("user", "start", "end")
-        if name != "end" or any(keys[name] in entry for entry in entries)
-    }
+
+    def texts_of(name: str) -> pa.Array:
+        return pa.array([_to_text(entry.get(keys[name])) for entry in entries], pa.string())
+
+    columns = {"user": texts_of("user"), "start": texts_of("start")}
     lists = [entry.get(keys["times"], []) for entry in entries]
-    if "end" not in columns:
+    is_list = [isinstance(times, list) for times in lists]
+    if any(keys["end"] in entry for entry in entries):  # intervals
+        columns["end"] = texts_of("end")
+    else:
         texts = [[*map(_to_text, times)] if isinstance(times, list) else [] for times in lists]
         columns["times"] = pa.array(texts, pa.list_(pa.string()))
     table = UserTable(path, columns, np.arange(1, len(entries) + 1))
     table.refuse(
-        np.array([not isinstance(times, list) for times in lists], bool),
+        ~np.array(is_list, bool),
         lambda row: Fault("", "not a list of times", lists[row], "write numbers, such as [3600]"),
     )
     return table
@@ -278,17 +280,21 @@ def _json_entries(text: str, keys: Mapping[str, str]) -> list[dict[str, object]]
         ValueError: it is something else.
     """
     content = parse_json(text)
-    entries = content if isinstance(content, list) else [content]
     if isinstance(content, dict) and content and all(isinstance(entry, dict) for entry in content.values()):
         columns = ", ".join(dict.fromkeys(key for entry in content.values() for key in entry))
         raise ValueError(f"it is an object with a key for each of {len(content)} users, each with {columns}")
+    entries = content if isinstance(content, list) else [content]
     forms = [{keys[name] for name in form} for form in _FORMS]
     for number, entry in enumerate(entries, start=1):
-        if not isinstance(entry, dict) or {*entry} not in forms:
-            expected = " or ".join(", ".join(keys[name] for name in form) for form in _FORMS[1:])
-            others = [key for key in entry if key not in {*keys.values()}] if isinstance(entry, dict) else []
-            named = f": {', '.join(others)}" if others else ""
-            raise ValueError(f"entry {number} has keys other than {expected}{named}")
+        if isinstance(entry, dict) and {*entry} in forms:
+            continue
+        expected = " or ".join(", ".join(keys[name] for name in form) for form in _FORMS[1:])
+        problem = f"entry {number} has keys other than {expected}"
+        if isinstance(entry, dict):
+            others = [key for key in entry if key not in {*keys.values()}]
+            if others:
+                problem = f"{problem}: {', '.join(others)}"
+        raise ValueError(problem)
     return entries
 
 
@@ -331,19 +337,22 @@ def _split_times(table: UserTable, scale: TimeScale) -> list[Floats]:
             "times", np.ones(len(table), bool), lambda cell: Fault("", "not a list of times", cell, remedy)
         )
         return [np.empty(0)] * len(table)
+
+    # all times in one array: the row of each, and the time before it in that row
     counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
     cells = pc.list_flatten(lists)
     row_of = np.repeat(np.arange(len(table)), counts)
     times = scale.parse(cells)
     before = np.concatenate([[0.0], times[:-1]])[: len(times)]
-    before[np.diff(row_of, prepend=-1) > 0] = 0.0  # the first time of a row comes after time 0
+    is_first = np.diff(row_of, prepend=-1) > 0
+    before[is_first] = 0.0  # the first time of a row comes after time 0
 
     def refuse(is_wrong: Bools, describe: Callable[[int], Fault]) -> None:
-        """Refuse rows for one of their times; *describe* returns the error of a time."""
+        """Refuse rows for the first wrong one of their times; *describe* returns the error of a time."""
         wrong = np.flatnonzero(is_wrong)
         rows, first = np.unique(row_of[wrong], return_index=True)
-        of_row = dict(zip(rows.tolist(), wrong[first].tolist(), strict=True))
-        table.refuse(np.isin(np.arange(len(table)), rows), lambda row: describe(of_row[row]))
+        wrong_time = dict(zip(rows.tolist(), wrong[first].tolist(), strict=True))
+        table.refuse(np.isin(np.arange(len(table)), rows), lambda row: describe(wrong_time[row]))
 
     def describe_order(index: int) -> Fault:
         problem = f"times are not ascending: {times[index]:g} follows {before[index]:g}"
@@ -363,12 +372,13 @@ def _read_intervals(table: UserTable, scale: TimeScale, period: float) -> list[U
     users = table.users(INTERVALS_SCHEMA["user"])
     spans = table.intervals(INTERVALS_SCHEMA["start"], INTERVALS_SCHEMA["end"], scale, can_be_empty=True)
     valid = np.flatnonzero(~table.is_wrong)
-    rows = zip(users[valid].tolist(), *spans[valid].T.tolist(), strict=True)
-    _, first = np.unique(users[valid], return_index=True)
-    return [
-        UserSchedule.from_intervals(user, times, period, table.place(row))
-        for row, (user, times) in zip(valid[first].tolist(), merge_intervals(rows).items(), strict=True)
-    ]
+    starts, ends = spans[valid].T.tolist()
+    merged = merge_intervals(zip(users[valid].tolist(), starts, ends, strict=True))
+    _, first = np.unique(users[valid], return_index=True)  # the first row of each user, for messages
+    schedules = []
+    for row, (user, times) in zip(valid[first].tolist(), merged.items(), strict=True):
+        schedules.append(UserSchedule.from_intervals(user, times, period, table.place(row)))
+    return schedules
 
 
 def schedule_faults(

@@ -65,10 +65,10 @@ class CombinedOutages(NodeAvailability):
                 faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
             raise ScenarioError(faults)
-        of_motion = layout.paths.stays if layout.paths is not None else None
-        for known in (of_motion, stays):
-            if known is not None:
-                timelines["interrupt"].append(_absences(known, layout.nodes))
+        if layout.paths is not None and layout.paths.stays is not None:
+            timelines["interrupt"].append(_absences(layout.paths.stays, layout.nodes))
+        if stays is not None:
+            timelines["interrupt"].append(_absences(stays, layout.nodes))
         for drawn_last in timelines.values():  # processes draw for each time that they are asked about
             drawn_last.sort(key=lambda timeline: isinstance(timeline, AlternatingRenewal))
         return cls(timelines["interrupt"], timelines["finish"])
@@ -142,8 +142,10 @@ class CombinedOutages(NodeAvailability):
                 is_up = timeline.up(users[remaining], at_s[remaining])
                 off = remaining[~is_up]
                 off_s[off] = np.minimum(off_s[off], at_s[off])
-                # those that are up are asked again at their next change
-                remaining = remaining[is_up & (at_s[remaining] < by_s[remaining])]
+
+                # those that are up are asked again at their next change, as long as there is time
+                has_time = at_s[remaining] < by_s[remaining]
+                remaining = remaining[is_up & has_time]
                 at_s[remaining] = timeline.next_change(users[remaining], at_s[remaining])
                 remaining = remaining[at_s[remaining] < by_s[remaining]]
         return off_s
@@ -169,7 +171,7 @@ class CombinedOutages(NodeAvailability):
         For a node that is down beyond *by_s* the result is any instant after *by_s*.
         """
         at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(nodes)))
-        remaining = np.arange(len(nodes))
+        remaining = np.arange(len(nodes))  # nodes that may be down at at_s
         for _ in range(_MAX_OUTAGES):
             was_s = at_s[remaining]
             up = remaining
@@ -180,8 +182,11 @@ class CombinedOutages(NodeAvailability):
                 waiting = up[is_down]
                 at_s[waiting] = timeline.next_change(nodes[waiting], at_s[waiting])
                 up = up[~is_down]
-            has_waited = at_s[remaining] > was_s
-            remaining = remaining[has_waited & np.isfinite(at_s[remaining]) & (at_s[remaining] <= by_s)]
+
+            # nodes that have waited in one may be down in another by now
+            now_s = at_s[remaining]
+            has_waited = now_s > was_s
+            remaining = remaining[has_waited & np.isfinite(now_s) & (now_s <= by_s)]
             if not remaining.size:
                 return at_s
         at_s[remaining] = np.inf
@@ -203,8 +208,8 @@ class CombinedOutages(NodeAvailability):
             changes.append((at_s[has_changed], remaining[has_changed], is_up[has_changed]))
             was_up = is_up
         times_s, changed_nodes, states = (np.concatenate(column) for column in zip(*changes, strict=True))
-        order = np.lexsort((changed_nodes, times_s))
-        return times_s[order], changed_nodes[order], states[order]
+        by_time = np.lexsort((changed_nodes, times_s))
+        return times_s[by_time], changed_nodes[by_time], states[by_time]
 
 
 def _absences(stays: Stays, nodes: int) -> NodeAvailability:

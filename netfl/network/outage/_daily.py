@@ -67,22 +67,24 @@ class DiurnalClock:
 
     def read_s(self, rows: Ints, time_s: Floats) -> Floats:
         """Return the reading of each row's clock at *time_s*, ``[n]``."""
-        days, rest_s = np.divmod(time_s - self._shift_s[rows], self._period_s)
-        part = np.minimum((rest_s / self._part_s).astype(np.int64), len(self._speed) - 1)
-        read_s = self._read_s[part] + self._speed[part] * (rest_s - part * self._part_s)
+        days, of_day_s = np.divmod(time_s - self._shift_s[rows], self._period_s)
+        part = np.minimum((of_day_s / self._part_s).astype(np.int64), len(self._speed) - 1)
+        read_s = self._read_s[part] + self._speed[part] * (of_day_s - part * self._part_s)
         return np.asarray(self._factor[rows] * (days * self._period_s + read_s))
 
     def after_s(self, rows: Ints, time_s: Floats, amount_s: Floats) -> Floats:
         """Return when the clock of each row shows *amount_s* more than at *time_s*, ``[n]``."""
+        # the reading of that instant: whole days, and the part of a day
         shown_s = (self.read_s(rows, time_s) + amount_s) / self._factor[rows]
         days = periods_of(shown_s, self._period_s)
-        rest_s = shown_s - days * self._period_s
+        read_s = shown_s - days * self._period_s
+
         # to the right of all equal values, with rounding: a part in which the clock stands still is skipped
-        met_s = rest_s + SLACK * self._period_s + STEPS * shown_s
+        met_s = read_s + SLACK * self._period_s + STEPS * shown_s
         part = np.minimum(np.searchsorted(self._read_s, met_s, side="right") - 1, len(self._speed) - 1)
         speed = np.where(self._speed[part] > 0.0, self._speed[part], 1.0)  # the last part may stand still
-        day_s = part * self._part_s + np.maximum(rest_s - self._read_s[part], 0.0) / speed
-        return np.asarray(np.maximum(time_s, days * self._period_s + day_s + self._shift_s[rows]))
+        of_day_s = part * self._part_s + np.maximum(read_s - self._read_s[part], 0.0) / speed
+        return np.asarray(np.maximum(time_s, days * self._period_s + of_day_s + self._shift_s[rows]))
 
 
 def mean_share_up(weights: Sequence[float], period_s: float, up_s: float, down_s: float) -> Floats:
@@ -95,8 +97,9 @@ def mean_share_up(weights: Sequence[float], period_s: float, up_s: float, down_s
     failure_hz = np.array(weights, float) * len(weights) / sum(weights) / up_s  # λ, [parts]
     repair_hz = 1.0 / down_s  # μ
     total_hz = failure_hz + repair_hz
-    limits = repair_hz / total_hz
+    limits = repair_hz / total_hz  # l
     decays = np.exp(-total_hz * part_s)
+
     # p at the end of a period is offset + factor times p at its beginning
     offset = 0.0
     factor = 1.0
@@ -104,6 +107,8 @@ def mean_share_up(weights: Sequence[float], period_s: float, up_s: float, down_s
         offset = limit + decay * (offset - limit)
         factor *= decay
     p = offset / (1.0 - factor)  # equal at both
+
+    # the mean of p over each part, and p at its end
     means = []
     for limit, decay, rate_hz in zip(limits, decays, total_hz, strict=True):
         means.append(limit + (p - limit) * (1.0 - decay) / (rate_hz * part_s))
@@ -142,7 +147,8 @@ class DailyOutage(NodeOutage):
         rows = int(row.max(initial=-1)) + 1
         sojourns = self.sojourns
         activity = self.activity(rows, streams)
-        clock = DiurnalClock(self.weights, self.period, draw_shifts_s(self.spread, rows, streams), activity)
+        shifts_s = draw_shifts_s(self.spread, rows, streams)
+        clock = DiurnalClock(self.weights, self.period, shifts_s, activity)
         origin_s: ArrayLike = 0.0
         if sojourns.start == "stationary":  # whole periods before time 0, so that the process has settled
             cycle_s = sojourns.up.mean / activity + sojourns.down.mean
@@ -151,9 +157,11 @@ class DailyOutage(NodeOutage):
 
     def laws(self) -> tuple[Law, ...]:
         sojourns = self.sojourns
-        up, down = sojourns.up, sojourns.down
+        up = sojourns.up
+        down = sojourns.down
         laws = sojourn_laws(sojourns, self._open_rows, "up, on the node's own clock,")
-        if sojourns.start != "stationary" or not up.distribution == down.distribution == "exponential":
+        is_markov = up.distribution == "exponential" and down.distribution == "exponential"
+        if sojourns.start != "stationary" or not is_markov:  # the share of time up has no closed form
             return laws
 
         def state(streams: Streams, size: int) -> Floats:

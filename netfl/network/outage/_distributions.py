@@ -50,7 +50,8 @@ class _Weibull:
 
     def residual(self, streams: Streams, rows: int) -> Floats:
         # the density is proportional to exp(-(zΓ)^k): the k-th root of a gamma variable of shape 1/k
-        return streams.rng().gamma(1.0 / self.k, size=rows) ** (1.0 / self.k) / gamma(1.0 + 1.0 / self.k)
+        draws = streams.rng().gamma(1.0 / self.k, size=rows)
+        return draws ** (1.0 / self.k) / gamma(1.0 + 1.0 / self.k)
 
     def moment(self, power: int) -> float:
         return gamma(1.0 + power / self.k) / gamma(1.0 + 1.0 / self.k) ** power
@@ -71,14 +72,16 @@ class _Lognormal:
     def residual(self, streams: Streams, rows: int) -> Floats:
         # a uniform part of the length-biased variable, which is lognormal with a logarithm greater by σ²
         part = streams.field("part").uniform(np.arange(rows))
-        return part * np.exp(self.sigma * streams.field("whole").normal(np.arange(rows)) + self.sigma**2 / 2.0)
+        normal = streams.field("whole").normal(np.arange(rows))
+        return part * np.exp(self.sigma * normal + self.sigma**2 / 2.0)
 
     def moment(self, power: int) -> float:
         return exp(self.sigma**2 * power * (power - 1) / 2.0)
 
     def cdf(self, z: Floats) -> Floats:
         normal = NormalDist(-(self.sigma**2) / 2.0, self.sigma)
-        return np.array([normal.cdf(log(x)) if x > 0.0 else 0.0 for x in np.ravel(z)]).reshape(np.shape(z))
+        values = [normal.cdf(log(x)) if x > 0.0 else 0.0 for x in np.ravel(z)]
+        return np.array(values).reshape(np.shape(z))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ class _Gamma:
     def residual(self, streams: Streams, rows: int) -> Floats:
         # a uniform part of the length-biased variable, which is gamma of shape k + 1
         part = streams.field("part").uniform(np.arange(rows))
-        return part * _gamma_quantile(self.k + 1.0, streams.field("whole").uniform(np.arange(rows))) / self.k
+        uniform = streams.field("whole").uniform(np.arange(rows))
+        return part * _gamma_quantile(self.k + 1.0, uniform) / self.k
 
     def moment(self, power: int) -> float:
         return prod((self.k + i) / self.k for i in range(power))
@@ -127,7 +131,8 @@ class _Pareto:
         # inverse of the distribution function z up to m, and 1 - (m/z)^(α - 1) / α from there on
         u = streams.field().uniform(np.arange(rows))
         m = self._minimum
-        return np.where(u < m, u, m * (self.alpha * (1.0 - np.maximum(u, m))) ** (-1.0 / (self.alpha - 1.0)))
+        beyond = m * (self.alpha * (1.0 - np.maximum(u, m))) ** (-1.0 / (self.alpha - 1.0))
+        return np.where(u < m, u, beyond)
 
     def moment(self, power: int) -> float:
         if power >= self.alpha:
@@ -151,7 +156,8 @@ class _Uniform:
         # inverse of the distribution function z up to 1 - w, and 1 - (1 + w - z)² / 4w from there on
         u = streams.field().uniform(np.arange(rows))
         w = self.width
-        return np.where(u < 1.0 - w, u, 1.0 + w - 2.0 * np.sqrt(w * (1.0 - u)))
+        beyond = 1.0 + w - 2.0 * np.sqrt(w * (1.0 - u))
+        return np.where(u < 1.0 - w, u, beyond)
 
     def moment(self, power: int) -> float:
         w = self.width
@@ -176,7 +182,8 @@ class _Hyperexponential:
     def draw(self, field: RandomField, rows: ArrayLike, index: ArrayLike) -> Floats:
         p = self._p
         is_short = field.uniform(rows, index, 1) < p
-        return field.exponential(rows, index) / np.where(is_short, 2.0 * p, 2.0 * (1.0 - p))
+        rate = np.where(is_short, 2.0 * p, 2.0 * (1.0 - p))
+        return field.exponential(rows, index) / rate
 
     def residual(self, streams: Streams, rows: int) -> Floats:
         # each phase takes half of the time, and is memoryless
@@ -184,7 +191,8 @@ class _Hyperexponential:
         field = streams.field()
         every_row = np.arange(rows)
         is_short = field.uniform(every_row, 0, 1) < 0.5
-        return field.exponential(every_row) / np.where(is_short, 2.0 * p, 2.0 * (1.0 - p))
+        rate = np.where(is_short, 2.0 * p, 2.0 * (1.0 - p))
+        return field.exponential(every_row) / rate
 
     def moment(self, power: int) -> float:
         return gamma(power + 1.0) * sum(p / (2.0 * p) ** power for p in (self._p, 1.0 - self._p))

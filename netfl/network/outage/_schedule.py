@@ -95,12 +95,16 @@ class ScheduledAvailability(NodeAvailability):
         passed = self._passed(nodes, began_s, time_s)
         count = self._count[nodes]
         first = self._schedule.first[nodes]
-        is_within = passed < count
-        in_period_s = began_s + self._times_s[np.where(is_within, first + passed, -1)]
-        # after an odd number of changes the state differs from that at the start, so the next period begins with one
+
+        # a further change of this period; index -1 stands for none
+        is_in_period = passed < count
+        in_period_s = began_s + self._times_s[np.where(is_in_period, first + passed, -1)]
+
+        # or the first one of the next: after an odd number of changes the state differs from that at the start
         first_s = self._times_s[np.where(count > 0, first, -1)]
-        in_next_s = next_s + np.where(count % 2 == 1, 0.0, first_s)
-        return np.where(is_within, in_period_s, in_next_s)
+        begins_with_change = count % 2 == 1
+        in_next_s = next_s + np.where(begins_with_change, 0.0, first_s)
+        return np.where(is_in_period, in_period_s, in_next_s)
 
     def _surrounding_periods_s(self, nodes: Ints, time_s: ArrayLike) -> tuple[Floats, Floats]:
         """Return the begins of the period of *time_s* and of the next, ``[n]``."""
@@ -117,9 +121,9 @@ class ScheduledAvailability(NodeAvailability):
         is_open = low < high
         while is_open.any():
             middle = (low + high) // 2
-            is_past = is_open & (began_s + self._times_s[first + middle] <= time_s)
-            low = np.where(is_past, middle + 1, low)
-            high = np.where(is_open & ~is_past, middle, high)
+            has_passed = began_s + self._times_s[first + middle] <= time_s
+            low = np.where(is_open & has_passed, middle + 1, low)
+            high = np.where(is_open & ~has_passed, middle, high)
             is_open = low < high
         return low
 

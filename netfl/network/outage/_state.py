@@ -20,7 +20,8 @@ class _StateCache:
     def __init__(self, outages: CombinedOutages, nodes: int) -> None:
         self._outages = outages
         self._is_exact = outages.is_exact
-        self._up_until_s, self._next_up_s = np.full((2, nodes), -np.inf)
+        self._up_until_s = np.full(nodes, -np.inf)
+        self._next_up_s = np.full(nodes, -np.inf)
 
     def up_until_s(self, nodes: Ints, now_s: float) -> Floats:
         """Return a time until which each node stays up, ``[...]``; a past time for a node that is down."""
@@ -38,7 +39,10 @@ class _StateCache:
         return np.asarray(np.maximum(self._next_up_s[nodes], now_s))
 
     def _unknown(self, nodes: Ints, now_s: float) -> Ints:
-        return np.asarray(nodes[(self._up_until_s[nodes] <= now_s) & (self._next_up_s[nodes] <= now_s)])
+        """Return those of *nodes* of which neither the end of being up nor that of being down is ahead."""
+        may_be_down = self._up_until_s[nodes] <= now_s
+        may_be_up = self._next_up_s[nodes] <= now_s
+        return np.asarray(nodes[may_be_down & may_be_up])
 
     def node_up_until_s(self, node: int, now_s: float) -> float:
         """Return `up_until_s` of one node."""
@@ -53,9 +57,10 @@ class _StateCache:
             return until_s
         nodes = np.array([node])
         for _ in range(_MAX_LOOKS):
-            if until_s >= by_s or np.isinf(until_s) or not self._outages.up(nodes, until_s)[0]:
+            is_far_enough = until_s >= by_s or np.isinf(until_s)
+            if is_far_enough or not self._outages.up(nodes, until_s)[0]:
                 return until_s
-            until_s = float(self._outages.next_change(nodes, until_s)[0])
+            until_s = float(self._outages.next_change(nodes, until_s)[0])  # the node is still up
             self._up_until_s[node] = until_s
         return until_s
 
@@ -159,10 +164,11 @@ class NodeState(_StateCache):
             rows: node numbers, ``[n, k]``.
             now_s: current time.
         """
-        each_s = self.next_up_s(rows, now_s)
+        each_s = self.next_up_s(rows, now_s)  # [n, k]
         at_s = each_s.max(axis=1)
         stays_up = self.up_until_s(rows, now_s) > at_s[:, None]
-        is_sure = (stays_up | (each_s == at_s[:, None])).all(axis=1)  # the others may be down again by then
+        goes_up_then = each_s == at_s[:, None]
+        is_sure = (stays_up | goes_up_then).all(axis=1)  # the others may be down again by then
         at_s[~is_sure] = self.all_up_later_s(rows[~is_sure], at_s[~is_sure])
         return np.asarray(at_s)
 
@@ -173,12 +179,13 @@ class NodeState(_StateCache):
         for _ in range(_MAX_PASSES):
             if not remaining.size:
                 return at_s
-            nodes = rows[remaining]
+            nodes = rows[remaining]  # [n, k]
             was_s = at_s[remaining]
-            up_s = self._outages.next_up(nodes.ravel(), np.repeat(was_s, nodes.shape[1]))
-            at_s[remaining] = up_s.reshape(nodes.shape).max(axis=1)
-            has_waited = at_s[remaining] > was_s  # for one node, while others may have gone down
-            remaining = remaining[has_waited & np.isfinite(at_s[remaining])]
+            each_s = self._outages.next_up(nodes.ravel(), np.repeat(was_s, nodes.shape[1]))
+            now_s = each_s.reshape(nodes.shape).max(axis=1)
+            at_s[remaining] = now_s
+            has_waited = now_s > was_s  # for one node, while others may have gone down
+            remaining = remaining[has_waited & np.isfinite(now_s)]
         at_s[remaining] = np.inf
         return at_s
 

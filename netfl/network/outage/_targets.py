@@ -21,9 +21,10 @@ def _check_nodes(value: Any) -> Any:
     """Check that *value* is a group or a list of user numbers and names."""
     if isinstance(value, str) and value in get_args(Group):
         return value
-    entries = value if isinstance(value, list | tuple) else ()
-    if entries and all(isinstance(entry, str) or (isinstance(entry, int) and entry >= 0) for entry in entries):
-        return tuple(entries)
+    if isinstance(value, list | tuple) and value:
+        is_node = [isinstance(node, str) or (isinstance(node, int) and node >= 0) for node in value]
+        if all(is_node):
+            return tuple(value)
     remedy = f"{', '.join(get_args(Group))}, or a list such as [0, 7, tower:1, tower:1-server]"
     raise PydanticCustomError("nodes", "neither a group nor a list of nodes", {"remedy": remedy})
 
@@ -43,11 +44,13 @@ class NodeOutage(Outage):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from facts.unknown_users("nodes", self.nodes)
+        if not self.users_only or self.nodes == "users":
+            return
         if isinstance(self.nodes, str):
             others: list[str] = [self.nodes]
         else:
             others = [node for node in self.nodes if isinstance(node, str)]
-        if self.users_only and others and self.nodes != "users":
+        if others:
             yield Fault("nodes", self.users_only, others, "write users, or numbers of users")
 
 
@@ -127,13 +130,14 @@ class DiskMembership:
     """
 
     def __init__(self, layout: Layout, groups: tuple[Group, ...]) -> None:
+        # the ends of all segments, as numbers of nodes with a position: first users and nodes, then links
         points = np.arange(layout.users + len(layout.names))
         cables = [[layout.number(end) for end in edge] for edge in layout.graph.edges]
         cable_ends = np.array(cables, np.int64).reshape(-1, 2)
         begins, ends = np.vstack([np.column_stack([points, points]), cable_ends]).T
         self.nodes = np.concatenate([group_numbers(group, layout) for group in groups])
-        self._from_m = layout.node_xy_m[begins[self.nodes]]
-        self._along_m = layout.node_xy_m[ends[self.nodes]] - self._from_m
+        self._from_m = layout.node_xy_m[begins[self.nodes]]  # a, [n, 2]
+        self._along_m = layout.node_xy_m[ends[self.nodes]] - self._from_m  # b - a
         self._squared_m2 = (self._along_m**2).sum(axis=1)
 
     def distance_m(self, places: Ints, centre_m: Floats) -> Floats:
@@ -142,9 +146,10 @@ class DiskMembership:
         The point of a segment from a to b that is nearest to c is a + s (b - a), s = (c - a)·(b - a) / |b - a|² within
         [0, 1].
         """
-        to_m = centre_m - self._from_m[places]
-        along_m = self._along_m[places]
+        to_m = centre_m - self._from_m[places]  # c - a
+        along_m = self._along_m[places]  # b - a
         squared_m2 = self._squared_m2[places]
-        share = (to_m * along_m).sum(axis=-1) / np.where(squared_m2 > 0.0, squared_m2, 1.0)
-        share = np.clip(share, 0.0, 1.0)
-        return np.asarray(np.hypot(*np.moveaxis(to_m - share[..., None] * along_m, -1, 0)))
+        divisor_m2 = np.where(squared_m2 > 0.0, squared_m2, 1.0)  # a segment of length 0 has s = 0
+        share = np.clip((to_m * along_m).sum(axis=-1) / divisor_m2, 0.0, 1.0)  # s
+        x_m, y_m = np.moveaxis(to_m - share[..., None] * along_m, -1, 0)
+        return np.asarray(np.hypot(x_m, y_m))

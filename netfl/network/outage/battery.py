@@ -111,7 +111,7 @@ class Charger(Spec):
 
     def open(self, ids: Ints, streams: Streams) -> EnergySource:
         """Return the chargers of users with the numbers *ids*."""
-        if self.energy is not None and self.period is not None:
+        if self.energy is not None and self.period is not None:  # it comes in portions
             draws = streams.field("arrivals")
             if self.probability is None:
                 return PoissonArrivals(self.energy, self.period, ids, draws)
@@ -119,10 +119,11 @@ class Charger(Spec):
 
         assert self.power is not None
         users = len(ids)
-        if self.opens is None or self.closes is None:
+        if self.opens is None or self.closes is None:  # always plugged in
             return _PluggedIn(self.power, np.zeros(users), np.inf)
         opens_s = self.opens + draw_shifts_s(self.spread, users, streams)
-        return _PluggedIn(self.power, opens_s, (self.closes - self.opens) % DAY_S)
+        length_s = (self.closes - self.opens) % DAY_S  # it may extend over midnight
+        return _PluggedIn(self.power, opens_s, length_s)
 
 
 class Solar(Spec):
@@ -225,15 +226,16 @@ class Battery(NodeOutage):
         return self._open_rows(node_rows(self.nodes, layout), streams)
 
     def warnings(self, uses: LargestUses) -> Iterator[str]:
-        most_j = self.capacity * (1.0 + _ROUNDING)
-        dear = []
-        if uses.frame_j is not None and uses.frame_j > most_j:
-            dear.append(("a frame", uses.frame_j, "transmit"))
+        available_j = self.capacity * (1.0 + _ROUNDING)
+        too_dear = []
+        if uses.frame_j is not None and uses.frame_j > available_j:
+            too_dear.append(("a frame", uses.frame_j, "transmit"))
         if uses.training_j is not None:
             supplied_j = 0.0 if self._source is None else self._source.most_j(uses.training_s)
-            if uses.start_j > most_j or uses.training_j > most_j + supplied_j:
-                dear.append(("a training", uses.training_j, "its costs"))
-        for use, cost_j, keys in dear:
+            # the costs of a start are taken at once, those of a training while the supply recharges the battery
+            if uses.start_j > available_j or uses.training_j > available_j + supplied_j:
+                too_dear.append(("a training", uses.training_j, "its costs"))
+        for use, cost_j, keys in too_dear:
             yield (
                 f"{use} costs up to {cost_j:.3g} J, more than the capacity of {self.capacity:.3g} J, so it always "
                 f"empties the battery and fails; increase capacity, or lower {keys} in access.energy"
@@ -268,14 +270,15 @@ class Battery(NodeOutage):
         return tuple(laws) or (Law.none("nothing is drawn: the activity of users drains the battery"),)
 
     def _open_rows(self, row: Ints, streams: Streams) -> BatteryState:
-        count = int(row.max(initial=-1)) + 1
+        """Return batteries: that of node n is *row[n]*, -1 for none."""
+        batteries = int(row.max(initial=-1)) + 1
         low, high = self.initial
-        share = low + (high - low) * streams.field("initial").uniform(np.arange(count))
+        share = low + (high - low) * streams.field("initial").uniform(np.arange(batteries))
         if self._source is None:
-            supply: EnergySource = _PluggedIn(0.0, np.zeros(count), np.inf)
+            supply: EnergySource = _PluggedIn(0.0, np.zeros(batteries), np.inf)
         else:
             users = np.flatnonzero(row >= 0)
-            ids = users[np.argsort(row[users])]
+            ids = users[np.argsort(row[users])]  # the user of each battery
             supply = self._source.open(ids, streams)
         return BatteryState(row, self.capacity * share, self, supply)
 
@@ -306,8 +309,10 @@ def _sunlight_law(solar: Solar) -> Law:
     clear_j = 2.0 / np.pi * solar.peak * (solar.sunset - solar.sunrise)
 
     def draw(streams: Streams, size: int) -> Floats:
-        rise_s = DAY_S * np.arange(size, dtype=np.float64) + solar.sunrise
-        gain = solar.open(np.zeros(1, np.int64), streams).gain(np.zeros(size, np.int64), rise_s, np.zeros(size))
+        sun = solar.open(np.zeros(1, np.int64), streams)
+        rise_s = DAY_S * np.arange(size, dtype=np.float64) + solar.sunrise  # of one day each
+        same_user = np.zeros(size, np.int64)
+        gain = sun.gain(same_user, rise_s, np.zeros(size))
         return gain(rise_s + (solar.sunset - solar.sunrise))
 
     statement = "2/π · peak · (sunset - sunrise) times f, uniform on [1 - clouds, 1]"
@@ -381,9 +386,11 @@ class _Knots:
         return self.computing_w > 0.0
 
     def select(self, rows: Ints | Bools) -> _Knots:
+        """Return a copy of the knots, or of the chains, of some rows."""
         return _Knots(*(column[rows] for column in self._columns))
 
     def assign(self, rows: Ints | Bools, knots: _Knots) -> None:
+        """Replace the knots, or the chains, of some rows."""
         for column, new in zip(self._columns, knots._columns, strict=True):
             column[rows] = new
 
@@ -395,19 +402,21 @@ class _Knots:
     def changes_after(self, index: Ints) -> Bools:
         """Return the knots after one of each chain at which the state differs from there, ``[n, knots]``."""
         is_after = np.arange(self.up.shape[1]) > index[:, None]
-        return np.asarray(is_after & (self.up != self.at(index).up[:, None]))
+        has_other_state = self.up != self.at(index).up[:, None]
+        return np.asarray(is_after & has_other_state)
 
     def start_chains(self) -> _Knots:
         """Return chains that end with these knots, with nothing before."""
-        chains = self.select(np.repeat(np.arange(len(self.time_s))[:, None], _AHEAD + 1, axis=1))
-        chains.time_s[:, :-1] = -np.inf
+        batteries = np.arange(len(self.time_s))
+        chains = self.select(np.repeat(batteries[:, None], _AHEAD + 1, axis=1))  # [n, knots]
+        chains.time_s[:, :-1] = -np.inf  # only the last is a knot
         return chains
 
     def extend(self, rows: Ints, knots: _Knots) -> None:
         """Append a knot to the chains of *rows*, and drop their oldest."""
-        for kept, new in zip(self._columns, knots._columns, strict=True):
-            kept[rows, :-1] = kept[rows, 1:]
-            kept[rows, -1] = new
+        for chains, new in zip(self._columns, knots._columns, strict=True):
+            chains[rows, :-1] = chains[rows, 1:]
+            chains[rows, -1] = new
 
 
 class BatteryState(NodeAvailability):
@@ -470,10 +479,7 @@ class BatteryState(NodeAvailability):
 
     def charge_j(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         """Return the energy of each battery at *time_s*, not before its last use, ``[n]``; infinite without one."""
-        rows = self._row[nodes]
-        has_battery = rows >= 0
-        rows = rows[has_battery]
-        at_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
+        has_battery, rows, at_s = self._with_battery(nodes, time_s)
         charge_j = np.full(len(nodes), np.inf)
         charge_j[has_battery] = self._state_at(rows, at_s).charge_j
         return charge_j
@@ -482,13 +488,10 @@ class BatteryState(NodeAvailability):
         return self.charge_j(users, time_s) / self._model.capacity
 
     def is_charging(self, users: Ints, time_s: ArrayLike) -> Bools:
-        rows = self._row[users]
-        has_battery = rows >= 0
-        rows = rows[has_battery]
-        at_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
+        has_battery, rows, at_s = self._with_battery(users, time_s)
         no_drain_w = np.zeros(len(rows))
         end_s, _ = self._supply.segment_end(rows, at_s, no_drain_w)
-        until_s = np.minimum(end_s, at_s + 1.0)
+        until_s = np.minimum(end_s, at_s + 1.0)  # within the segment, whose power keeps its sign
         is_charging = np.ones(len(users), np.bool_)
         is_charging[has_battery] = self._supply.gain(rows, at_s, no_drain_w)(until_s) > 0.0
         return is_charging
@@ -501,7 +504,7 @@ class BatteryState(NodeAvailability):
         return BatteryLedger(
             initial=self._initial_j[rows],
             charge=now.charge_j,
-            supplied=self._supplied_j(rows, at_s),
+            supplied=supplied_energy_j(self._supply, rows, at_s),
             refused=now.refused_j,
             paid=self._paid_j[rows],
             failed=self._failed_j[rows],
@@ -510,11 +513,17 @@ class BatteryState(NodeAvailability):
         )
 
     def idle_j(self, users: Ints, time_s: ArrayLike) -> Floats:
-        has_battery = self._row[users] >= 0
+        has_battery, rows, at_s = self._with_battery(users, time_s)
         idle_j = np.full(len(users), np.nan)
-        time = np.broadcast_to(np.asarray(time_s, float), len(users))
-        idle_j[has_battery] = self._state_at(self._row[users[has_battery]], time[has_battery]).idle_j
+        idle_j[has_battery] = self._state_at(rows, at_s).idle_j
         return idle_j
+
+    def _with_battery(self, nodes: Ints, time_s: ArrayLike) -> tuple[Bools, Ints, Floats]:
+        """Return which nodes have batteries, ``[n]``, and the rows of these and their times."""
+        rows = self._row[nodes]
+        has_battery = rows >= 0
+        times_s = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)
+        return has_battery, rows[has_battery], times_s[has_battery]
 
     def draw_from(self, energy: EnergyMeter) -> None:
         self._energy = energy
@@ -524,24 +533,25 @@ class BatteryState(NodeAvailability):
     def train(self, users: Ints, time_s: Floats, until_s: Floats) -> Floats | None:
         if self._energy is None:
             return None
+        # the costs of the start, at once
         shares = self._use(users, time_s, self._energy.starting_j(users))
+
+        # those of computing, as a power until the training ends; there are none without a duration
         takes_time = until_s > time_s
-        computing_w = np.zeros(len(users))
         duration_s = (until_s - time_s)[takes_time]
+        computing_w = np.zeros(len(users))
         computing_w[takes_time] = self._energy.computing_j(users[takes_time], duration_s) / duration_s
         begins = (shares >= 1.0) & (self._row[users] >= 0)
         self._compute(self._row[users[begins]], computing_w[begins], until_s[begins])
         return shares
 
     def stop(self, users: Ints, time_s: Floats) -> None:
-        rows = self._row[users]
-        has_battery = rows >= 0
-        rows = rows[has_battery]
-        at_s = time_s[has_battery]
+        _, rows, at_s = self._with_battery(users, time_s)
         is_computing = (self._used.computing_w[rows] > 0.0) & (self._used.computed_s[rows] > at_s)
         rows = rows[is_computing]
-        self._used.assign(rows, self._advance_to(rows, at_s[is_computing]))
-        self._compute(rows, np.zeros(len(rows)), at_s[is_computing])
+        at_s = at_s[is_computing]
+        self._used.assign(rows, self._advance_to(rows, at_s))
+        self._compute(rows, np.zeros(len(rows)), at_s)
 
     def transmit(
         self, users: Ints, time_s: ArrayLike, airtime_s: ArrayLike, power_factor: Floats | None = None
@@ -571,25 +581,26 @@ class BatteryState(NodeAvailability):
 
         A use while a user is down fails, too, and has a share of 0.
         """
-        rows = self._row[users]
-        has_battery = rows >= 0
-        rows = rows[has_battery]
-        time = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
+        has_battery, rows, at_s = self._with_battery(users, time_s)
         cost_j = np.broadcast_to(joules, has_battery.shape)[has_battery]
-        now = self._advance_to(rows, time)
+        now = self._advance_to(rows, at_s)
+
+        # a user that is up pays, or what is left is lost and it goes down; one that is down stays so
         is_paid = now.up & (cost_j <= now.charge_j + _ROUNDING * self._model.capacity)
         is_short = now.up & ~is_paid
         spent_j = np.minimum(cost_j, now.charge_j)
         self._paid_j[rows] += np.where(is_paid, spent_j, 0.0)
         self._failed_j[rows] += np.where(is_paid, 0.0, spent_j)
         self._record_changes(rows, now.time_s, is_short)
+
         # chains start over from this use
         now.charge_j = now.charge_j - spent_j
         now.up = is_paid
         now.computing_w = np.where(is_paid, now.computing_w, 0.0)
         self._used.assign(rows, now)
         self._kept.assign(rows, self._used.select(rows).start_chains())
-        shares = np.ones(len(has_battery))
+
+        shares = np.ones(len(has_battery))  # users without batteries have all that they need
         shares[has_battery] = np.where(is_short, spent_j / np.where(is_short, cost_j, 1.0), is_paid)
         return shares
 
@@ -597,12 +608,12 @@ class BatteryState(NodeAvailability):
         """Return the batteries at *time_s*, or at their last use if that is later, and record their changes by then."""
         at_s = np.maximum(time_s, self._used.time_s[rows])
         state = self._used.select(rows)
-        remaining = np.arange(len(rows))
+        remaining = np.arange(len(rows))  # batteries that may have a further knot by then
         while remaining.size:
             following = self._step(rows[remaining], state.select(remaining))
             is_within = following.time_s <= after_rounding(at_s[remaining])  # a use may begin with an outage's end
             remaining = remaining[is_within]
-            following = following.select(np.flatnonzero(is_within))
+            following = following.select(is_within)
             self._record_changes(rows[remaining], following.time_s, state.up[remaining] != following.up)
             state.assign(remaining, following)
         return self._at(rows, state, np.maximum(at_s, state.time_s))
@@ -615,75 +626,82 @@ class BatteryState(NodeAvailability):
         """Return whether each node is up, and if *looks_ahead* until when."""
         up = np.ones(len(nodes), np.bool_)
         until_s = np.full(len(nodes), np.inf)
-        time = np.broadcast_to(np.asarray(time_s, float), len(nodes))
-        places = np.flatnonzero(self._row[nodes] >= 0)
-        rows = self._row[nodes[places]]
-        at_s = time[places]
+        has_battery, rows, at_s = self._with_battery(nodes, time_s)
+
         # from the last use on: by the chains
-        chain, knot = self._reach(rows, np.maximum(at_s, self._used.time_s[rows]))
-        up[places] = chain.at(knot).up
+        last_use_s = self._used.time_s[rows]
+        chain, knot = self._reach(rows, np.maximum(at_s, last_use_s))
+        up[has_battery] = chain.at(knot).up
         if looks_ahead:
-            until_s[places] = self._next_change_s(rows, chain, knot)
+            until_s[has_battery] = self._next_change_s(rows, chain, knot)
+
         # before it: by the changes recorded, which are final, and what becomes of the user at that use
-        is_past = at_s < self._used.time_s[rows]
-        past = zip(places[is_past].tolist(), rows[is_past].tolist(), at_s[is_past].tolist(), strict=True)
-        for place, row, past_s in past:
+        is_past = at_s < last_use_s
+        indices = np.flatnonzero(has_battery)[is_past]  # in *nodes*
+        past = zip(indices.tolist(), rows[is_past].tolist(), at_s[is_past].tolist(), strict=True)
+        for index, row, past_s in past:
             changes_s = self._past_changes_s.get(row, [])
-            count = bisect_right(changes_s, past_s)
-            was_up = bool(self._began_up[row]) ^ (count % 2 == 1)
-            if count < len(changes_s):
-                until_s[place] = changes_s[count]
-            elif was_up != up[place]:
-                until_s[place] = self._used.time_s[row]
-            up[place] = was_up
+            passed = bisect_right(changes_s, past_s)
+            was_up = bool(self._began_up[row]) ^ (passed % 2 == 1)
+            if passed < len(changes_s):
+                until_s[index] = changes_s[passed]
+            elif was_up != up[index]:
+                until_s[index] = self._used.time_s[row]
+            up[index] = was_up
         return up, until_s
 
     def _reach(self, rows: Ints, at_s: Floats) -> tuple[_Knots, Ints]:
         """Return a chain of each battery beyond *at_s*, not before its last use, and its last knot up to then."""
         chain = self._kept.select(rows)
-        is_before = chain.time_s[:, 0] > at_s  # start over from the last use
-        chain.assign(is_before, self._used.select(rows[is_before]).start_chains())
-        remaining = np.flatnonzero(chain.time_s[:, -1] <= at_s)
+        begins_later = chain.time_s[:, 0] > at_s  # its older knots were dropped: start over from the last use
+        chain.assign(begins_later, self._used.select(rows[begins_later]).start_chains())
+        remaining = np.flatnonzero(chain.time_s[:, -1] <= at_s)  # chains that end too early
         while remaining.size:
             self._extend(rows, chain, remaining)
             remaining = remaining[chain.time_s[remaining, -1] <= at_s[remaining]]
         self._kept.assign(rows, chain)
-        return chain, (chain.time_s <= at_s[:, None]).sum(axis=1) - 1
+        last_knot = (chain.time_s <= at_s[:, None]).sum(axis=1) - 1  # times ascend
+        return chain, last_knot
 
     def _next_change_s(self, rows: Ints, chain: _Knots, knot: Ints) -> Floats:
         """Return when the state after these knots changes, or a time before which it does not."""
         remaining = np.arange(len(rows))
         while remaining.size:
-            remaining = remaining[~chain.changes_after(knot)[remaining].any(axis=1)]
-            # as long as the chain has room, whose oldest knot is dropped, and does not end
-            remaining = remaining[(knot[remaining] > 0) & np.isfinite(chain.time_s[remaining, -1])]
+            has_change = chain.changes_after(knot)[remaining].any(axis=1)
+            remaining = remaining[~has_change]
+            # a further knot drops the oldest one, which must not be this one; a chain may also have no further knot
+            has_room = knot[remaining] > 0
+            has_next = np.isfinite(chain.time_s[remaining, -1])
+            remaining = remaining[has_room & has_next]
             self._extend(rows, chain, remaining)
-            knot[remaining] -= 1
+            knot[remaining] -= 1  # all knots have moved by one
         self._kept.assign(rows, chain)
         is_change = chain.changes_after(knot)
-        following = np.where(is_change.any(axis=1), is_change.argmax(axis=1), _AHEAD)
-        return chain.at(following).time_s
+        first_change = np.where(is_change.any(axis=1), is_change.argmax(axis=1), _AHEAD)
+        return chain.at(first_change).time_s
 
     def _extend(self, rows: Ints, chain: _Knots, chosen: Ints) -> None:
         """Append the knot that follows to the chains *chosen* of those of *rows*."""
         if chosen.size:
-            last = chain.at(np.full(len(rows), _AHEAD)).select(chosen)
-            chain.extend(chosen, self._step(rows[chosen], last))
+            last_knots = chain.at(np.full(len(rows), _AHEAD)).select(chosen)
+            chain.extend(chosen, self._step(rows[chosen], last_knots))
 
     def _step(self, rows: Ints, state: _Knots) -> _Knots:
         """Return the knots that follow *state*: the end of its segment, or a change within it."""
         # the end of the segment, of the supply or of a training
+        capacity_j = self._model.capacity
         drain_w = self._drain_w(rows, state)
         supply_end_s, arriving_j = self._supply.segment_end(rows, state.time_s, drain_w)
-        end_s = supply_end_s
-        ends_training = state.is_computing & (state.computed_s <= end_s)
-        end_s = np.where(ends_training, state.computed_s, end_s)
+        ends_training = state.is_computing & (state.computed_s <= supply_end_s)
+        end_s = np.where(ends_training, state.computed_s, supply_end_s)
+
+        # the charge there: c(t) = c + ∫ P dt - d t
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
-        # a training that takes exactly what is left is paid, as other uses are
-        is_just_paid = ends_training & (np.abs(charge_j) <= _ROUNDING * self._model.capacity)
-        charge_j[is_just_paid] = 0.0
-        refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
-        # where the battery is empty, or charged enough, by then: that instant
+        is_just_paid = ends_training & (np.abs(charge_j) <= _ROUNDING * capacity_j)
+        charge_j[is_just_paid] = 0.0  # a training that takes exactly what is left is paid, as other uses are
+        refused_j = state.refused_j + np.maximum(charge_j - capacity_j, 0.0)
+
+        # a battery that is empty, or charged enough, by then ends the segment at that instant
         is_past_goal = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j)
         has_changed = is_past_goal & (charge_j != state.charge_j) & ~is_just_paid
         changed = np.flatnonzero(has_changed)
@@ -693,17 +711,20 @@ class BatteryState(NodeAvailability):
             wanted_j = goal_j - state.charge_j[changed]
             end_s[changed] = self._reach_s(rows[changed], state.select(changed), end_s[changed], wanted_j)
             charge_j[changed] = goal_j
-            refused_j[changed] = state.refused_j[changed]
-        charge_j = np.clip(charge_j, 0.0, self._model.capacity)
+            refused_j[changed] = state.refused_j[changed]  # by then it was not full
+        charge_j = np.clip(charge_j, 0.0, capacity_j)
+
         # what arrives at the end of the segment comes in time for a battery that is empty at this instant
         arriving_j = np.where(end_s == supply_end_s, arriving_j, 0.0)
         charge_j += arriving_j
         up |= (arriving_j > 0.0) & (charge_j >= self._restart_j)
-        refused_j += np.maximum(charge_j - self._model.capacity, 0.0)
-        charge_j = np.minimum(charge_j, self._model.capacity)
+        refused_j += np.maximum(charge_j - capacity_j, 0.0)
+        charge_j = np.minimum(charge_j, capacity_j)
+
         following = self._spend_until(rows, state, end_s, charge_j, refused_j)
         following.up = up
-        following.computing_w = np.where(up & (end_s < state.computed_s), state.computing_w, 0.0)
+        still_computes = up & (end_s < state.computed_s)
+        following.computing_w = np.where(still_computes, state.computing_w, 0.0)
         return following
 
     def _reach_s(self, rows: Ints, state: _Knots, to_s: Floats, wanted_j: Floats) -> Floats:
@@ -725,25 +746,23 @@ class BatteryState(NodeAvailability):
 
     def _at(self, rows: Ints, state: _Knots, at_s: Floats) -> _Knots:
         """Return the batteries at *at_s*, in the segment after each knot."""
+        capacity_j = self._model.capacity
         drain_w = self._drain_w(rows, state)
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(at_s)
-        refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
-        return self._spend_until(rows, state, at_s, np.clip(charge_j, 0.0, self._model.capacity), refused_j)
+        refused_j = state.refused_j + np.maximum(charge_j - capacity_j, 0.0)
+        return self._spend_until(rows, state, at_s, np.clip(charge_j, 0.0, capacity_j), refused_j)
 
     def _spend_until(self, rows: Ints, state: _Knots, at_s: Floats, charge_j: Floats, refused_j: Floats) -> _Knots:
         """Return the batteries of *state* at *at_s*, with what being up and computing have taken by then."""
+        idle_w = np.where(state.up, self._idle_w[rows], 0.0)
         return replace(
             state,
             time_s=at_s,
             charge_j=charge_j,
             refused_j=refused_j,
-            idle_j=state.idle_j + _energy_j(np.where(state.up, self._idle_w[rows], 0.0), state.time_s, at_s),
+            idle_j=state.idle_j + _energy_j(idle_w, state.time_s, at_s),
             computing_j=state.computing_j + _energy_j(state.computing_w, state.time_s, at_s),
         )
-
-    def _supplied_j(self, rows: Ints, until_s: Floats) -> Floats:
-        """Return the energy of the source from time 0 on."""
-        return supplied_energy_j(self._supply, rows, until_s)
 
     def _drain_w(self, rows: Ints, state: _Knots) -> Floats:
         return np.where(state.up, self._idle_w[rows] + state.computing_w, 0.0)
@@ -751,17 +770,19 @@ class BatteryState(NodeAvailability):
 
 def supplied_energy_j(supply: EnergySource, users: Ints, until_s: Floats) -> Floats:
     """Return the energy that *supply* brings from time 0 to *until_s*, ``[n]``."""
-    supplied_j, from_s, no_drain_w = np.zeros((3, len(users)))
+    supplied_j = np.zeros(len(users))
+    from_s = np.zeros(len(users))
     remaining = np.flatnonzero(from_s < until_s)
     while remaining.size:
-        segment = users[remaining], from_s[remaining], no_drain_w[remaining]
-        supply_end_s, arriving_j = supply.segment_end(*segment)
-        end_s = np.minimum(supply_end_s, until_s[remaining])
-        supplied_j[remaining] += supply.gain(*segment)(end_s)
-        supplied_j[remaining] += np.where(end_s == supply_end_s, arriving_j, 0.0)
+        begin_s = from_s[remaining]
+        no_drain_w = np.zeros(len(remaining))
+        segment_end_s, arriving_j = supply.segment_end(users[remaining], begin_s, no_drain_w)
+        end_s = np.minimum(segment_end_s, until_s[remaining])
+        supplied_j[remaining] += supply.gain(users[remaining], begin_s, no_drain_w)(end_s)
+        supplied_j[remaining] += np.where(end_s == segment_end_s, arriving_j, 0.0)
         from_s[remaining] = end_s
         remaining = remaining[end_s < until_s[remaining]]
-    return np.asarray(supplied_j)
+    return supplied_j
 
 
 def _energy_j(power_w: Floats, from_s: Floats, to_s: Floats) -> Floats:
@@ -815,13 +836,15 @@ class _Sun:
         self._length_s = solar.sunset - solar.sunrise
 
     def segment_end(self, users: Ints, from_s: Floats, drain_w: Floats) -> tuple[Floats, Floats]:
-        rise_s, next_s = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
+        rise_s, next_rise_s = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
+        # peak · sin(angle) = drain, in the morning and in the evening
         angle = np.arcsin(np.minimum(drain_w / np.maximum(self._peak_w(rise_s), _DARK_W), 1.0))
         early_s = angle / np.pi * self._length_s
         whole_day_s = np.full(len(users), self._length_s)
         edges_s = rise_s + np.array([early_s, self._length_s - early_s, whole_day_s])
-        edges_s = np.vstack([edges_s, next_s])  # [edges, n]
-        return np.where(edges_s > from_s, edges_s, np.inf).min(axis=0), np.zeros(len(users))
+        edges_s = np.vstack([edges_s, next_rise_s])  # [edges, n]
+        end_s = np.where(edges_s > from_s, edges_s, np.inf).min(axis=0)
+        return end_s, np.zeros(len(users))
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
         rise_s, _ = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
@@ -832,7 +855,11 @@ class _Sun:
             return np.asarray(np.cos(np.pi * share_of_day))
 
         begin = cosine(from_s)  # of the integral of a sine
-        return lambda to_s: scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
+
+        def gain_j(to_s: Floats) -> Floats:
+            return scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
+
+        return gain_j
 
     def _peak_w(self, rise_s: Floats) -> Floats:
         """Return the power at noon of the day with this sunrise; the day before time 0 is clear."""

@@ -78,14 +78,16 @@ class Calendar(Outage):
         table.refuse(nodes < 0, describe)
         with prefix_faults("file"):
             table.check()
-        return schedule_intervals(zip(nodes.tolist(), *spans_s.T.tolist(), strict=True), layout.nodes)
+        starts_s, ends_s = spans_s.T.tolist()
+        return schedule_intervals(zip(nodes.tolist(), starts_s, ends_s, strict=True), layout.nodes)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: nothing is drawn"),)
 
     def has_times_within(self, end_s: float) -> bool:
         _, _, spans_s = self._read()
-        return bool(((spans_s[:, 0] <= end_s) & (spans_s[:, 1] > 0.0)).any())
+        starts_s, ends_s = spans_s.T
+        return bool(((starts_s <= end_s) & (ends_s > 0.0)).any())
 
     def _read(self) -> tuple[UserTable, list[str], Floats]:
         """Return the file, the name of each row's node, and its interval, ``[rows, 2]``; errors are in the table."""
@@ -103,7 +105,9 @@ def _node_number(name: str, layout: Layout) -> int:
     if 0 <= user < layout.users:
         return user
     number = node_number(name, layout)
-    return -1 if number is None else number
+    if number is None:
+        return -1
+    return number
 
 
 def schedule_intervals(intervals: Iterable[tuple[int, float, float]], nodes: int) -> ScheduledAvailability:
@@ -114,8 +118,8 @@ def schedule_intervals(intervals: Iterable[tuple[int, float, float]], nodes: int
             or overlap are merged.
         nodes: number of nodes.
     """
-    rows = [
-        UserSchedule(node, True, times_s[times_s < np.inf])  # an outage that never ends is no change
-        for node, times_s in merge_intervals(intervals).items()
-    ]
+    rows = []
+    for node, times_s in merge_intervals(intervals).items():
+        changes_s = times_s[times_s < np.inf]  # the end of an outage that never ends is no change
+        rows.append(UserSchedule(node, start=True, times=changes_s))
     return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, nodes), np.inf)

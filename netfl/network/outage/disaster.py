@@ -98,9 +98,10 @@ class Disaster(Outage):
 
         def states(streams: Streams, size: int) -> Floats:
             graph: nx.Graph[str] = nx.Graph()
-            layout = Layout(graph, np.array([self._middle_m]))
-            timeline = self.model_copy(update={"affects": ("users",)}).open(layout, streams)
-            return timeline.up(np.zeros(size, np.int64), 50.0 * self.repair.mean * np.arange(size)).astype(float)
+            one_user = Layout(graph, np.array([self._middle_m]))
+            timeline = self.model_copy(update={"affects": ("users",)}).open(one_user, streams)
+            instants_s = 50.0 * self.repair.mean * np.arange(size)
+            return timeline.up(np.zeros(size, np.int64), instants_s).astype(float)
 
         by_gap = Law(
             "time between disasters in s",
@@ -148,20 +149,20 @@ class Disaster(Outage):
         l(s) = s · angle(s): the whole circle in a disk; in a rectangle of half sides h, 2π less 4 arccos(h / s) for
         each pair of sides that the circle crosses.
         """
-        whole_circle = np.full(_QUADRATURE_STEPS, 2.0 * np.pi)
-        if self.corners is None:
+        is_disk = self.corners is None
+        if is_disk:
             max_m = float(self._half_m[0])
             area_m2 = np.pi * max_m**2
         else:
             max_m = float(np.hypot(*self._half_m))
             area_m2 = 4.0 * float(np.prod(self._half_m))
-        s = (np.arange(_QUADRATURE_STEPS) + 0.5) * max_m / _QUADRATURE_STEPS
-        if self.corners is None:
-            angle = whole_circle
-        else:
+        s = (np.arange(_QUADRATURE_STEPS) + 0.5) * max_m / _QUADRATURE_STEPS  # the middles of equal steps
+        angle = np.full(_QUADRATURE_STEPS, 2.0 * np.pi)
+        if not is_disk:
             outside = sum(np.arccos(np.minimum(half / s, 1.0)) for half in self._half_m)
-            angle = np.maximum(whole_circle - 4.0 * outside, 0.0)
-        return float(((1.0 - self.radius.cdf(s)) * s * angle).sum() * max_m / _QUADRATURE_STEPS / area_m2)
+            angle = np.maximum(angle - 4.0 * outside, 0.0)
+        integrand = (1.0 - self.radius.cdf(s)) * s * angle
+        return float(integrand.sum() * max_m / _QUADRATURE_STEPS / area_m2)
 
 
 class DisasterEvents:
@@ -188,10 +189,10 @@ class DisasterEvents:
             self.before = int(streams.rng("before").poisson(mean))
         # of each disaster: its start, the end of its repair, its centre and its radius
         index = np.arange(self.before)
+        places = streams.field("place before")
         self.start_s = np.zeros(self.before)
         self._over_s = model.repair.residual(streams.at("rest"), self.before)
-        u, v = (streams.field("place before").uniform(0, index, draw) for draw in (0, 1))
-        self._centre_m = model.place_m(u, v)
+        self._centre_m = model.place_m(places.uniform(0, index, 0), places.uniform(0, index, 1))
         self._radius_m = model.radius.draw(streams.field("radius before"), 0, index)
         self._last_over_s = np.maximum.accumulate(self._over_s)  # end of all repairs up to each disaster's
         self._drawn = 0  # disasters since time 0
@@ -211,13 +212,15 @@ class DisasterEvents:
         """Return the end of the last repair of disasters up to *time_s*, ``[n]``; minus infinity if all are over."""
         over_s = np.full(len(places), -np.inf)
         self._extend_beyond(time_s)
-        begin = np.searchsorted(self._last_over_s, time_s, side="right")  # before, all repairs are over
+        # disasters from begin to end may be under repair: all repairs before are over, and later ones have not begun
+        begin = np.searchsorted(self._last_over_s, time_s, side="right")
         end = np.searchsorted(self.start_s, time_s, side="right")
         remaining = np.flatnonzero(begin < end)
-        while remaining.size:
+        while remaining.size:  # a chunk of disasters for each place
             event, is_struck = self._struck(disk, places[remaining], begin[remaining])
-            is_begun = event < end[remaining, None]
-            is_down = is_struck & is_begun & (self._over_s[event] > time_s[remaining, None])
+            has_begun = event < end[remaining, None]
+            is_under_repair = self._over_s[event] > time_s[remaining, None]
+            is_down = is_struck & has_begun & is_under_repair
             latest_s = np.where(is_down, self._over_s[event], -np.inf).max(axis=1)
             over_s[remaining] = np.maximum(over_s[remaining], latest_s)
             begin[remaining] += _CHUNK
@@ -245,14 +248,15 @@ class DisasterEvents:
         fields = self._fields
         index = self._drawn + np.arange(max(_BLOCK, self._drawn))
         gaps_s = model.mean_interval * fields["gap"].exponential(0, index)
-        gaps_s[0] += self._last_s
+        gaps_s[0] += self._last_s  # the sums are instants
         start_s = np.cumsum(gaps_s)
         over_s = start_s + model.repair.draw(fields["repair"], 0, index)
-        u, v = (fields["place"].uniform(0, index, draw) for draw in (0, 1))
+        centre_m = model.place_m(fields["place"].uniform(0, index, 0), fields["place"].uniform(0, index, 1))
+        radius_m = model.radius.draw(fields["radius"], 0, index)
         self.start_s = np.append(self.start_s, start_s)
         self._over_s = np.append(self._over_s, over_s)
-        self._centre_m = np.vstack([self._centre_m, model.place_m(u, v)])
-        self._radius_m = np.append(self._radius_m, model.radius.draw(fields["radius"], 0, index))
+        self._centre_m = np.vstack([self._centre_m, centre_m])
+        self._radius_m = np.append(self._radius_m, radius_m)
         self._last_over_s = np.maximum.accumulate(self._over_s)
         self._drawn += len(index)
         self._last_s = float(start_s[-1])
@@ -282,12 +286,13 @@ class _StruckNodes(NodeAvailability):
         affected, places, at_s = self._affected(nodes, time_s)
         # nodes that are down: the end of all repairs
         until_s = at_s.copy()
-        down = np.arange(len(places))
+        down = np.arange(len(places))  # nodes that may be down at until_s
         while down.size:  # a disaster may strike during the repair of another
             over_s = self._events.over_s(self._disk, places[down], until_s[down])
             is_down = over_s > until_s[down]
             down = down[is_down]
             until_s[down] = over_s[is_down]
+
         # nodes that are up: the next disaster
         is_up = ~(until_s > at_s)
         until_s[is_up] = self._events.next_s(self._disk, places[is_up], at_s[is_up])
@@ -296,7 +301,7 @@ class _StruckNodes(NodeAvailability):
 
     def _affected(self, nodes: Ints, time_s: ArrayLike) -> tuple[Ints, Ints, Floats]:
         """Return the indices of *nodes* that can be struck, their places in the disk, and their times."""
-        place = self._place[nodes]
-        affected = np.flatnonzero(place >= 0)
-        at_s = np.broadcast_to(np.asarray(time_s, float), len(nodes))[affected]
-        return affected, place[affected], at_s.copy()
+        places = self._place[nodes]
+        affected = np.flatnonzero(places >= 0)
+        times_s = np.broadcast_to(np.asarray(time_s, float), len(nodes))
+        return affected, places[affected], times_s[affected]

@@ -77,9 +77,11 @@ class Diurnal(NodeOutage):
         def shift(streams: Streams, size: int) -> Floats:
             timeline, users = open_users(streams, size)
             earliest_s = self.opens + self.period - self.spread / 2.0
-            change_s = timeline.next_change(users, earliest_s)
-            change_s = np.where(timeline.up(users, change_s), change_s, timeline.next_change(users, change_s))
-            return change_s - earliest_s - self.spread / 2.0
+            # the first opening from there on is the first change or the second
+            first_change_s = timeline.next_change(users, earliest_s)
+            is_opening = timeline.up(users, first_change_s)
+            opens_s = np.where(is_opening, first_change_s, timeline.next_change(users, first_change_s))
+            return opens_s - earliest_s - self.spread / 2.0
 
         quantity = "state at an instant uniform over the period (1 is up)"
         share = self._length_s / self.period

@@ -103,5 +103,5 @@ class _PlannedWindow(NodeAvailability):
             until_s = np.where(lasts, end_s, np.inf)
         else:
             lasts, until_s = recurring_window(first_s, window.duration, window.every, time)
-        is_before = time < first_s  # recurring windows have no first one
-        return lasts & ~is_before, np.where(is_before, first_s, until_s)
+        is_before_first = time < first_s  # recurring windows have no first one
+        return lasts & ~is_before_first, np.where(is_before_first, first_s, until_s)
