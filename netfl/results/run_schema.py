@@ -252,13 +252,17 @@ def first_problem(error: ValidationError) -> str:
     reason = problem["msg"].removeprefix("Input ").removeprefix("Value error, ")
     if problem["type"] == "model_type":
         reason = "should be a mapping"
-    return f"{key}: {reason}" if key else reason
+    if not key:  # it is one of the whole document
+        return reason
+    return f"{key}: {reason}"
 
 
 def _short_key(key: str | int) -> str:
     """Return a key without its end, if it is as long as no key of netfl."""
     text = str(key)
-    return text if len(text) <= _LONG_KEY else f"{text[:_LONG_KEY]}…"
+    if len(text) <= _LONG_KEY:
+        return text
+    return f"{text[:_LONG_KEY]}…"
 
 
 def read_rows(path: Path) -> Iterator[pa.RecordBatch]:
