@@ -357,11 +357,11 @@ def known_metrics(runs: Sequence[Runs]) -> list[str]:
         ScenarioError: there are none.
     """
     opened = [_open(run) for run in runs]
-    known = [{*_known_metrics(run)} for run in opened]
-    for run, metrics in zip(opened, known, strict=True):
+    metrics_of = [{*_known_metrics(run)} for run in opened]
+    for run, metrics in zip(opened, metrics_of, strict=True):
         if not metrics:
             raise ScenarioError([Fault("", f"{run.folder} has no metrics yet", None, "finish the run")])
-    common = known[0].intersection(*known)
+    common = metrics_of[0].intersection(*metrics_of)
     if not common:
         folders = ", ".join(str(run.folder) for run in opened)
         raise ScenarioError([Fault("", f"no headline metric is in all of {folders}", None, "compare fewer of them")])

@@ -430,8 +430,8 @@ def point_verdict(ranking: PointRanking, metric: str, state: str = "") -> list[s
     if not ranking.complete or not has_order(state):
         return []
     texts = [
-        formatting.format_final(metric, entry.mean.mean, entry.mean.half, entry.mean.replicas)
-        for entry in ranking.complete
+        formatting.format_final(metric, point.mean.mean, point.mean.half, point.mean.replicas)
+        for point in ranking.complete
     ]
     return sentences("best_point", metrics_in("sweep")[metric], ranking, texts, MIN_DEVIATION, state)
 

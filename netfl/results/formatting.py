@@ -282,8 +282,8 @@ def is_learned(metric: str) -> bool:
 
 def is_share(metric: str) -> bool:
     """Return whether a metric of learners is a share of one, displayed in percent, whatever its test set and group."""
-    found = find_metric(metric)
-    return found.is_learned and found.is_share
+    declared = find_metric(metric)
+    return declared.is_learned and declared.is_share
 
 
 def is_variance(metric: str) -> bool:

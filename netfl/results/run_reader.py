@@ -47,9 +47,9 @@ def check_table(name: str) -> None:
     Raises:
         ScenarioError: there is none; the remedy names the nearest.
     """
-    known = [*SCHEMAS, *OTHER_TABLES]
-    if name not in known:
-        raise ScenarioError([Fault("", "no such table", name, suggest(name, known))])
+    tables = [*SCHEMAS, *OTHER_TABLES]
+    if name not in tables:
+        raise ScenarioError([Fault("", "no such table", name, suggest(name, tables))])
 
 
 @dataclass(frozen=True)

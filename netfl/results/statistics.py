@@ -270,8 +270,8 @@ class RoundStatistics:
 
     def count_lost_parts(self, rounds: Sequence[Round]) -> None:
         """Count the parts that deliveries of *rounds* lack, of accesses that erase parts."""
-        for each in rounds:
-            for delivery in each.all_deliveries():
+        for round_ in rounds:
+            for delivery in round_.all_deliveries():
                 if delivery.received is not None:
                     self._lost_shares += delivery.received.count(False) / len(delivery.received)
 

@@ -452,10 +452,10 @@ def merged_model_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
 def merged_update_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     """Return the columns of the table ``merged_updates`` for *rounds*: a row for each delivery below the server."""
     rows = [
-        (replica, round_.index, each.user, each.base, each.arrived_s, merge.node, merge.number)
+        (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s, merge.node, merge.number)
         for round_ in rounds
         for merge in round_.merges
-        for each in merge.deliveries
+        for delivery in merge.deliveries
     ]
     if not rows:
         return [[] for _ in TABLES["merged_updates"]]
