@@ -120,7 +120,7 @@ def _draw_curves(
             ax.plot(thin["at"], thin["mean"], color=line["color"], linewidth=0.6, alpha=0.35)
         rows = table[table["learner"] == learner]
         style.mean_curve(ax, rows, line, len(learners))
-        if len(rows) and rows["at"].max() < end:
+        if len(rows) and rows["at"].max() < end:  # a cross ends a curve that stops early
             ax.plot(rows["at"].iloc[-1], rows["mean"].iloc[-1], "x", color=line["color"], clip_on=False)
         if learner in finals.values:
             style.final_dot(ax, end, display_scale(metric) * finals.values[learner], line["color"])
