@@ -33,8 +33,17 @@ OUTCOME_COLOURS = dict(
 MAX_USERS = 2_000
 """Maximum number of users in one plot; of more, evenly spaced ones are drawn."""
 
-COMMON, RARE = style.BLUE, style.RED
-"""Colours of users without and with rare classes."""
+_MAX_BARS = 80
+"""Maximum number of users with a bar each."""
+
+_MAX_LABELS = 60
+"""Maximum number of users with numbers beside their rows."""
+
+COMMON = style.BLUE
+"""Colour of users without rare classes."""
+
+RARE = style.RED
+"""Colour of users with rare classes."""
 
 BLOCKS = (style.RED, style.VIOLET, style.GREEN, style.BROWN, style.YELLOW, style.GREY)
 """Colours of users in blocks, by the order of the blocks' names."""
@@ -63,14 +72,16 @@ def participation_bars(
     rows, remark = aggregates.sample_users(users_with_counts(users, deliveries, rare, replica), MAX_USERS, by)
     positions = np.arange(len(rows))
     hues, legend = user_hues(rows)
-    heights, rasterized = rows["delivered"].to_numpy(float), len(rows) > 1000
+    heights = rows["delivered"].to_numpy(float)
     never = heights == 0
+    rasterized = len(rows) > 1000
     crosses: dict[str, Any] = {"marker": "x", "s": 18, "lw": 1.2, "clip_on": False, "zorder": 3}
     ax.scatter(positions[never], np.zeros(never.sum()), c=hues[never], **crosses, rasterized=rasterized)
-    if len(rows) > 80:
+    if len(rows) > _MAX_BARS:  # one outline for each colour
+        edges = np.arange(len(rows) + 1) - 0.5
         for hue in np.unique(hues):
             values = np.where(hues == hue, heights, 0.0)
-            ax.stairs(values, np.arange(len(rows) + 1) - 0.5, fill=True, color=hue, rasterized=rasterized)
+            ax.stairs(values, edges, fill=True, color=hue, rasterized=rasterized)
         ax.set_xticks([])
     else:
         ax.bar(positions, heights, color=hues)
@@ -78,7 +89,10 @@ def participation_bars(
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.01)
-    ax.set(xlabel=f"user, {order_label(by)}{f' ({remark})' if remark else ''}", ylabel="deliveries")
+    label = f"user, {order_label(by)}"
+    if remark:
+        label = f"{label} ({remark})"
+    ax.set(xlabel=label, ylabel="deliveries")
     if legend:
         style.box_legend(ax, legend, loc="upper right")
     return ax
@@ -107,11 +121,13 @@ def participation(
     counts = users_with_counts(users, deliveries, rare, replica)
     rows, remark = aggregates.sample_users(counts, MAX_USERS)
     deliveries = deliveries[deliveries["replica"] == replica]
-    known = deliveries if rounds is None else rounds
-    last = max(1, int(known["round"].max())) if len(known) else 1
-    shares = aggregates.delivery_shares(deliveries, rows["user"], last)
+    last = 1
+    with_rounds = deliveries if rounds is None else rounds
+    if len(with_rounds):
+        last = max(1, int(with_rounds["round"].max()))
+    shares = aggregates.delivery_shares(deliveries, rows["user"], last)  # [users, bins]
     hues, _ = user_hues(rows)
-    for hue in np.unique(hues):
+    for hue in np.unique(hues):  # one image for each colour, transparent where its users have no delivery
         ax.imshow(
             np.where((hues == hue)[:, None], shares, 0.0),
             aspect="auto",
@@ -120,12 +136,15 @@ def participation(
             vmax=max(float(shares.max(initial=0.0)), 1e-9),
             extent=(0.5, last + 0.5, len(rows) - 0.5, -0.5),
         )
-    labels = rows["user"].astype(str).tolist() if len(rows) <= 60 else []
+    labels = []
+    if len(rows) <= _MAX_LABELS:
+        labels = rows["user"].astype(str).tolist()
     ax.set_yticks(range(len(labels)), labels=labels, fontsize=7 if len(rows) > 12 else 9)
     ax.grid(visible=False)
-    ax.set(
-        xlabel="round", ylabel=f"user ({format_count(len(rows))} of {format_count(len(counts))})" if remark else "user"
-    )
+    ylabel = "user"
+    if remark:  # some users are left out
+        ylabel = f"user ({format_count(len(rows))} of {format_count(len(counts))})"
+    ax.set(xlabel="round", ylabel=ylabel)
     return ax
 
 
@@ -155,11 +174,11 @@ def outcomes(
     if rows.empty:
         raise ValueError("the table has no such events; the scenario's 'record' selects the events to keep")
     ax = style.new_axes(ax)
-    known = rows if rounds is None else rounds
-    last_rounds = known.groupby("replica")["round"].max()
+    with_rounds = rows if rounds is None else rounds
+    last_rounds = with_rounds.groupby("replica")["round"].max()
     table = aggregates.outcome_bins(rows, last_rounds.tolist(), every=every)
     names = [name for name in OUTCOMES if name in table]
-    names += sorted(set(map(str, table)) - set(names))
+    names += sorted(set(map(str, table)) - set(names))  # causes of failures that are no outcomes
     edges = np.append(table.index, last_rounds.max() + 1)
     base = np.zeros(len(table))
     patches = []
@@ -170,13 +189,14 @@ def outcomes(
         base = top
     labels = [name.replace("_", " ") for name in names]
     if inside:
-        ax.set_ylim(0.0, 1.1 * float(base.max(initial=1.0)) * (1.0 + 0.1 * math.ceil(len(labels) / 3)))
+        legend_rows = math.ceil(len(labels) / 3)
+        ax.set_ylim(0.0, 1.1 * float(base.max(initial=1.0)) * (1.0 + 0.1 * legend_rows))
         style.add_legend(ax, patches, labels, loc="upper left", ncols=3)
-    else:
+    else:  # in the order in which the areas are stacked
         style.add_legend(ax, patches[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
     ax.margins(x=0)
     ax.grid(visible=False, axis="x")
-    ax.set(xlabel="round", ylabel=f"{'failed attempts' if attempts else 'updates'} per round")
+    ax.set(xlabel="round", ylabel="failed attempts per round" if attempts else "updates per round")
     return ax
 
 
@@ -186,7 +206,9 @@ def users_with_counts(
     """Return the users of one replica with their number of deliveries ``delivered`` and ``rare``."""
     if deliveries is not None and "delivered" not in users:
         users = aggregates.with_delivery_counts(users, deliveries, rare)
-    return users[users["replica"] == replica].reset_index(drop=True) if "replica" in users else users
+    if "replica" not in users:
+        return users
+    return users[users["replica"] == replica].reset_index(drop=True)
 
 
 def user_hues(users: pd.DataFrame) -> tuple[NDArray[np.str_], dict[str, str]]:
@@ -201,20 +223,28 @@ def user_hues(users: pd.DataFrame) -> tuple[NDArray[np.str_], dict[str, str]]:
         names = sorted({*users["block"]} - {""})
         colours = {name: BLOCKS[number % len(BLOCKS)] for number, name in enumerate(names)}
         hues = np.array([colours.get(name, COMMON) for name in users["block"]])
-        return hues, {"other users": COMMON} | {f"block {name}": colour for name, colour in colours.items()}
+        legend = {"other users": COMMON}
+        legend |= {f"block {name}": colour for name, colour in colours.items()}
+        return hues, legend
     hues = np.where(users["rare"], RARE, COMMON)
-    return hues, {"other users": COMMON, "hold a rare class": RARE} if users["rare"].any() else {}
+    if not users["rare"].any():
+        return hues, {}
+    return hues, {"other users": COMMON, "hold a rare class": RARE}
 
 
 def label_users(ax: Axes, users: pd.DataFrame) -> None:
     """Put the users' numbers on the x axis."""
-    size, rotation = (7, 90) if len(users) > 15 else (9, 0)
-    ax.set_xticks(range(len(users)), labels=users["user"].astype(str).tolist(), fontsize=size, rotation=rotation)
+    text: dict[str, Any] = {"fontsize": 9, "rotation": 0}
+    if len(users) > 15:  # horizontal numbers would overlap
+        text = {"fontsize": 7, "rotation": 90}
+    ax.set_xticks(range(len(users)), labels=users["user"].astype(str).tolist(), **text)
 
 
 def order_label(by: str) -> str:
     """Return the order of users that are sorted by ``delivered`` or by distance, in words."""
-    return "from most to fewest deliveries" if by == "delivered" else "from nearest to farthest"
+    if by == "delivered":
+        return "from most to fewest deliveries"
+    return "from nearest to farthest"
 
 
 def _transparent_map(hue: str) -> ListedColormap:

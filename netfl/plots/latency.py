@@ -24,8 +24,12 @@ MAX_BOXES = 60
 
 MAX_BARS = 24
 """Maximum number of cells and links in a plot of utilisation."""
-_LEGEND_WIDTH, _LINE_WIDTH = 100, 8
-"""Characters that fit beside each other in a legend, and those whose place a line before a name takes."""
+
+_LEGEND_WIDTH = 100
+"""Characters that fit beside each other in a legend."""
+
+_LINE_WIDTH = 8
+"""Characters whose place a line before a name takes."""
 
 
 def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -52,17 +56,22 @@ def distributions(
     """
     ax = style.new_axes(ax)
     shown = {name: np.sort(values.dropna()) for name, values in parts.items() if (values > 0).any()}
-    middle = max((float(np.median(values[values > 0])) for values in shown.values()), default=0.0)
-    unit, unit_name = time_unit(middle)
-    lines = {name: line for name, line in (styles or style.line_styles(list(parts))).items() if name in shown}
+    medians = [float(np.median(times[times > 0])) for times in shown.values()]
+    unit, unit_name = time_unit(max(medians, default=0.0))
+    if not styles:
+        styles = style.line_styles(list(parts))
+    lines = {name: line for name, line in styles.items() if name in shown}
     for name, line in lines.items():
-        at, zeros = shown[name] / unit, int((shown[name] <= 0).sum())  # a logarithmic axis has no zero
-        share = 100.0 * np.arange(zeros, at.size + 1) / at.size
-        ax.plot(np.append(at[zeros], at[zeros:]), share, drawstyle="steps-post", linewidth=1.7, **line)
+        times = shown[name] / unit
+        zeros = int((shown[name] <= 0).sum())  # the curve begins above them: a logarithmic axis has no zero
+        share = 100.0 * np.arange(zeros, times.size + 1) / times.size
+        at = np.append(times[zeros], times[zeros:])
+        ax.plot(at, share, drawstyle="steps-post", linewidth=1.7, **line)
     if lines:
         style.set_logarithmic(ax, "x")
     if len(parts) > 1:
-        columns = max(1, _LEGEND_WIDTH // (_LINE_WIDTH + max(map(len, lines), default=0)))
+        longest_name = max(map(len, lines), default=0)
+        columns = max(1, _LEGEND_WIDTH // (_LINE_WIDTH + longest_name))
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
         style.line_legend(ax, lines, **above)  # a curve may be anywhere within the axes
     ax.set(xlabel=f"{xlabel} ({unit_name})", ylabel="share with at most this (%)", ylim=(-2, 102))
@@ -96,10 +105,13 @@ def user_delays(
     table = aggregates.delays(deliveries[deliveries["replica"] == replica], rounds)
     order = users_with_counts(users, deliveries, rare, replica)
     order = order.sort_values([by, "user"], ascending=[by != "delivered", True])
-    points = table.groupby("user")["delay_s"].quantile(np.array([0.05, 0.25, 0.5, 0.75, 0.95])).unstack()
-    points = points.reindex(order["user"])
-    unit, name = time_unit(float(table["delay_s"].median()) if len(table) else 0.0)
-    low, first, middle, third, high = (points / unit).to_numpy(float).T if len(points.columns) else np.zeros((5, 0))
+    quantiles = table.groupby("user")["delay_s"].quantile(np.array([0.05, 0.25, 0.5, 0.75, 0.95])).unstack()
+    quantiles = quantiles.reindex(order["user"])
+    unit, unit_name = time_unit(float(table["delay_s"].median()) if len(table) else 0.0)
+    points = np.zeros((5, 0))  # without any delivery there are no columns
+    if len(quantiles.columns):
+        points = (quantiles / unit).to_numpy(float).T
+    low, first, middle, third, high = points
     positions = np.arange(len(order))
     hues, _ = user_hues(order)
     if len(order) <= MAX_BOXES:
@@ -108,17 +120,17 @@ def user_delays(
         ax.hlines(middle, positions - 0.31, positions + 0.31, color=hues, linewidth=2.0)
         label_users(ax, order)
     else:
-        known = ~np.isnan(middle)
-        ax.vlines(positions[known], first[known], third[known], color=hues[known], linewidth=0.8, alpha=0.5)
-        dots: dict[str, Any] = {"s": 5, "color": hues[known], "linewidths": 0, "rasterized": len(order) > 1000}
-        ax.scatter(positions[known], middle[known], **dots)
+        served = ~np.isnan(middle)
+        ax.vlines(positions[served], first[served], third[served], color=hues[served], linewidth=0.8, alpha=0.5)
+        dots: dict[str, Any] = {"s": 5, "color": hues[served], "linewidths": 0, "rasterized": len(order) > 1000}
+        ax.scatter(positions[served], middle[served], **dots)
         ax.set_xticks([])
     if len(table) and (table["delay_s"] > 0).all():
         style.set_logarithmic(ax, "y")
         ax.set_ylim(0.85 * np.nanmin(low), 1.15 * np.nanmax(high))
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.01)
-    ax.set(xlabel=f"user, {order_label(by)}", ylabel=f"delay ({name})")
+    ax.set(xlabel=f"user, {order_label(by)}", ylabel=f"delay ({unit_name})")
     return ax
 
 
@@ -132,7 +144,9 @@ def staleness(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None
     """
     ax = style.new_axes(ax)
     age = aggregates.delays(deliveries, rounds)["age"]
-    shares = 100.0 * aggregates.ages(age) if len(age) else pd.Series(dtype=float)
+    shares = pd.Series(dtype=float)
+    if len(age):
+        shares = 100.0 * aggregates.ages(age)
     ax.bar(np.arange(len(shares)), shares.to_numpy(), color=COMMON)
     ax.set_xticks(np.arange(len(shares)), labels=shares.index.tolist())
     ax.grid(visible=False, axis="x")
@@ -152,7 +166,9 @@ def node_delays(events: pd.DataFrame, *, nodes: Sequence[str] | None = None, ax:
         ValueError: no such events were recorded.
     """
     rows = _forwarded(events)
-    parts = {node: rows.loc[rows["node"] == node, "stay_s"] for node in nodes or sorted(rows["node"].unique())}
+    if not nodes:
+        nodes = sorted(rows["node"].unique())
+    parts = {node: rows.loc[rows["node"] == node, "stay_s"] for node in nodes}
     return distributions(parts, xlabel="stay in the port", ax=ax)
 
 
@@ -210,15 +226,16 @@ def utilisation(final_metrics: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         raise ValueError("the metrics have no utilisation: the run has no network, or is not finished")
     ax = style.new_axes(ax)
     shares = {str(part): statistics.interval(values) for part, values in table.groupby("part")["share"]}
-    shown = sorted((part for part in shares if shares[part].replicas), key=lambda part: -shares[part].mean)[:MAX_BARS]
+    with_values = [part for part, share in shares.items() if share.replicas]
+    shown = sorted(with_values, key=lambda part: -shares[part].mean)[:MAX_BARS]
     means = 100.0 * np.array([shares[part].mean for part in shown])
     halves = 100.0 * np.array([shares[part].half if shares[part].is_shown else np.nan for part in shown])
     is_link = np.array([_LINK.search(part) is not None for part in shown], bool)
     positions = np.arange(len(shown))
     ax.barh(positions, means, color=np.where(is_link, style.SKY, COMMON), height=0.7)
-    known = np.isfinite(halves)
-    reach = np.minimum(halves, [means, 100.0 - means])[:, known]  # an interval of t may leave 0 to 100 %
-    ax.errorbar(means[known], positions[known], xerr=reach, fmt="none", ecolor=style.INK, elinewidth=1.0)
+    has_bar = np.isfinite(halves)
+    reach = np.minimum(halves, [means, 100.0 - means])[:, has_bar]  # an interval of t may leave 0 to 100 %
+    ax.errorbar(means[has_bar], positions[has_bar], xerr=reach, fmt="none", ecolor=style.INK, elinewidth=1.0)
     cut: dict[str, Any] = {"color": style.INK, "linestyle": "none", "markersize": 5, "clip_on": False}
     for is_cut, end, marker in ((halves > means, 0.0, "<"), (halves > 100.0 - means, 100.0, ">")):
         if is_cut.any():
@@ -234,6 +251,7 @@ def utilisation(final_metrics: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _forwarded(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the forwarded messages in events, or in a table of `aggregates.node_delays`."""
     rows = events if "stay_s" in events else aggregates.node_delays(events)
     if rows.empty:
         raise ValueError("the table has no such events; the scenario's 'record' selects the events to keep")

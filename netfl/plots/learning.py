@@ -23,9 +23,13 @@ from netfl.results.comparison import criterion_label
 from netfl.results.formatting import axis_unit, cut_interval, is_share, learning_label, metric_label, unit_of
 from netfl.results.metrics import reported_metrics, with_reported
 from netfl.results.statistics import MIN_REPLICAS
+from netfl.types import Floats
 
 _TITLE_CHARACTERS = 100
 """Number of characters of a line above a figure of its own."""
+
+_MAX_USER_NUMBERS = 60
+"""Maximum number of users whose numbers are shown."""
 
 
 def curves(
@@ -83,38 +87,46 @@ def _draw_curves(
     ax: Axes | None,
 ) -> Axes:
     """Draw `curves` of a metric that the table has, with the costs that its axis needs."""
-    state = str(metrics.attrs.get("comparison", ""))
     is_own_figure = ax is None
     ax = style.new_axes(ax)
     of_network = metrics.loc[metrics["metric"] == metric, "learner"].eq("").all() and len(metrics) > 0
     if of_network:
         learners = [""]
     learners = _learners(metrics, learners)
+
+    # the curves, smooth and as evaluated, and the final values
     window = aggregates.smoothing_window(metrics, metric, group)
     table = aggregates.curve(metrics, metric, group, over=over, smooth=window)
-    raw = aggregates.curve(metrics, metric, group, over=over) if window > 1 else table.iloc[:0]
+    raw = table.iloc[:0]
+    if window > 1:
+        raw = aggregates.curve(metrics, metric, group, over=over)
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
-    table, raw = (in_units(rows, unit, metric) for rows in (table, raw))
-    value_label = ""
+    end /= unit
+    table = in_units(table, unit, metric)
+    raw = in_units(raw, unit, metric)
     if of_network:
-        table, raw, value_label = _in_network_unit(table, raw, metric)
+        scale, value_label = _network_scale(table, metric)
+        table = _scaled(table, scale)
+        raw = _scaled(raw, scale)
     finals = aggregates.final_points(metrics, metric, group, over=over, rounds=metrics if rounds is None else rounds)
-    if of_network:  # whose final value is the mean over the whole run
+    if of_network:  # its final value is the mean over the whole run
         finals = aggregates.FinalPoints(0.0, 0.0, finals.window, {})
-    draw_window(ax, [finals], unit, end / unit)
+
+    draw_window(ax, [finals], unit, end)
     for learner, line in style.line_styles(learners).items():
-        rows, thin = table[table["learner"] == learner], raw[raw["learner"] == learner]
         if window > 1:
+            thin = raw[raw["learner"] == learner]
             ax.plot(thin["at"], thin["mean"], color=line["color"], linewidth=0.6, alpha=0.35)
+        rows = table[table["learner"] == learner]
         style.mean_curve(ax, rows, line, len(learners))
-        if len(rows) and rows["at"].max() < end / unit:
+        if len(rows) and rows["at"].max() < end:  # a cross ends a curve that stops early
             ax.plot(rows["at"].iloc[-1], rows["mean"].iloc[-1], "x", color=line["color"], clip_on=False)
         if learner in finals.values:
-            value = finals.values[learner]
-            style.final_dot(ax, end / unit, 100.0 * value if is_share(metric) else value, line["color"])
+            style.final_dot(ax, end, display_scale(metric) * finals.values[learner], line["color"])
+
     format_metric_axis(ax, metric, table)
-    if value_label:
+    if of_network:
         ax.set_ylabel(value_label)
     ax.set_xlabel(label)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
@@ -122,31 +134,45 @@ def _draw_curves(
     if not of_network:
         learner_legend(ax, learners)
     if is_own_figure:
-        if group:
-            unit_label = " (%)" if is_share(metric) else ""
-            ax.set_ylabel(f"{learning_label(f'{metric}/{group}')}{unit_label}")
-        remark = f"dots: final values, means of {finals.window}" if finals.values else ""
-        title = "\n".join(fill(text, _TITLE_CHARACTERS) for text in (state, remark) if text)
-        ax.set_title(title, loc="left", fontsize="small", fontweight="normal")
+        _describe_curves(ax, metric, group, finals, state=str(metrics.attrs.get("comparison", "")))
     return ax
 
 
-def _in_network_unit(table: pd.DataFrame, raw: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Return the means of a metric of the network in a unit for display, and the label of their axis."""
+def _network_scale(table: pd.DataFrame, metric: str) -> tuple[float, str]:
+    """Return the unit for the means of a metric of the network, in SI units, and the label of their axis."""
     size = table["mean"].abs().median()
     scale, unit = unit_of(metric, 0.0 if np.isnan(size) else float(size))
-    scaled = [rows.assign(**{name: rows[name] / scale for name in ("mean", "low", "high")}) for rows in (table, raw)]
     label = metric_label(metric)
-    return scaled[0], scaled[1], f"{label} ({unit})" if unit else label
+    if unit:
+        label = f"{label} ({unit})"
+    return scale, label
+
+
+def _scaled(curve: pd.DataFrame, scale: float) -> pd.DataFrame:
+    """Return a curve with its means and its band divided by *scale*."""
+    return curve.assign(mean=curve["mean"] / scale, low=curve["low"] / scale, high=curve["high"] / scale)
+
+
+def _describe_curves(ax: Axes, metric: str, group: str, finals: aggregates.FinalPoints, *, state: str) -> None:
+    """Name the group, the *state* of the comparison and the final values in a figure that has no caption."""
+    if group:
+        ax.set_ylabel(_with_percent(learning_label(f"{metric}/{group}"), metric))
+    remark = ""
+    if finals.values:
+        remark = f"dots: final values, means of {finals.window}"
+    title = "\n".join(fill(text, _TITLE_CHARACTERS) for text in (state, remark) if text)
+    ax.set_title(title, loc="left", fontsize="small", fontweight="normal")
 
 
 def draw_window(ax: Axes, finals: Sequence[aggregates.FinalPoints], unit: float, end: float) -> None:
     """Shade the window of the final values, if all of *finals* share it; its axis is in *unit* and stops at *end*."""
-    windows = {(each.start, each.end) for each in finals if each.values}
-    if len(windows) == 1:
-        start = windows.pop()[0] / unit
-        if start < end:
-            ax.axvspan(start, end, color=style.INK, alpha=0.07, linewidth=0, zorder=0.5)
+    windows = {(points.start, points.end) for points in finals if points.values}
+    if len(windows) != 1:
+        return
+    [(start, _)] = windows
+    start /= unit
+    if start < end:
+        ax.axvspan(start, end, color=style.INK, alpha=0.07, linewidth=0, zorder=0.5)
 
 
 def candidates(
@@ -173,40 +199,63 @@ def candidates(
     """
     ax = style.new_axes(ax)
     learners = _learners(candidates, learners)
-    is_share = by not in {"", "loss", "objective"}
-    scale = 100.0 if is_share else 1.0
-    rows = candidates[candidates[over].notna()]
+    label = "criterion"
+    if by:
+        label = f"validation {criterion_label(by)}"
+    criterion = by
+    if by not in {"", "loss", "objective"}:  # all other criteria are accuracies
+        criterion = "accuracy"
+    scale = display_scale(criterion)
+    candidates = candidates[candidates[over].notna()]
     for learner, line in style.line_styles(learners).items():
-        of_learner = rows[rows["learner"] == learner]
-        for _, curve in of_learner.groupby(["replica", "settings"], observed=True, sort=False):
-            half = curve["half"].where(curve["replicas"] >= MIN_REPLICAS)
-            ends = cut_interval("accuracy" if is_share else by, curve["value"] - half, curve["value"] + half)
-            points = pd.DataFrame(
-                {
-                    "at": curve[over],
-                    "mean": scale * curve["value"],
-                    "low": scale * ends.low,
-                    "high": scale * ends.high,
-                    "low_cut": ends.is_low_cut,
-                    "high_cut": ends.is_high_cut,
-                }
-            )
+        rows = candidates[candidates["learner"] == learner]
+        for _, curve in rows.groupby(["replica", "settings"], observed=True, sort=False):
+            points = _candidate_points(curve, over, criterion)
             style.error_bars(ax, points, {"marker": "o", "markersize": 3.5, "capsize": 2, **line})
-        dead = of_learner[of_learner["alive"] == 0]
+        dead = rows[rows["alive"] == 0]
         hollow = {"s": 12, "facecolors": style.PAPER, "edgecolors": line["color"], "linewidths": 1.0, "zorder": 3}
         ax.scatter(dead[over], scale * dead["value"], **hollow)
-        chosen = of_learner[of_learner["chosen"] == 1]
+        chosen = rows[rows["chosen"] == 1]
         ring = {"s": 90, "facecolors": "none", "edgecolors": line["color"], "linewidths": 1.5, "zorder": 3}
         ax.scatter(chosen[over], scale * chosen["value"], **ring)
-        lost = of_learner.loc[of_learner["diverged"] > 0, over]
-        ax.scatter(lost, [0.02] * len(lost), marker="x", color=line["color"], transform=ax.get_xaxis_transform())
+        diverged = rows.loc[rows["diverged"] > 0, over]  # they have no value: their crosses stand on the axis
+        crosses = [0.02] * len(diverged)
+        ax.scatter(diverged, crosses, marker="x", color=line["color"], transform=ax.get_xaxis_transform())
     style.set_logarithmic(ax, "x")
     ax.tick_params(axis="x", labelrotation=30)
     ax.set_xlabel("step size lr" if over == "lr" else "effective step")
-    label = f"validation {criterion_label(by)}" if by else "criterion"
-    ax.set_ylabel(f"{label} (%)" if is_share else label)
+    ax.set_ylabel(_with_percent(label, criterion))
     learner_legend(ax, learners)
     return ax
+
+
+def _candidate_points(curve: pd.DataFrame, over: Literal["lr", "step"], criterion: str) -> pd.DataFrame:
+    """Return the points of candidates for `style.error_bars`, with intervals from three replicas on."""
+    half = curve["half"].where(curve["replicas"] >= MIN_REPLICAS)
+    ends = cut_interval(criterion, curve["value"] - half, curve["value"] + half)
+    scale = display_scale(criterion)
+    return pd.DataFrame(
+        {
+            "at": curve[over],
+            "mean": scale * curve["value"],
+            "low": scale * ends.low,
+            "high": scale * ends.high,
+            "low_cut": ends.is_low_cut,
+            "high_cut": ends.is_high_cut,
+        }
+    )
+
+
+def display_scale(metric: str) -> float:
+    """Return the factor by which plots multiply a metric of learners: shares are drawn in percent."""
+    return 100.0 if is_share(metric) else 1.0
+
+
+def _with_percent(label: str, metric: str) -> str:
+    """Return the label of an axis of *metric*, with the unit of shares."""
+    if is_share(metric):
+        return f"{label} (%)"
+    return label
 
 
 def in_units(table: pd.DataFrame, unit: float, metric: str) -> pd.DataFrame:
@@ -214,7 +263,7 @@ def in_units(table: pd.DataFrame, unit: float, metric: str) -> pd.DataFrame:
 
     The columns ``low_cut`` and ``high_cut`` state where a band is cut: an interval of Student's t knows no limits.
     """
-    scale = 100.0 if is_share(metric) else 1.0
+    scale = display_scale(metric)
     band = cut_interval(metric, table["low"], table["high"])
     return table.assign(
         at=table["at"] / unit,
@@ -232,20 +281,25 @@ def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
     A band may reach beyond the means by as much as these differ; wider ones are cut.  Axes that share their y axis have
     room for what each of them shows.
     """
-    label = learning_label(metric)
-    ax.set_ylabel(f"{label} (%)" if is_share(metric) else label)
-    before = None if ax.get_autoscaley_on() else ax.get_ylim()  # of an axis that shares this one, or of a curve before
+    ax.set_ylabel(_with_percent(learning_label(metric), metric))
+    former_limits = None
+    if not ax.get_autoscaley_on():  # an axis that shares this one, or a curve before, has set them
+        former_limits = ax.get_ylim()
     ax.autoscale(axis="y")
     bottom, top = ax.get_ylim()
     if is_share(metric):
         margin = max(0.0, 5.0 - (top - bottom)) / 2  # a nearly constant curve is not magnified
-        bottom, top = max(bottom - margin, -2.0), min(top + margin, 102.0)
+        bottom = max(bottom - margin, -2.0)
+        top = min(top + margin, 102.0)
     elif len(table):
-        low, high = float(table["mean"].min()), float(table["mean"].max())
+        low = float(table["mean"].min())
+        high = float(table["mean"].max())
         margin = (high - low) or 0.5
-        bottom, top = max(bottom, low - margin), min(top, high + margin)
-    if before is not None:
-        bottom, top = min(bottom, before[0]), max(top, before[1])
+        bottom = max(bottom, low - margin)
+        top = min(top, high + margin)
+    if former_limits is not None:
+        bottom = min(bottom, former_limits[0])
+        top = max(top, former_limits[1])
     ax.set_ylim(bottom, top)
 
 
@@ -253,12 +307,16 @@ def learner_legend(
     parent: Axes | FigureBase, learners: Sequence[str], *, diverged: Collection[str] = (), **options: Any
 ) -> None:
     """Add a legend of the learners' lines to axes or, above all axes, to a figure, and mark *diverged* ones."""
-    lines = {
-        f"{name} (diverged)" if name in diverged else name: line | {"marker": "x" if name in diverged else ""}
-        for name, line in style.line_styles(learners).items()
-    }
-    place = {"loc": "outside upper left", "ncols": 5} if isinstance(parent, FigureBase) else {}
-    style.line_legend(parent, lines, **{"handlelength": 3.2, **place, **options})
+    lines = {}
+    for name, line in style.line_styles(learners).items():
+        if name in diverged:
+            lines[f"{name} (diverged)"] = line | {"marker": "x"}
+        else:
+            lines[name] = line | {"marker": ""}
+    settings: dict[str, Any] = {"handlelength": 3.2}
+    if isinstance(parent, FigureBase):
+        settings |= {"loc": "outside upper left", "ncols": 5}
+    style.line_legend(parent, lines, **(settings | options))
 
 
 def class_accuracy(
@@ -293,14 +351,15 @@ def class_accuracy(
     table = table[rare_first]
     options: dict[str, Any] = {"fmt": ".1f", "norm": style.percent_norm(table), "cbar": False}
     style.heat_map(table, ax=ax, max_cells=20 * len(table), **options)
-    number = sum(label in rare for label in rare_first)
-    if 0 < number < len(rare_first):
-        ax.axvline(number, color=style.PAPER, linewidth=5)
+    rare_shown = sum(label in rare for label in rare_first)
+    if 0 < rare_shown < len(rare_first):  # a gap between rare and other classes
+        ax.axvline(rare_shown, color=style.PAPER, linewidth=5)
     style.percent_bar(ax, ax.collections[0], learning_label(metric), pad=0.02)
     ax.set(xlabel="class", ylabel="")
     ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)
     labels = ax.get_xticklabels()
-    style.mark_rare(labels, [text.get_text().isdecimal() and int(text.get_text()) in rare for text in labels])
+    names = [text.get_text() for text in labels]
+    style.mark_rare(labels, [name.isdecimal() and int(name) in rare for name in names])
     return ax
 
 
@@ -318,7 +377,9 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
     image = ax.imshow(percent, aspect="auto", cmap="cividis", norm=style.percent_norm(percent))
     style.percent_bar(ax, image, "accuracy", pad=0.02)
     ax.set_yticks(np.arange(len(learners)), labels=learners)
-    labels = order["user"].astype(str).tolist() if len(order) <= 60 else []
+    labels = []
+    if len(order) <= _MAX_USER_NUMBERS:
+        labels = order["user"].astype(str).tolist()
     ax.set_xticks(range(len(labels)), labels=labels)
     ax.tick_params(length=0)
     ax.tick_params(axis="x", labelsize=7 if len(order) > 20 else 9)
@@ -429,24 +490,33 @@ def regions(
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
-    grid = grid if learner is None else grid[grid["learner"] == learner]
+    if learner is not None:
+        grid = grid[grid["learner"] == learner]
     table = grid.pivot(index="y", columns="x", values="label")
-    classes = int(max(grid["label"].max(), points["label"].max() if len(points) else 0)) + 1
-    hues = [style.PALETTE[index % len(style.PALETTE)] for index in range(classes)]
-    x, y = table.columns.to_numpy(float), table.index.to_numpy(float)
-    half_x, half_y = (0.5 * (axis[-1] - axis[0]) / max(1, len(axis) - 1) for axis in (x, y))
-    edges = (x[0] - half_x, x[-1] + half_x, y[0] - half_y, y[-1] + half_y)
-    colours: dict[str, Any] = {"cmap": ListedColormap(hues), "vmin": -0.5, "vmax": classes - 0.5, "alpha": 0.3}
-    ax.imshow(table.to_numpy(), origin="lower", extent=edges, aspect="auto", **colours)
-    for index, hue in enumerate(hues):
-        rows = points[points["label"] == index]
-        marker, size, width = ("x", 14.0, 1.0) if index in rare else ("o", 7.0, 0.0)
-        dots: dict[str, Any] = {"color": hue, "marker": marker, "s": size, "linewidths": width}
+    last_class = int(grid["label"].max())
+    if len(points):
+        last_class = max(last_class, int(points["label"].max()))
+    hues = [style.PALETTE[label % len(style.PALETTE)] for label in range(last_class + 1)]
+    xlim = _cell_edges(table.columns.to_numpy(float))
+    ylim = _cell_edges(table.index.to_numpy(float))
+    colours: dict[str, Any] = {"cmap": ListedColormap(hues), "vmin": -0.5, "vmax": last_class + 0.5, "alpha": 0.3}
+    ax.imshow(table.to_numpy(), origin="lower", extent=(*xlim, *ylim), aspect="auto", **colours)
+    for label, hue in enumerate(hues):
+        rows = points[points["label"] == label]
+        dots: dict[str, Any] = {"color": hue, "marker": "o", "s": 7.0, "linewidths": 0.0}
+        if label in rare:
+            dots |= {"marker": "x", "s": 14.0, "linewidths": 1.0}
         ax.scatter(rows["x"], rows["y"], **dots, rasterized=len(points) > 1500)
     ax.grid(visible=False)
-    ax.set(xlabel="first feature", ylabel="second feature", xlim=edges[:2], ylim=edges[2:])
+    ax.set(xlabel="first feature", ylabel="second feature", xlim=xlim, ylim=ylim)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     return ax
+
+
+def _cell_edges(centres: Floats) -> tuple[float, float]:
+    """Return the outer edges of cells with even *centres*: half a cell beyond the first and the last."""
+    half = 0.5 * (centres[-1] - centres[0]) / max(1, len(centres) - 1)
+    return centres[0] - half, centres[-1] + half
 
 
 def _learners(metrics: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:

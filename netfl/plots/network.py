@@ -17,8 +17,11 @@ from netfl.results import aggregates
 from netfl.results.formatting import time_unit
 from netfl.types import Floats
 
-DOWN, TOWER_DOWN = style.BROWN, "#9aa1ad"
-"""Colours of nodes and users that are down, and of users whose tower is down."""
+DOWN = style.BROWN
+"""Colour of nodes and users that are down."""
+
+TOWER_DOWN = "#9aa1ad"
+"""Colour of users whose tower is down."""
 
 DELIVERED = style.GREEN
 """Colour of deliveries."""
@@ -42,10 +45,11 @@ def outages(events: pd.DataFrame, *, end_s: float | None = None, replica: int = 
         ax: axes to draw on.
     """
     events = events[events["replica"] == replica]
-    end_s = float(events["time_s"].max()) if end_s is None and len(events) else end_s or 0.0
+    if end_s is None:
+        end_s = float(events["time_s"].max()) if len(events) else 0.0
     spans = aggregates.outages(events, end_s)
     names = np.where(spans["user"] < 0, spans["node"], "user " + spans["user"].astype(str))
-    labels = list(dict.fromkeys(sorted(names, key=lambda name: (name.startswith("user "), len(name), name))))
+    labels = sorted(set(names), key=lambda name: (name.startswith("user "), len(name), name))  # nodes first
     spans = spans.assign(row=[labels.index(name) for name in names], by_tower=False)
     deliveries = pd.DataFrame({"row": [], "arrived_s": []}, dtype=float)
     rows = pd.DataFrame({"label": labels, "rare": False})
@@ -100,9 +104,14 @@ def layout(
         replica: the replica to draw.
         ax: axes to draw on.
     """
-    rows, remark = aggregates.sample_users(users_with_counts(users, deliveries, rare, replica), MAX_USERS)
-    nodes = None if nodes is None or nodes.empty else nodes[nodes["replica"] == replica]
-    return user_map(rows, "delivered", f"deliveries{remark and f' ({remark})'}", nodes=nodes, ax=ax)
+    counts = users_with_counts(users, deliveries, rare, replica)
+    shown, remark = aggregates.sample_users(counts, MAX_USERS)
+    caption = "deliveries"
+    if remark:
+        caption = f"deliveries ({remark})"
+    if nodes is not None:
+        nodes = None if nodes.empty else nodes[nodes["replica"] == replica]
+    return user_map(shown, "delivered", caption, nodes=nodes, ax=ax)
 
 
 def user_map(
@@ -128,26 +137,35 @@ def user_map(
     """
     ax = style.new_axes(ax)
     positions = pd.concat([users, nodes])[["x_m", "y_m"]].to_numpy(float)
-    unit, name = (1e3, "km") if np.ptp(positions, axis=0).max() > 2000 else (1.0, "m")
+    unit = 1.0
+    unit_name = "m"
+    if np.ptp(positions, axis=0).max() > 2000:
+        unit = 1e3
+        unit_name = "km"
     positions = positions / unit
-    x, y, rare = users["x_m"] / unit, users["y_m"] / unit, users["rare"]
+    x = users["x_m"] / unit
+    y = users["y_m"] / unit
+    rare = users["rare"]
     ax.scatter(x[rare], y[rare], s=130, facecolors="none", edgecolors=style.RED, linewidths=1.6)
-    norm: dict[str, Any] = {"vmin": 0} if percent is None else {"norm": percent}
-    dots = ax.scatter(x, y, c=users[value], cmap="viridis", **norm, s=42, edgecolors=style.INK, lw=0.5)
+    dots: dict[str, Any] = {"c": users[value], "cmap": "viridis", "s": 42, "edgecolors": style.INK, "lw": 0.5}
     bar: dict[str, Any] = {"location": "bottom", "shrink": 0.85, "aspect": 28, "pad": 0.03}
     if percent is None:
-        ax.figure.colorbar(dots, ax=ax, label=caption, **bar)
+        ax.figure.colorbar(ax.scatter(x, y, vmin=0, **dots), ax=ax, label=caption, **bar)
     else:
-        style.percent_bar(ax, dots, caption, **bar)
+        style.percent_bar(ax, ax.scatter(x, y, norm=percent, **dots), caption, **bar)
     if nodes is not None:
         _draw_nodes(ax, nodes, unit)
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    reach, (east, north) = 0.6 * max(float((high - low).max()), 1e-9), (low + high) / 2
+
+    # a square around all users and nodes, with a margin
+    low = positions.min(axis=0)
+    high = positions.max(axis=0)
+    east, north = (low + high) / 2
+    reach = 0.6 * max(float((high - low).max()), 1e-9)
     ax.set(xlim=(east - reach, east + reach), ylim=(north - reach, north + reach), aspect="equal")
-    ax.set(xlabel=f"east ({name})", ylabel=f"north ({name})")
+    ax.set(xlabel=f"east ({unit_name})", ylabel=f"north ({unit_name})")
     if len(users) <= MAX_NUMBERS:
         _number_users(ax, users, positions)
-    _draw_scale(ax, scale_length(2 * reach), name)
+    _draw_scale(ax, scale_length(2 * reach), unit_name)
     return ax
 
 
@@ -155,36 +173,44 @@ def _number_users(ax: Axes, users: pd.DataFrame, positions: Floats) -> None:
     """Write the numbers of *users*, the first of *positions*, where they overlap nothing."""
     points = 72.0 / ax.figure.dpi * min(ax.bbox.width, ax.bbox.height) / np.ptp(ax.get_xlim())  # in a unit of the map
     texts = users["user"].astype(str).tolist()
-    sizes = np.array([(0.65 * len(text), 1.0) for text in texts]) * _NUMBER_SIZE
+    sizes = np.array([(0.65 * len(text), 1.0) for text in texts]) * _NUMBER_SIZE  # width and height
     radii = np.full(len(positions), 5.0)  # of a dot and its edge; the larger marks of nodes are narrow
-    radii[: len(users)][users["rare"].to_numpy(bool)] = 7.5
-    for text, (east, north) in zip(texts, place_labels(positions * points, sizes, radii) / points, strict=True):
-        if np.isfinite(east):
+    user_radii = radii[: len(users)]
+    user_radii[users["rare"].to_numpy(bool)] = 7.5  # in place: that of the ring
+    places = place_labels(positions * points, sizes, radii) / points
+    for text, (east, north) in zip(texts, places, strict=True):
+        if np.isfinite(east):  # there is room
             ax.text(east, north, text, ha="center", va="center", fontsize=_NUMBER_SIZE)
 
 
 def _draw_scale(ax: Axes, length: float, unit: str) -> None:
     """Draw a scale bar into the empty margin at the bottom of a map."""
-    (west, east), (south, north) = ax.get_xlim(), ax.get_ylim()
-    left, bottom = west + 0.03 * (east - west), south + 0.035 * (north - south)
+    west, east = ax.get_xlim()
+    south, north = ax.get_ylim()
+    left = west + 0.03 * (east - west)
+    bottom = south + 0.035 * (north - south)
     ax.plot([left, left + length], [bottom, bottom], color=style.INK, linewidth=2.0, solid_capstyle="butt")
     right = left + length + 0.015 * (east - west)
     ax.text(right, bottom, f"{length:g} {unit}", va="center", fontsize=_NUMBER_SIZE)
 
 
 def _bars(spans: pd.DataFrame, unit: float, hue: str) -> PolyCollection:
-    left, right = spans["from_s"].to_numpy() / unit, spans["to_s"].to_numpy() / unit
-    low, high = spans["row"].to_numpy() - 0.4, spans["row"].to_numpy() + 0.4
-    corners = np.stack([[left, low], [right, low], [right, high], [left, high]]).transpose(2, 0, 1)
-    return PolyCollection(list(corners), facecolors=hue, linewidths=0, rasterized=len(spans) > 1500)
+    """Return a bar in the row of each span, from its beginning to its end in *unit*."""
+    left = spans["from_s"].to_numpy() / unit
+    right = spans["to_s"].to_numpy() / unit
+    low = spans["row"].to_numpy() - 0.4
+    high = spans["row"].to_numpy() + 0.4
+    corners = np.stack([[left, low], [right, low], [right, high], [left, high]])  # [corners, 2, spans]
+    return PolyCollection(list(corners.transpose(2, 0, 1)), facecolors=hue, linewidths=0, rasterized=len(spans) > 1500)
 
 
 def _draw_nodes(ax: Axes, nodes: pd.DataFrame, unit: float) -> None:
+    """Draw the nodes of each role, with a legend of the roles."""
     marks = {}
     for role, (marker, size) in _NODE_MARKERS.items():
-        rows = nodes[nodes["role"] == role]
-        if len(rows):
+        of_role = nodes[nodes["role"] == role]
+        if len(of_role):
             look: dict[str, Any] = {"marker": marker, "s": size, "color": style.INK, "alpha": 0.75, "zorder": 3}
-            marks[role] = ax.scatter(rows["x_m"] / unit, rows["y_m"] / unit, **look, linewidths=0)
+            marks[role] = ax.scatter(of_role["x_m"] / unit, of_role["y_m"] / unit, **look, linewidths=0)
     spacing: dict[str, Any] = {"ncols": 3, "handletextpad": 0.2, "columnspacing": 0.9}
     style.add_legend(ax, list(marks.values()), list(marks), loc="lower left", bbox_to_anchor=(0.0, 1.0), **spacing)

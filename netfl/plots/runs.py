@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 
 from netfl.plots import style
 from netfl.plots.deliveries import OUTCOME_COLOURS
-from netfl.plots.learning import draw_window, format_metric_axis, in_units
+from netfl.plots.learning import display_scale, draw_window, format_metric_axis, in_units
 from netfl.results import aggregates
-from netfl.results.formatting import axis_unit, is_share
+from netfl.results.formatting import axis_unit
 from netfl.types import OUTCOMES
 
 MAX_POINTS = 400
@@ -30,9 +30,11 @@ def run_styles(runs: Sequence[str], learners: Sequence[str]) -> LineStyles:
     dashes = style.line_styles(runs)
     if len(learners) == 1:
         return {(run, learners[0]): dashes[run] for run in runs}
-    return {
-        (run, learner): hues[learner] | {"linestyle": dashes[run]["linestyle"]} for run in runs for learner in learners
-    }
+    styles = {}
+    for run in runs:
+        for learner in learners:
+            styles[run, learner] = hues[learner] | {"linestyle": dashes[run]["linestyle"]}
+    return styles
 
 
 def run_courses(tables: Mapping[str, pd.DataFrame], metric: str, over: aggregates.Over) -> pd.DataFrame:
@@ -46,9 +48,11 @@ def run_courses(tables: Mapping[str, pd.DataFrame], metric: str, over: aggregate
         table = aggregates.curve(metrics, metric, over=over, smooth=window)
         for learner, rows in table.groupby("learner", sort=False):
             step = max(1, len(rows) // MAX_POINTS)
-            kept = rows.iloc[::-1].iloc[::step].iloc[::-1]
-            parts.append(kept.assign(run=run, learner=learner))
-    return pd.concat(parts) if parts else pd.DataFrame(columns=["run", "learner", "at", "mean", "low", "high"])
+            first = (len(rows) - 1) % step  # so that the last evaluation is kept
+            parts.append(rows.iloc[first::step].assign(run=run, learner=learner))
+    if not parts:
+        return pd.DataFrame(columns=["run", "learner", "at", "mean", "low", "high"])
+    return pd.concat(parts)
 
 
 def run_finals(
@@ -93,8 +97,7 @@ def run_curves(
         style.mean_curve(ax, rows, line, len(styles))
         if len(rows) and run in finals and learner in finals[run].values:
             value = finals[run].values[learner]
-            at = float(rows["at"].iloc[-1])
-            style.final_dot(ax, at, 100.0 * value if is_share(metric) else value, line["color"])
+            style.final_dot(ax, float(rows["at"].iloc[-1]), display_scale(metric) * value, line["color"])
     ax.autoscale(axis="y")  # panels that share the axis may have been drawn before
     format_metric_axis(ax, metric, table)
     ax.set(xlabel=label, xlim=(0.0, max(end, 1e-12) / unit * 1.01))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from html import escape
-from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
@@ -51,12 +50,16 @@ BLUE, ORANGE, GREEN, RED, PINK, BROWN, VIOLET, GREY, YELLOW, SKY = PALETTE
 """The palette by name; an HTML page replaces blue with its own, brighter on dark pages."""
 
 _DARK = "#262626"
+"""Dark colour of text on a coloured cell."""
+
 _EQUAL_CONTRAST = 0.22
-"""Text on a coloured cell: its dark colour, and the luminance at which white has the same contrast."""
+"""Luminance of a cell on which white text has the same contrast as dark text."""
 
 _HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, VIOLET)
+"""Colours of learners."""
+
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (9, 3)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
-"""Colours and dashes of learners.  Their numbers share no factor, so that combinations do not repeat early."""
+"""Dashes of learners.  The numbers of colours and of dashes share no factor: combinations do not repeat early."""
 
 _STYLE = {
     "font.family": "DejaVu Sans",
@@ -150,7 +153,9 @@ def as_figure(draw: Callable[Draw, Axes]) -> Callable[Draw, FigureBase]:
 
 def new_axes(ax: Axes | None) -> Axes:
     """Return *ax*, or the axes of a new figure that is not registered with pyplot."""
-    return PlotFigure(layout="constrained").add_subplot() if ax is None else ax
+    if ax is None:
+        return PlotFigure(layout="constrained").add_subplot()
+    return ax
 
 
 def grid_axes(figure: Figure, number: int, columns: int = 3, **options: Any) -> list[Axes]:
@@ -186,11 +191,12 @@ def set_logarithmic(ax: Axes, which: Literal["x", "y"]) -> None:
 
 def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return colour, dashes and z-order for each name; lines that coincide show in each other's gaps."""
-    styles = cycle(enumerate(_DASHES))
-    return {
-        name: {"color": hue, "linestyle": dashes, "zorder": 2.0 + 0.01 * level}
-        for name, hue, (level, dashes) in zip(names, cycle(_HUES), styles)
-    }
+    styles = {}
+    for index, name in enumerate(names):
+        hue = _HUES[index % len(_HUES)]
+        level = index % len(_DASHES)
+        styles[name] = {"color": hue, "linestyle": _DASHES[level], "zorder": 2.0 + 0.01 * level}
+    return styles
 
 
 def mean_curve(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any], curves: int) -> None:
@@ -216,6 +222,7 @@ def error_bars(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any]) -> None:
 
 
 def _draw_cut_edges(ax: Axes, rows: pd.DataFrame, color: str) -> None:
+    """Draw a thick edge where a band is cut."""
     for end in ("low", "high"):
         edge = rows[end].where(rows[f"{end}_cut"])
         if edge.notna().any():
@@ -224,6 +231,7 @@ def _draw_cut_edges(ax: Axes, rows: pd.DataFrame, color: str) -> None:
 
 
 def _mark_cut_ends(ax: Axes, rows: pd.DataFrame, color: str) -> None:
+    """Draw a triangle at each end of an interval that is cut."""
     for end, marker in (("low", "v"), ("high", "^")):
         cut = rows[rows[f"{end}_cut"]]
         if len(cut):
@@ -256,15 +264,20 @@ class TopNorm(Normalize):
     @property
     def _limits(self) -> tuple[float, float]:
         """The values at both ends, which are never equal."""
-        low, high = float(self.vmin or 0.0), float(self.vmax or 0.0)
-        return (low, high) if high > low else (low - 1.0, low)
+        low = float(self.vmin or 0.0)
+        high = float(self.vmax or 0.0)
+        if high > low:
+            return low, high
+        return low - 1.0, low
 
 
 def percent_norm(values: ArrayLike) -> TopNorm:
     """Return the scale of colours of shares in percent: over all *values* that are shown, NaN left out."""
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    return TopNorm(known.min(), known.max()) if known.size else TopNorm(0.0, 100.0)
+    shown = np.asarray(values, float)
+    shown = shown[np.isfinite(shown)]
+    if not shown.size:
+        return TopNorm(0.0, 100.0)
+    return TopNorm(shown.min(), shown.max())
 
 
 def percent_bar(ax: Axes, mappable: ScalarMappable, label: str, **options: Any) -> Colorbar:
@@ -280,8 +293,8 @@ def percent_bar(ax: Axes, mappable: ScalarMappable, label: str, **options: Any) 
 def heat_map(table: pd.DataFrame, *, ax: Axes, max_cells: int, **options: Any) -> None:
     """Draw a table as a heat map, with its numbers in up to *max_cells* cells."""
     has_numbers = table.size <= max_cells
-    width = 1.5 if has_numbers else 0.0
-    sns.heatmap(table, ax=ax, annot=has_numbers, cmap="cividis", linewidths=width, linecolor=PAPER, **options)
+    gap = 1.5 if has_numbers else 0.0  # many small cells have no room for gaps
+    sns.heatmap(table, ax=ax, annot=has_numbers, cmap="cividis", linewidths=gap, linecolor=PAPER, **options)
     if has_numbers:
         _set_number_colors(ax)
     ax.grid(visible=False)
@@ -294,7 +307,8 @@ def _set_number_colors(ax: Axes) -> None:
     mesh.update_scalarmappable()
     colors = mesh.get_facecolor()[~np.ma.getmaskarray(mesh.get_array()).ravel()]  # masked cells have no number
     for text, color in zip(ax.texts, colors, strict=True):
-        text.set_color(_DARK if sns.utils.relative_luminance(color) > _EQUAL_CONTRAST else "white")
+        is_bright = sns.utils.relative_luminance(color) > _EQUAL_CONTRAST
+        text.set_color(_DARK if is_bright else "white")
 
 
 def mark_rare(labels: Iterable[Text], is_rare: Iterable[bool]) -> None:
@@ -325,7 +339,8 @@ def line_legend(parent: Axes | FigureBase, styles: Mapping[str, Mapping[str, Any
 
 def box_legend(ax: Axes, colours: Mapping[str, str], **options: Any) -> None:
     """Add a legend of colours by name."""
-    add_legend(ax, [Rectangle((0, 0), 1, 1, color=hue) for hue in colours.values()], list(colours), **options)
+    boxes = [Rectangle((0, 0), 1, 1, color=hue) for hue in colours.values()]
+    add_legend(ax, boxes, list(colours), **options)
 
 
 def without_legend(ax: Axes) -> Axes:
@@ -337,5 +352,6 @@ def without_legend(ax: Axes) -> Axes:
 
 
 def _themed(tag: str, name: str) -> str:
+    """Return an SVG tag with the colours of the page, and with ids that begin with *name*."""
     tag = tag.replace(INK, "currentColor").replace(PAPER, "var(--card)").replace(BLUE, "var(--blue)")
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", tag)

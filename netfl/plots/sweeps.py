@@ -23,6 +23,8 @@ _SUMMARY_COLUMNS = ("point", "learner", "metric", "mean", "half", "replicas")
 """Columns of a summary that are not axes."""
 MAX_CELLS = 120
 """Heat maps of more cells have no numbers in them."""
+_PERCENT = 0.01
+"""Unit of shares."""
 _LOG_RATIO = 100.0
 """An axis is logarithmic from this ratio of its largest to its smallest value on."""
 
@@ -75,7 +77,8 @@ def axis_lines(
     Numbers are joined by lines with bands, other values have error bars.  Metrics of the network have the one learner
     ``""``.  *panels* are the rows of all panels that share the axes, and thus their units; by default *rows*.
     """
-    panels = rows if panels is None else panels
+    if panels is None:
+        panels = rows
     if not is_numeric(panels[x]):
         return axis_points(rows, metric, x, learners=learners, panels=panels, ax=ax)
     ax = style.new_axes(ax)
@@ -95,13 +98,16 @@ def axis_points(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw what `axis_lines` draws, each point on its own with an error bar."""
-    panels = rows if panels is None else panels
+    if panels is None:
+        panels = rows
     ax = style.new_axes(ax)
+    apart = 0.0
+    if learners and not is_numeric(panels[x]):  # the learners stand beside each other at each value
+        apart = min(0.16, 0.7 / len(learners))
     for index, (line, curve) in enumerate(_learner_points(rows, metric, x, learners, panels)):
-        apart = 0.0 if is_numeric(panels[x]) else min(0.16, 0.7 / len(learners))
         bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5, "marker": "o", "markersize": 4.5}
-        beside = curve["at"] + (index - (len(learners) - 1) / 2) * apart
-        style.error_bars(ax, curve.assign(at=beside), bars)
+        offset = (index - (len(learners) - 1) / 2) * apart
+        style.error_bars(ax, curve.assign(at=curve["at"] + offset), bars)
     _scale_axes(ax, panels, metric, x)
     return ax
 
@@ -110,17 +116,20 @@ def _learner_points(
     rows: pd.DataFrame, metric: str, x: str, learners: Sequence[str], panels: pd.DataFrame
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Yield the line style of each learner, with its points: the columns of `learning.in_units`."""
-    scale = si_scale(panels, metric)[0]
+    scale, _ = si_scale(panels, metric)
     values = sorted_values(panels[x])
-    numbers = axis_quantities(values)
-    place_of = dict(zip(values, range(len(values)) if numbers is None else numbers.numbers, strict=True))
+    quantities = axis_quantities(values)
+    if quantities is None:  # names stand side by side
+        position_of = {value: float(index) for index, value in enumerate(values)}
+    else:
+        position_of = dict(zip(values, quantities.numbers, strict=True))
     for learner, line in style.line_styles(learners).items():
         points = rows[rows["learner"] == learner]
         half = points["half"].where(points["replicas"] >= MIN_REPLICAS)
         ends = cut_interval(metric_of(metric), points["mean"] - half, points["mean"] + half)
         curve = pd.DataFrame(
             {
-                "at": points[x].map(place_of).astype(float),
+                "at": points[x].map(position_of).astype(float),
                 "mean": points["mean"] / scale,
                 "low": ends.low / scale,
                 "high": ends.high / scale,
@@ -139,10 +148,11 @@ def _scale_axes(ax: Axes, panels: pd.DataFrame, metric: str, x: str) -> None:
         ax.set_xticks(range(len(values)), labels=[formatting.format_setting(value) for value in values])
         ax.set_xlim(-0.5, len(values) - 0.5)
     else:
-        low, high = quantities.numbers[0], quantities.numbers[-1]  # `values` are sorted
         if quantities.unit:
             label = f"{x} ({quantities.unit})"
-        if low > 0 and high >= _LOG_RATIO * low * (1 - 1e-9):
+        low = quantities.numbers[0]  # `values` are sorted
+        high = quantities.numbers[-1]
+        if low > 0 and high >= _LOG_RATIO * low * (1 - 1e-9):  # two decades, within rounding
             style.set_logarithmic(ax, "x")
     format_value_axis(ax, panels, metric)
     ax.set_xlabel(label)
@@ -178,7 +188,8 @@ def sweep_heat(
         raise ValueError(f"{', '.join(learners)} have the metric; choose one, such as learner={learners[0]!r}")
     rows = rows[rows["learner"] == learners[0]]
     ax = axis_heat(rows, metric, (x, y), ax=ax)
-    ax.figure.colorbar(ax.collections[0], ax=ax, label=si_scale(rows, metric)[1], pad=0.02)
+    _, label = si_scale(rows, metric)
+    ax.figure.colorbar(ax.collections[0], ax=ax, label=label, pad=0.02)
     return ax
 
 
@@ -196,15 +207,16 @@ def axis_heat(
     """
     ax = style.new_axes(ax)
     x, y = axes
-    scale = si_scale(rows, metric)[0]
-    columns, lines = sorted_values(rows[x]), sorted_values(rows[y])[::-1]
-    table = (rows.pivot(index=y, columns=x, values="mean") / scale).reindex(index=lines, columns=columns)
+    scale, _ = si_scale(rows, metric)
+    columns = sorted_values(rows[x])
+    lines = sorted_values(rows[y])[::-1]  # the largest on top
+    table = rows.pivot(index=y, columns=x, values="mean") / scale
+    table = table.reindex(index=lines, columns=columns)
     low, high = limits or mean_limits(rows)
-    options = {
-        "fmt": ".1f" if scale == 0.01 else ".4g",
-        "vmin": low / scale,
-        "vmax": (high if high > low else low + scale) / scale,
-    }
+    if high <= low:  # a single value, which the colour map needs to begin with
+        high = low + scale
+    number_format = ".1f" if scale == _PERCENT else ".4g"
+    options = {"fmt": number_format, "vmin": low / scale, "vmax": high / scale}
     style.heat_map(table, ax=ax, max_cells=MAX_CELLS, cbar=False, **options)
     ax.set_xticks(np.arange(len(columns)) + 0.5, labels=list(map(formatting.format_setting, columns)), rotation=0)
     ax.set_yticks(np.arange(len(lines)) + 0.5, labels=list(map(formatting.format_setting, lines)), rotation=0)
@@ -238,8 +250,10 @@ def search_progress(trials: pd.DataFrame, metric: str, *, direction: str = "maxi
 
 def _trial_scale(trials: pd.DataFrame, metric: str) -> tuple[float, str]:
     """Return the unit of the values of trials in SI units, and the label of its axis."""
-    rows = trials.assign(learner="x" if formatting.is_learned(metric_of(metric)) else "", mean=trials["value"])
-    return si_scale(rows, metric_of(metric))
+    name = metric_of(metric)
+    if formatting.is_learned(name):
+        return _learning_scale(name)
+    return _network_scale(name, trials["value"])
 
 
 def axis_quantities(values: Sequence[Any]) -> Quantities | None:
@@ -264,7 +278,8 @@ def sorted_values(values: pd.Series[Any]) -> list[Any]:
     quantities = axis_quantities(unique)
     if quantities is None:
         return unique
-    return [value for _, value in sorted(zip(quantities.numbers, unique, strict=True), key=itemgetter(0))]
+    by_size = sorted(zip(quantities.numbers, unique, strict=True), key=itemgetter(0))
+    return [value for _, value in by_size]
 
 
 def mean_limits(rows: pd.DataFrame) -> tuple[float, float]:
@@ -275,11 +290,26 @@ def mean_limits(rows: pd.DataFrame) -> tuple[float, float]:
 def si_scale(rows: pd.DataFrame, metric: str) -> tuple[float, str]:
     """Return the unit of a metric in SI units, and the label of its axis."""
     if (rows["learner"] != "").any():
-        label = formatting.learning_label(metric)
-        return (0.01, f"{label} (%)") if formatting.is_share(metric) else (1.0, label)
-    middle = rows["mean"].abs().median()
+        return _learning_scale(metric)
+    return _network_scale(metric, rows["mean"])
+
+
+def _learning_scale(metric: str) -> tuple[float, str]:
+    """Return the unit of a metric of learners, and the label of its axis."""
+    label = formatting.learning_label(metric)
+    if formatting.is_share(metric):
+        return _PERCENT, f"{label} (%)"
+    return 1.0, label
+
+
+def _network_scale(metric: str, values: pd.Series[float]) -> tuple[float, str]:
+    """Return the unit for *values* of a metric of the network in SI units, and the label of its axis."""
+    middle = values.abs().median()
     scale, unit = formatting.unit_of(metric, 0.0 if np.isnan(middle) else float(middle))
-    return scale, f"{formatting.metric_label(metric)} ({unit})" if unit else formatting.metric_label(metric)
+    label = formatting.metric_label(metric)
+    if unit:
+        label = f"{label} ({unit})"
+    return scale, label
 
 
 def format_value_axis(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
@@ -291,10 +321,10 @@ def format_value_axis(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
 
 def _select_rows(summary: pd.DataFrame, metric: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of *metric* in which nothing varies but *axes* and the learner."""
-    known = [name for name in summary.columns if name not in _SUMMARY_COLUMNS and not name.endswith("_si")]
+    all_axes = [name for name in summary.columns if name not in _SUMMARY_COLUMNS and not name.endswith("_si")]
     for name in (*axes, *where):
-        if name not in known:
-            raise ValueError(f"'{name}' is not an axis of the sweep; {suggest(name, known)}")
+        if name not in all_axes:
+            raise ValueError(f"'{name}' is not an axis of the sweep; {suggest(name, all_axes)}")
     rows = summary[(summary["metric"] == metric) | (summary["metric"].map(metric_of) == metric)]
     if rows.empty:
         raise ValueError(f"there is no metric '{metric}'; {suggest(metric, summary['metric'].unique().tolist())}")
@@ -304,16 +334,19 @@ def _select_rows(summary: pd.DataFrame, metric: str, axes: Sequence[str], where:
         if rows.empty:
             raise ValueError(f"no point has {axis} = {value!r}; it takes {', '.join(map(repr, values))}")
     if rows.duplicated([*axes, "learner"]).any():
-        more = [axis for axis in known if axis not in axes and rows[axis].nunique() > 1]
-        wanted = {axis: rows[axis].tolist()[0] for axis in more} | dict(where)
-        verb = "takes" if len(more) == 1 else "take"
-        raise ValueError(f"{' and '.join(more)} {verb} several values; choose one of each, such as where={wanted!r}")
+        varying = [axis for axis in all_axes if axis not in axes and rows[axis].nunique() > 1]
+        choice = {axis: rows[axis].tolist()[0] for axis in varying} | dict(where)
+        verb = "takes" if len(varying) == 1 else "take"
+        raise ValueError(f"{' and '.join(varying)} {verb} several values; choose one of each, such as where={choice!r}")
     return rows
 
 
 def _select_learners(rows: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:
-    known = rows["learner"].unique().tolist()
-    for learner in learners or ():
-        if learner not in known:
-            raise ValueError(f"'{learner}' has no such metric; {suggest(learner, known)}")
-    return known if learners is None else [*learners]
+    """Return the requested learners, which must have rows; by default all that have some."""
+    with_rows: list[str] = rows["learner"].unique().tolist()
+    if learners is None:
+        return with_rows
+    for learner in learners:
+        if learner not in with_rows:
+            raise ValueError(f"'{learner}' has no such metric; {suggest(learner, with_rows)}")
+    return [*learners]

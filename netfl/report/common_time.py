@@ -55,7 +55,9 @@ class ComparisonTime:
         """Scope in which the values are comparable, in words: all, a time, or the number of rounds."""
         if self.at_s is not None:
             return f"at {clock(self.at_s)}"
-        return "at equally many rounds" if self.ends_s else "of all"
+        if self.ends_s:
+            return "at equally many rounds"
+        return "of all"
 
     @property
     def sentence(self) -> str:
@@ -64,10 +66,12 @@ class ComparisonTime:
             return f"Final values are those at {clock(self.at_s or 0.0)} of simulated time."
         if not self.ends_s:
             return ""
-        ends = join_words([f"{name} at {clock(end_s)}" for name, end_s in self.ends_s.items()])
         if len(self.ends_s) > _MAX_NAMED:
-            first_s, last_s = min(self.ends_s.values()), max(self.ends_s.values())
+            first_s = min(self.ends_s.values())
+            last_s = max(self.ends_s.values())
             ends = f"between {clock(first_s)} and {clock(last_s)}"
+        else:
+            ends = join_words([f"{name} at {clock(end_s)}" for name, end_s in self.ends_s.items()])
         if self.at_s is None:
             return f"Final values are those after equally many rounds, which end at different times: {ends}."
         earliest = f"{clock(self.at_s)} of simulated time, the earliest end"
@@ -91,8 +95,9 @@ def ends_of_points(finals: pd.DataFrame) -> dict[str, LearningEnds]:
     lengths = by_metric.reindex(columns=["simulated_s", "rounds_per_hour"]).dropna()  # some rounds take no time
     ends = {}
     for point, of_point in lengths.groupby("point"):
-        ends_s = of_point["simulated_s"].droplevel(0)
-        rounds = (of_point["rounds_per_hour"].droplevel(0) * ends_s / 3600).round().astype(int)
+        of_replica = of_point.droplevel("point")
+        ends_s = of_replica["simulated_s"]
+        rounds = (of_replica["rounds_per_hour"] * ends_s / 3600).round().astype(int)
         ends[f"point {point}"] = LearningEnds(ends_s, rounds)
     return ends
 
@@ -117,9 +122,11 @@ def choose_time(ends: Mapping[str, LearningEnds], at: float | str | None = None)
     round_s = max(run.round_s for run in ends.values())  # of the run with the longest rounds
     if max(mean_ends_s.values()) - min(mean_ends_s.values()) <= round_s:
         return ComparisonTime()
-    if len({int(count) for run in ends.values() for count in run.rounds}) == 1:
+    round_counts = {int(count) for run in ends.values() for count in run.rounds}
+    if len(round_counts) == 1:
         return ComparisonTime(ends_s=mean_ends_s)
-    return ComparisonTime(float(min(run.ends_s.min() for run in ends.values())), mean_ends_s)
+    earliest_s = float(min(run.ends_s.min() for run in ends.values()))
+    return ComparisonTime(earliest_s, mean_ends_s)
 
 
 def _ends_s(data: RunData) -> pd.Series[float]:

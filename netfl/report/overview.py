@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -40,10 +41,7 @@ def _picture(data: RunData) -> Path:
         cells = [part.subplots(1, 2) for part in parts]
         figure.suptitle(data.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
         figure.text(0.988, 0.985, run_facts(data), ha="right", va="top", fontsize=8, alpha=0.7)
-        is_smoothed = any(aggregates.smoothing_window(data.metrics, metric) > 1 for metric in verdict_metrics())
-        legend = caption("overview", data, is_smoothed) if data.learners else ""
-        legend = "; ".join(part for part in (data.run.comparison, legend) if part)
-        figure.supxlabel(fill(legend, _CHARACTERS), x=0.012, ha="left", fontsize=7, alpha=0.7)
+        figure.supxlabel(fill(_legend(data), _CHARACTERS), x=0.012, ha="left", fontsize=7, alpha=0.7)
         if data.learners:
             _draw_learning(data, *cells[0])
             learning_plots.learner_legend(parts[0], data.learners, diverged=data.diverged, ncols=6, fontsize=8)
@@ -53,6 +51,15 @@ def _picture(data: RunData) -> Path:
             _draw_metrics(data, *cells[-1])
 
     return style.png(paint, data.run.folder / "overview.png", size=(10.4, 3.3 * rows))
+
+
+def _legend(data: RunData) -> str:
+    """Return the line below the plots: the state of the comparison, and the meaning of the curves."""
+    remarks = [data.run.comparison]
+    if data.learners:
+        is_smoothed = any(aggregates.smoothing_window(data.metrics, metric) > 1 for metric in verdict_metrics())
+        remarks.append(caption("overview", data, is_smoothed))
+    return "; ".join(remark for remark in remarks if remark)
 
 
 def _draw_learning(data: RunData, *cells: Axes) -> None:
@@ -84,7 +91,10 @@ def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
         _draw_note(left, "no rounds yet")
     else:
         delivery_plots.participation_bars(data.first_users, replica=data.first, ax=left)
-        left.set_title("Participation" + (f" in replica {data.first}" if len(data.replicas) > 1 else ""))
+        title = "Participation"
+        if len(data.replicas) > 1:
+            title += f" in replica {data.first}"
+        left.set_title(title)
     if data.lacks("rounds", "events"):
         _draw_note(right, "a table is missing")
     elif data.outcomes.empty or data.run.rounds.empty:
@@ -102,12 +112,13 @@ def _draw_metrics(data: RunData, left: Axes, right: Axes) -> None:
         _draw_note(left, "no metrics yet")
         _draw_note(right, "")
         return
-    half = min(_LINES, -(-len(names) // 2))
-    for ax, column in ((left, names[:half]), (right, names[half:])):
+    lines = min(_LINES, math.ceil(len(names) / 2))
+    replicas = int(summary.get("replicas", 1))
+    for ax, column in ((left, names[:lines]), (right, names[lines:])):
         ax.set_axis_off()
         for line, name in enumerate(column):
-            interval = summary.get(name + statistics.HALF)
-            value = formatting.format_metric(name, summary[name], interval, int(summary.get("replicas", 1)))
+            half = summary.get(name + statistics.HALF)
+            value = formatting.format_metric(name, summary[name], half, replicas)
             options: dict[str, Any] = {"y": 1.0 - line / _LINES, "va": "top", "transform": ax.transAxes}
             ax.text(x=0.0, s=formatting.metric_label(name), **options)
             ax.text(x=0.78, s=value, ha="right", fontweight="bold", **options)

@@ -160,14 +160,15 @@ def _cell_lines(cell: str) -> list[str]:
 def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> frozenset[tuple[int, int]]:
     """Return the cells (row, column) with the best mean of each column; columns count from 1."""
     best: set[tuple[int, int]] = set()
-    for x, metric in enumerate(metrics, 1):
+    for column, metric in enumerate(metrics, 1):
         low_is_good = find_metric(metric).low_is_good
         if low_is_good is None:
             continue  # each learner has its own
         sign = -1.0 if low_is_good else 1.0
-        values = {cell: sign * mean for cell, mean in means.items() if cell[1] == x}
+        values = {cell: sign * mean for cell, mean in means.items() if cell[1] == column}
         if len(values) > 1:
-            best |= {cell for cell, value in values.items() if value >= max(values.values()) - 1e-9}
+            highest = max(values.values())
+            best |= {cell for cell, value in values.items() if value >= highest - 1e-9}  # and those as good
     return frozenset(best)
 
 

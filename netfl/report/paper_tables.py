@@ -17,7 +17,7 @@ from netfl.core.remedies import call
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.performance import split_group
 from netfl.network.periods import after_rounding
-from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
+from netfl.report.common_time import LearningEnds, choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
@@ -86,7 +86,8 @@ class ComparisonTable(pd.DataFrame):
     def _remarks(self, shown: pd.DataFrame) -> list[str]:
         """Return the lines below the printed table."""
         remarks = []
-        if any(CUT in cell for column in ("mean", "difference") if column in shown for cell in shown[column]):
+        with_intervals = shown[shown.columns.intersection(["mean", "difference"])]
+        if any(CUT in cell for cell in with_intervals.to_numpy().ravel()):
             remarks.append(f"{CUT} marks an end of an interval that is cut at the possible values")
         if self.comparison:
             remarks.append(f"comparison: {self.comparison}")
@@ -107,7 +108,7 @@ class ComparisonTable(pd.DataFrame):
             like, unit = units[metric]
             rows.append(
                 {
-                    "metric": f"{_label(metric)} ({unit})" if unit else _label(metric),
+                    "metric": _label_with_unit(metric, unit),
                     "mean": _in_row(_mean_text(row, like)),
                     "n": str(row["replicas"]),
                     "difference": _in_row(_difference_text(row, like)),
@@ -147,33 +148,13 @@ class ComparisonTable(pd.DataFrame):
             return self._write_latex(buf, differences=differences, **options)
 
     def _write_latex(self, buf: Any, *, differences: bool, **options: Any) -> Any:
+        table = self._latex_cells(differences=differences)
         keys = self._keys()
-        has_differences = differences and self["difference"].notna().any()
-        units = self._units()
-        columns: dict[str, dict[tuple[str, ...], str]] = {}
-        groups: dict[tuple[str, ...], None] = {}
-        for row in self.to_dict("records"):
-            metric = row["metric"]
-            group = tuple(str(row[key]) for key in keys)
-            like, unit = units[metric]
-            label = _escape(f"{_label(metric)} ({unit})" if unit else _label(metric))
-            groups[group] = None
-            columns.setdefault(label, {})[group] = _math(str(_mean_text(row, like)))
-            if has_differences:
-                columns.setdefault(f"difference, {label}", {})[group] = _math(str(_difference_text(row, like)))
-        table = pd.DataFrame(
-            [
-                [*(_escape(_key_text(key)) for key in group), *(cells.get(group, "--") for cells in columns.values())]
-                for group in groups
-            ],
-            columns=[*map(_escape, keys), *columns],
-        )
-        alignment = "l" * len(keys) + "r" * len(columns)
+        alignment = "l" * len(keys) + "r" * (len(table.columns) - len(keys))
         settings: dict[str, Any] = {"hrules": True, "column_format": alignment} | options
         text = table.style.hide(axis="index").to_latex(**settings)
-        remarks = [remark for remark in (self.note, self.comparison) if remark]
-        for remark in reversed(remarks):
-            text = f"% {remark}\n{text}"
+        remarks = [f"% {remark}\n" for remark in (self.note, self.comparison) if remark]
+        text = "".join([*remarks, text])
         if buf is None:
             return text
         if hasattr(buf, "write"):
@@ -181,6 +162,28 @@ class ComparisonTable(pd.DataFrame):
         else:
             Path(buf).write_text(text, encoding="utf-8")
         return None
+
+    def _latex_cells(self, *, differences: bool) -> pd.DataFrame:
+        """Return groups × metrics as LaTeX, the keys of the groups first."""
+        keys = self._keys()
+        units = self._units()
+        has_differences = differences and self["difference"].notna().any()
+        columns: dict[str, dict[tuple[str, ...], str]] = {}
+        groups: list[tuple[str, ...]] = []
+        for row in self.to_dict("records"):
+            group = tuple(str(row[key]) for key in keys)
+            groups.append(group)
+            metric = row["metric"]
+            like, unit = units[metric]
+            label = _escape(_label_with_unit(metric, unit))
+            columns.setdefault(label, {})[group] = _math(str(_mean_text(row, like)))
+            if has_differences:
+                columns.setdefault(f"difference, {label}", {})[group] = _math(str(_difference_text(row, like)))
+        rows = []
+        for group in dict.fromkeys(groups):  # a group has a row for each metric
+            values = [cells.get(group, "--") for cells in columns.values()]
+            rows.append([*(_escape(_key_text(key)) for key in group), *values])
+        return pd.DataFrame(rows, columns=[*map(_escape, keys), *columns])
 
 
 @dataclass(frozen=True)
@@ -258,46 +261,29 @@ def _compare_runs(
     at: float | str | None,
 ) -> ComparisonTable:
     """Return the table of `compare` for runs that are open."""
-    read = {str(run.folder): read_run_data(run) for run in opened if isinstance(run, Run)}
-    ends = ends_of_runs({Path(folder).name: data for folder, data in read.items()})
-    for run in opened:
-        if isinstance(run, Sweep):
-            points = ends_of_points(run.final_metrics)
-            ends |= {f"{name} of {run.folder.name}": of_point for name, of_point in points.items()}
-    time = choose_time(ends, at)
+    data_of = {str(run.folder): read_run_data(run) for run in opened if isinstance(run, Run)}
+    time = choose_time(_ends(opened, data_of), at)
     if time.at_s is not None:
-        read = {folder: replace(data, until_s=time.at_s) for folder, data in read.items()}
-    rows = []
+        data_of = {folder: replace(data, until_s=time.at_s) for folder, data in data_of.items()}
+    rows: list[dict[str, Any]] = []
     for name in [metric] if isinstance(metric, str) else metric:
-        samples = [*_samples(opened, read, time.at_s, name)]
+        samples = [*_samples(opened, data_of, time.at_s, name)]
         if not samples:
-            for run in opened:
-                if isinstance(run, Run) and run.comparison == UNFINISHED:
-                    remedy = f"continue it with: {call('resume', run.folder)}"
-                    raise ScenarioError([Fault("metric", f"{run.folder} has none yet: {UNFINISHED}", name, remedy)])
-            known = sorted({metric for run in opened for metric in _metrics(run)})
-            raise ScenarioError([Fault("metric", "no run has this metric", name, suggest(name, known))])
+            raise _missing_metric(opened, name)
         if at is not None and not is_learned(name):
             problem = "values of the network are those of whole runs"
             raise ScenarioError([Fault("at", problem, name, "give metrics of learners, or leave it out")])
         samples = _pool(samples, [by] if isinstance(by, str) else by)
-        for sample in samples:
-            estimate = interval(sample.values)
-            other = _baseline(samples, sample.keys, baseline)
-            gap, is_paired = _difference(sample.values, other)
-            found = (name, estimate.mean, estimate.half, estimate.replicas, gap.mean, gap.half, gap.replicas, is_paired)
-            billing = {}
-            if sample.billing and find_metric(name).is_cost:
-                billing = {"billing": " and ".join(sorted(sample.billing))}
-            of_time = {} if time.at_s is None or not is_learned(name) else {_TIME: time.at_s}
-            rows.append({**sample.keys, **billing, **dict(zip(_VALUES, found, strict=True)), **of_time})
+        rows += _rows(samples, name, baseline, time.at_s)
     table = pd.DataFrame(rows)
     keys = [column for column in table.columns if column not in {*_VALUES, _TIME}]
-    values = [*_VALUES, *([_TIME] if _TIME in table else [])]
+    values = [*_VALUES]
+    if _TIME in table:
+        values.append(_TIME)
     compared = ComparisonTable(table[[*keys, *values]].fillna(dict.fromkeys(keys, "")))
     compared.attrs["note"] = time.sentence
     if "learner" in keys:
-        states = _states(opened, read)
+        states = _states(opened, data_of)
         compared.attrs["comparison"] = joint_state(states)
         if not all(map(has_order, states.values())):
             compared[["difference", "difference_half"]] = math.nan
@@ -306,13 +292,61 @@ def _compare_runs(
     return compared
 
 
+def _ends(runs: Sequence[Run | Sweep], data_of: Mapping[str, RunData]) -> dict[str, LearningEnds]:
+    """Return the ends of the runs and of the points of sweeps, by a name for sentences."""
+    ends = ends_of_runs({Path(folder).name: data for folder, data in data_of.items()})
+    for run in runs:
+        if isinstance(run, Sweep):
+            for point, of_point in ends_of_points(run.final_metrics).items():
+                ends[f"{point} of {run.folder.name}"] = of_point
+    return ends
+
+
+def _missing_metric(runs: Sequence[Run | Sweep], metric: str) -> ScenarioError:
+    """Return the error that no run has *metric*: perhaps as one is not finished."""
+    for run in runs:
+        if isinstance(run, Run) and run.comparison == UNFINISHED:
+            remedy = f"continue it with: {call('resume', run.folder)}"
+            return ScenarioError([Fault("metric", f"{run.folder} has none yet: {UNFINISHED}", metric, remedy)])
+    known = sorted({name for run in runs for name in _metrics(run)})
+    return ScenarioError([Fault("metric", "no run has this metric", metric, suggest(metric, known))])
+
+
+def _rows(
+    samples: Sequence[_Sample], metric: str, baseline: str | None, at_s: float | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of each sample: its keys, its mean, and its difference to the baseline."""
+    for sample in samples:
+        row: dict[str, Any] = {**sample.keys}
+        if sample.billing and find_metric(metric).is_cost:
+            row["billing"] = " and ".join(sorted(sample.billing))
+        estimate = interval(sample.values)
+        gap, is_paired = _difference(sample.values, _baseline(samples, sample.keys, baseline))
+        row["metric"] = metric
+        row["mean"] = estimate.mean
+        row["half"] = estimate.half
+        row["replicas"] = estimate.replicas
+        row["difference"] = gap.mean
+        row["difference_half"] = gap.half
+        row["difference_replicas"] = gap.replicas
+        row["paired"] = is_paired
+        if at_s is not None and is_learned(metric):  # values of the network are those of whole runs
+            row[_TIME] = at_s
+        yield row
+
+
 def _states(runs: Sequence[Run | Sweep], data_of: Mapping[str, RunData]) -> dict[str, str]:
     """Return the state of the comparison of the learners of each run, by its name or, of equal names, its folder."""
     names = [run.folder.name for run in runs]
     states = {}
     for run in runs:
-        name = run.folder.name if names.count(run.folder.name) == 1 else str(run.folder)
-        states[name] = run.comparison if isinstance(run, Sweep) else data_of[str(run.folder)].run.comparison
+        name = run.folder.name
+        if names.count(name) > 1:
+            name = str(run.folder)
+        if isinstance(run, Sweep):
+            states[name] = run.comparison
+        else:
+            states[name] = data_of[str(run.folder)].run.comparison
     return states
 
 
@@ -323,11 +357,11 @@ def known_metrics(runs: Sequence[Runs]) -> list[str]:
         ScenarioError: there are none.
     """
     opened = [_open(run) for run in runs]
-    known = [{*_known_metrics(run)} for run in opened]
-    for run, metrics in zip(opened, known, strict=True):
+    metrics_of = [{*_known_metrics(run)} for run in opened]
+    for run, metrics in zip(opened, metrics_of, strict=True):
         if not metrics:
             raise ScenarioError([Fault("", f"{run.folder} has no metrics yet", None, "finish the run")])
-    common = known[0].intersection(*known)
+    common = metrics_of[0].intersection(*metrics_of)
     if not common:
         folders = ", ".join(str(run.folder) for run in opened)
         raise ScenarioError([Fault("", f"no headline metric is in all of {folders}", None, "compare fewer of them")])
@@ -347,12 +381,15 @@ def _metrics(run: Run | Sweep) -> Iterator[str]:
 
 def _known_metrics(run: Run | Sweep) -> Iterator[str]:
     """Yield the headline metrics of learners and of the network that *run* has."""
-    names = [f".{metric_of(name)}" for name in run.final_metrics["metric"].astype(str).unique()]
+    names = [metric_of(name) for name in run.final_metrics["metric"].astype(str).unique()]
     data = None if isinstance(run, Sweep) else read_run_data(run)
     for metric in metrics_in("headline", is_learned=True):
-        if (data is not None and data.has(metric)) or any(name.endswith(f".{metric}") for name in names):
+        is_final = any(name == metric or name.endswith(f".{metric}") for name in names)  # learners are prefixes
+        if is_final or (data is not None and data.has(metric)):
             yield metric
-    yield from (metric for metric in metrics_in("headline", is_learned=False) if f".{metric}" in names)
+    for metric in metrics_in("headline", is_learned=False):
+        if metric in names:
+            yield metric
 
 
 def _check_names(names: Mapping[str, object], baseline: object) -> None:
@@ -405,47 +442,72 @@ def _samples(
     Raises:
         ScenarioError: some runs have the metric, and another does not.
     """
-    read: list[RunData] = []
+    earlier: list[RunData] = []
     lacking: list[str] = []
     for number, run in enumerate(runs):
         named = {"run": run.folder.name} if len(runs) > 1 else {}
         if isinstance(run, Sweep):
-            of_points = [*_sweep_samples(run, metric, named, number, at_s)]
-            lacking += [] if of_points else [str(run.folder)]
-            yield from of_points
-            continue
-        data = data_of[str(run.folder)]
-        same = (at for at, other in enumerate(read) if shared_rounds(data, other))
-        trace = f"run {next(same, len(read))}"
-        read.append(data)
-        finals = data.final(metric) if data.has(metric) else {}
-        if not finals:
-            table = run.final_metrics[run.final_metrics["metric"] == metric]
-            finals = {"": table.set_index("replica")["value"]} if len(table) else {}
-        billing = frozenset(filter(None, [billing_kind(run.manifest)]))
-        places = {name: place for place, name in enumerate(run.learners)}
-        for learner in sorted(finals, key=lambda name: places.get(name, len(places))):
-            keys = _Keys({**named, **({"learner": learner} if learner else {})})
-            keys.read_scenario = partial(_settings_of, run.scenario, [run])
-            yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
-        lacking += [] if finals else [str(run.folder)]
+            samples = [*_sweep_samples(run, metric, named, number, at_s)]
+        else:
+            data = data_of[str(run.folder)]
+            trace = f"run {_number_of_trace(data, earlier)}"
+            earlier.append(data)
+            samples = [*_run_samples(run, data, metric, named, trace)]
+        if not samples:
+            lacking.append(str(run.folder))
+        yield from samples
     if 0 < len(lacking) < len(runs):
         problem = f"{', '.join(lacking)} has no such metric"
         remedy = "choose one that all runs have, or leave it out"
         raise ScenarioError([Fault("metric", problem, metric, remedy)])
 
 
+def _number_of_trace(data: RunData, earlier: Sequence[RunData]) -> int:
+    """Return the number of the first of the *earlier* runs with the same trace; a new number without one."""
+    for number, other in enumerate(earlier):
+        if shared_rounds(data, other):
+            return number
+    return len(earlier)
+
+
+def _run_samples(run: Run, data: RunData, metric: str, named: Mapping[str, str], trace: str) -> Iterator[_Sample]:
+    """Yield the values of *metric* of each learner of a run; of a metric of the network one sample without a learner.
+
+    Args:
+        run: the run.
+        data: its data until the time of the values.
+        metric: name of the metric.
+        named: keys that distinguish the run from others.
+        trace: name of its trace.
+    """
+    finals: dict[str, pd.Series[float]] = {}
+    if data.has(metric):
+        finals = data.final(metric)
+    if not finals:
+        of_network = run.final_metrics[run.final_metrics["metric"] == metric]
+        if len(of_network):
+            finals = {"": of_network.set_index("replica")["value"]}
+    billing = frozenset(filter(None, [billing_kind(run.manifest)]))
+    ranks = {name: rank for rank, name in enumerate(run.learners)}
+    for learner in sorted(finals, key=lambda name: ranks.get(name, len(ranks))):
+        keys = _Keys(named)
+        if learner:
+            keys["learner"] = learner
+        keys.read_scenario = partial(_settings_of, run.scenario, [run])
+        yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
+
+
 def _sweep_samples(
     sweep: Sweep, metric: str, named: Mapping[str, str], number: int, at_s: float | None
 ) -> Iterator[_Sample]:
+    """Yield the values of *metric* of each learner at each point of a sweep; *number* is that of the sweep."""
     if at_s is None:
-        wanted = [metric, final_name(metric), final_name(metric, is_choice=True)]
         table = sweep.final_metrics
-        table = table[table["metric"].isin(wanted)]
+        table = table[table["metric"].isin([metric, final_name(metric), final_name(metric, is_choice=True)])]
     else:
         table = _values_at(sweep, metric, at_s)
-    known = sweep.points[["point", "trace", *(axis for axis in sweep.axes if axis not in table)]]
-    table = table.merge(known, on="point")
+    axes = [axis for axis in sweep.axes if axis not in table]
+    table = table.merge(sweep.points[["point", "trace", *axes]], on="point")
     tasks = sweep.lanes.groupby("point")["task"].unique()
 
     @cache
@@ -454,8 +516,10 @@ def _sweep_samples(
 
     for _, rows in table.groupby(["point", "learner"], sort=False):
         first = rows.iloc[0]
-        keys = _Keys({**named, **{axis: str(first[axis]) for axis in sweep.axes}})
-        keys |= {"learner": first["learner"]} if first["learner"] else {}
+        keys = _Keys(named)
+        keys.update({axis: str(first[axis]) for axis in sweep.axes})
+        if first["learner"]:
+            keys["learner"] = first["learner"]
         keys.read_scenario = partial(scenario_at, int(first["point"]))
         values = _indexed(rows.set_index("replica")["value"].dropna(), f"sweep {number} {first['trace']}")
         yield _Sample(keys, values, sweep.billing)
@@ -492,7 +556,9 @@ def _settings_of(scenario: Mapping[str, Any], runs: Sequence[Run]) -> Mapping[st
         runs: the run of all replicas, or those of some replicas each, in their order.
     """
     tunings = [run.manifest["tuning"] for run in runs if run.manifest.get("tuning")]
-    tuning = tunings[0] if tunings else {}
+    tuning: Mapping[str, Any] = {}
+    if tunings:
+        tuning = tunings[0]
     if len(tunings) > 1 and tuning.get("per") == "replica":
         tuning = {**tuning, "chosen": join_chosen(tunings)}
     return {**scenario, "learners": learner_settings(scenario.get("learners") or {}, tuning)}
@@ -506,7 +572,10 @@ class _Keys(dict[str, str]):
     def __missing__(self, key: str) -> str:
         value: Any = self.read_scenario()
         for part in key.split("."):
-            value = value[int(part)] if isinstance(value, list) else value[part]
+            if isinstance(value, list):
+                value = value[int(part)]
+            else:
+                value = value[part]
         return str(value)
 
 
@@ -517,46 +586,54 @@ def _indexed(values: pd.Series[float], trace: str) -> pd.Series[float]:
 
 def _pool(samples: Sequence[_Sample], by: Sequence[str] | None) -> list[_Sample]:
     """Pool the samples that are equal in the keys *by* and in the learner."""
-    has_learners = len({sample.keys.get("learner") for sample in samples}) > 1
-    if by is not None and has_learners and "learner" not in by:
-        by = [*by, "learner"]
-    pooled: dict[tuple[tuple[str, str], ...], list[_Sample]] = {}
+    if by is not None and _has_learners(samples) and "learner" not in by:
+        by = [*by, "learner"]  # values of several learners are never pooled
+    groups: dict[tuple[tuple[str, str], ...], list[_Sample]] = {}
     for sample in samples:
-        keys = tuple((key, _value(sample.keys, key)) for key in (sample.keys if by is None else by))
-        pooled.setdefault(keys, []).append(sample)
-    # values with the same trace and replica are not independent: their mean counts as one
-    return [
-        _Sample(
-            dict(keys),
-            pd.concat([sample.values for sample in members]).groupby(level=[0, 1], sort=False).mean(),
-            frozenset[str]().union(*(sample.billing for sample in members)),
-        )
-        for keys, members in pooled.items()
-    ]
+        names = sample.keys if by is None else by
+        keys = tuple((name, _value(sample.keys, name)) for name in names)
+        groups.setdefault(keys, []).append(sample)
+    pooled = []
+    for keys, members in groups.items():
+        values = pd.concat([sample.values for sample in members])
+        # values with the same trace and replica are not independent: their mean counts as one
+        values = values.groupby(level=[0, 1], sort=False).mean()
+        billing = frozenset[str]().union(*(sample.billing for sample in members))
+        pooled.append(_Sample(dict(keys), values, billing))
+    return pooled
+
+
+def _has_learners(samples: Sequence[_Sample]) -> bool:
+    """Return whether the samples are those of several learners."""
+    return len({sample.keys.get("learner") for sample in samples}) > 1
 
 
 def _value(keys: Mapping[str, str], key: str) -> str:
     try:
         return keys[key]
     except (KeyError, IndexError, ValueError, TypeError):
-        others = "keys of the scenario"
-        remedy = f"known: {', '.join(keys)}, and {others}" if keys else f"known: {others}"
+        remedy = "known: keys of the scenario"
+        if keys:
+            remedy = f"known: {', '.join(keys)}, and keys of the scenario"
         raise ScenarioError([Fault("by", "a run has no such key", key, remedy)]) from None
 
 
 def _baseline(samples: Sequence[_Sample], keys: Mapping[str, str], baseline: str | None) -> pd.Series[float] | None:
     """Return the values that the sample with *keys* is compared with; ``None`` for the baseline itself."""
     first = samples[0].keys
-    if baseline is None:
-        has_learners = len({sample.keys.get("learner") for sample in samples}) > 1
-        changed = {"learner": first["learner"]} if has_learners else dict(first)
+    if baseline is not None:
+        key_of = {value: key for sample in samples for key, value in sample.keys.items()}
+        if baseline not in key_of:
+            raise ScenarioError([Fault("baseline", "no row has this value", baseline, suggest(baseline, [*key_of]))])
+        changed = {key_of[baseline]: baseline}
+    elif _has_learners(samples):  # the first learner, all else being equal
+        changed = {"learner": first["learner"]}
     else:
-        known = {value: key for sample in samples for key, value in sample.keys.items()}
-        if baseline not in known:
-            raise ScenarioError([Fault("baseline", "no row has this value", baseline, suggest(baseline, [*known]))])
-        changed = {known[baseline]: baseline}
+        changed = dict(first)
     wanted = {**keys, **changed}
-    return None if wanted == keys else next((each.values for each in samples if each.keys == wanted), None)
+    if wanted == keys:
+        return None
+    return next((sample.values for sample in samples if sample.keys == wanted), None)
 
 
 def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tuple[ConfidenceInterval, bool]:
@@ -564,7 +641,7 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
     if other is None:
         return interval([]), False
     common = values.index.intersection(other.index)
-    if len(common) and len(common) == min(len(values), len(other)):
+    if len(common) and len(common) == min(len(values), len(other)):  # the smaller sample is paired as a whole
         return interval((values[common] - other[common]).to_numpy()), True
     return welch(values.to_numpy(), other.to_numpy()), False
 
@@ -575,14 +652,19 @@ def _key_text(value: str) -> str:
     >>> _key_text("0.9797958971132715"), _key_text("1.10"), _key_text("FedAvg")
     ('0.9798', '1.10', 'FedAvg')
     """
-    return format_setting(float(value)) if _LONG_NUMBER.fullmatch(value) else value
+    if _LONG_NUMBER.fullmatch(value):
+        return format_setting(float(value))
+    return value
 
 
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e[-+]?\d+)?")
 
 
-def _label(metric: str) -> str:
-    return metric_head(metric) if is_learned(metric) else metric_label(metric)
+def _label_with_unit(metric: str, unit: str) -> str:
+    label = metric_head(metric) if is_learned(metric) else metric_label(metric)
+    if unit:
+        return f"{label} ({unit})"
+    return label
 
 
 def _unit(metric: str, largest: float) -> tuple[float, str]:
@@ -621,7 +703,9 @@ def _compared(row: Mapping[Any, Any]) -> str:
     """Return the number of replicas behind a difference: pairs, or the smaller number of two unpaired samples."""
     if not row["difference_replicas"]:
         return "–"
-    return counted(row["difference_replicas"], "pair") if row["paired"] else f"{row['difference_replicas']} unpaired"
+    if row["paired"]:
+        return counted(row["difference_replicas"], "pair")
+    return f"{row['difference_replicas']} unpaired"
 
 
 def _in_row(text: MetricText) -> str:
@@ -656,5 +740,7 @@ def _math(cell: str) -> str:
     if cell == "–":
         return "--"
     value, _, count = cell.partition(" (n = ")
-    shown = value.replace("±", r"\pm").replace(" [", r"\ [").replace(CUT, "^{*}")
-    return f"${shown}$ ($n = {count.removesuffix(')')}$)" if count else f"${shown}$"
+    formula = value.replace("±", r"\pm").replace(" [", r"\ [").replace(CUT, "^{*}")
+    if not count:
+        return f"${formula}$"
+    return f"${formula}$ ($n = {count.removesuffix(')')}$)"

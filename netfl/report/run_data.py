@@ -59,15 +59,17 @@ class RunData:
     @cached_property
     def learners(self) -> tuple[str, ...]:
         """Learners with metrics, in the order of the scenario."""
-        known = self.metrics["learner"].astype(str).unique()
-        ordered = self.run.learners
-        return tuple([name for name in ordered if name in known] + sorted(set(known) - set(ordered)))
+        evaluated = set(self.metrics["learner"].astype(str))
+        ordered = [name for name in self.run.learners if name in evaluated]
+        unlisted = sorted(evaluated - set(ordered))  # the scenario may be lost
+        return (*ordered, *unlisted)
 
     @cached_property
     def diverged(self) -> frozenset[str]:
         """Learners that diverged in every replica."""
         entries = self.run.manifest.get("diverged", [])
-        counts = Counter(name for name, _ in {(entry["learner"], entry["replica"]) for entry in entries})
+        lanes = {(entry["learner"], entry["replica"]) for entry in entries}
+        counts = Counter(name for name, _ in lanes)
         return frozenset(name for name, number in counts.items() if number == len(self.replicas))
 
     def lacks(self, *names: str) -> bool:
@@ -84,7 +86,8 @@ class RunData:
     def replicas(self) -> tuple[int, ...]:
         """Replicas with rounds; if these are lost, with metrics or deliveries."""
         tables = [self.run.rounds]
-        tables += [self.run.metrics, self.run.deliveries] if self.lacks("rounds") else []
+        if self.lacks("rounds"):
+            tables += [self.run.metrics, self.run.deliveries]
         return tuple(sorted({int(replica) for table in tables for replica in table["replica"].unique()}))
 
     @cached_property
@@ -95,7 +98,9 @@ class RunData:
     @property
     def replica_sentence(self) -> str:
         """A sentence that names the replica drawn; empty if there is only one."""
-        return f"Shown: replica {self.first} of {len(self.replicas)}." if len(self.replicas) > 1 else ""
+        if len(self.replicas) < 2:
+            return ""
+        return f"Shown: replica {self.first} of {len(self.replicas)}."
 
     @cached_property
     def rounds(self) -> int:
@@ -148,14 +153,17 @@ class RunData:
     @cached_property
     def users(self) -> pd.DataFrame:
         """Users of every replica, from `aggregates.with_delivery_counts`."""
+        deliveries = self.run.deliveries
         table = self.run.users
         if table.empty:  # the table is not written yet
             number = int(self.run.scenario.get("users") or 0)
-            number = max(number, int(self.run.deliveries["user"].max() + 1) if len(self.run.deliveries) else 0)
+            if len(deliveries):
+                number = max(number, int(deliveries["user"].max() + 1))
             keys = [(replica, user) for replica in self.replicas for user in range(number)]
             table = pd.DataFrame(keys, columns=["replica", "user"])
-        events = self.run.events
-        deliveries = self.run.deliveries if self.duration_s is None else events[events["kind"] == "delivered"]
+        if self.duration_s is not None:  # a run of traffic delivers packets, which are events
+            events = self.run.events
+            deliveries = events[events["kind"] == "delivered"]
         return aggregates.with_delivery_counts(table, deliveries, self.rare_classes)
 
     @property
@@ -214,8 +222,9 @@ class RunData:
     def nodes(self) -> pd.DataFrame:
         """Towers, routers and the server of the replica `first`; empty without a network."""
         table = self.run.table("nodes")
-        empty = pd.DataFrame(columns=["node", "role", "x_m", "y_m"])
-        return table[table["replica"] == self.first] if len(table) else empty
+        if table.empty:
+            return pd.DataFrame(columns=["node", "role", "x_m", "y_m"])
+        return table[table["replica"] == self.first]
 
     @cached_property
     def outcomes(self) -> pd.DataFrame:
@@ -242,9 +251,10 @@ class RunData:
         deliveries = self.run.deliveries.groupby("replica").size()
         if "erasures" not in self.run.tables or self.lacks("deliveries") or deliveries.empty:
             return None
-        erasures = self.run.table("erasures")
-        shares = (1.0 / erasures["parts"]).groupby(erasures["replica"]).sum()
-        return float((shares.reindex(deliveries.index, fill_value=0.0) / deliveries).mean())
+        erasures = self.run.table("erasures")  # a row for each part that did not arrive
+        lost = (1.0 / erasures["parts"]).groupby(erasures["replica"]).sum()  # in updates
+        lost = lost.reindex(deliveries.index, fill_value=0.0)
+        return float((lost / deliveries).mean())
 
     @cached_property
     def failures(self) -> pd.DataFrame:
@@ -315,8 +325,10 @@ class RunData:
         """Units of the x axes of curves: rounds, time, and bits and energy if the access measures them."""
         rounds = self.run.rounds
         axes: list[aggregates.Over] = ["round", "time"]
-        axes += ["bits"] if (rounds["uplink_bits"] > 0).any() else []
-        axes += ["energy"] if rounds["energy_J"].notna().any() else []
+        if (rounds["uplink_bits"] > 0).any():
+            axes.append("bits")
+        if rounds["energy_J"].notna().any():
+            axes.append("energy")
         return tuple(axes)
 
     @cached_property
@@ -344,7 +356,7 @@ class RunData:
             name, group = self._split(metric)
             values = aggregates.final(metrics, name, group, choices=self.run.choices, rounds=self.ends)
             by_learner = values.groupby("learner", sort=False)
-            self._finals[metric] = {str(name): rows.droplevel("learner") for name, rows in by_learner}
+            self._finals[metric] = {str(learner): rows.droplevel("learner") for learner, rows in by_learner}
         return self._finals[metric]
 
     def intervals(self, metric: str) -> dict[str, statistics.ConfidenceInterval]:
@@ -354,7 +366,9 @@ class RunData:
     def cell(self, metric: str, learner: str) -> str:
         """Return the final value of a learner as a table cell; a dash without one."""
         value = self.intervals(metric).get(learner)
-        return "–" if value is None else interval_cell(metric, value, len(self.replicas))
+        if value is None:
+            return "–"
+        return interval_cell(metric, value, len(self.replicas))
 
     def text(self, metric: str, learner: str) -> str:
         """Return the final value of a learner for a sentence: the cell of its tables, with the unit."""
@@ -365,13 +379,15 @@ class RunData:
     def first_rounds(self) -> int:
         """The last recorded round of the replica `first`."""
         rounds = self.run.rounds
-        return int(rounds.loc[rounds["replica"] == self.first, "round"].max()) if len(rounds) else self.rounds
+        if rounds.empty:
+            return self.rounds
+        return int(rounds.loc[rounds["replica"] == self.first, "round"].max())
 
     @property
     def round_count(self) -> str:
         """Number of rounds, with that of the replicas if they differ."""
         counts = self.run.rounds.groupby("replica")["round"].max()
-        if len(counts) > 1 and counts.nunique() > 1:
+        if counts.nunique() > 1:
             return f"{formatting.format_count(int(counts.min()))} to {formatting.format_count(int(counts.max()))}"
         return formatting.format_count(self.rounds)
 
@@ -389,7 +405,9 @@ def read_run_data(run: Run) -> RunData:
 def read_scenario_text(folder: Path) -> str:
     """Return the text of the scenario file in *folder*; empty without one."""
     path = folder / "scenario.yaml"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if not path.is_file():
+        return ""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def interval_cell(metric: str, value: statistics.ConfidenceInterval, replicas: int) -> str:

@@ -103,14 +103,17 @@ def gather_runs(folders: Sequence[Path], at: str | None = None) -> RunSet:
     if not runs:
         problem = f"none of these folders can be read as a run: {'; '.join(refused)}"
         raise ScenarioError([Fault("", problem, None, "give folders that netfl wrote")])
-    counts = Counter(data.name for data in runs)
-    names = [
-        f"{data.name} ({data.run.folder.absolute().name})" if counts[data.name] > 1 else data.name for data in runs
-    ]
     time = choose_time(ends_of_runs(dict(zip(LETTERS, runs, strict=False))), at)
     if time.at_s is not None:
         runs = [replace(data, until_s=time.at_s) for data in runs]
-    return RunSet(tuple(map(NamedRun, LETTERS, names, runs)), tuple(refused), time)
+    counts = Counter(data.name for data in runs)
+    members = []
+    for letter, data in zip(LETTERS, runs, strict=False):
+        name = data.name
+        if counts[name] > 1:
+            name = f"{name} ({data.run.folder.absolute().name})"
+        members.append(NamedRun(letter, name, data))
+    return RunSet(tuple(members), tuple(refused), time)
 
 
 def shared_rounds(first: RunData, second: RunData) -> int:
@@ -122,12 +125,18 @@ def shared_rounds(first: RunData, second: RunData) -> int:
         return 0
     replicas = set(first.replicas) & set(second.replicas)
     rounds = min(first.rounds, second.rounds)
-    traces = []
-    for data in (first, second):
-        table = data.run.deliveries
-        rows = table[table["replica"].isin(replicas) & (table["round"] <= rounds)]
-        traces.append(rows[_TRACE_COLUMNS].sort_values(_TRACE_COLUMNS).to_numpy(float))
-    return rounds if len(traces[0]) and np.array_equal(traces[0], traces[1]) else 0
+    first_trace = _trace(first, replicas, rounds)
+    second_trace = _trace(second, replicas, rounds)
+    if len(first_trace) and np.array_equal(first_trace, second_trace):
+        return rounds
+    return 0
+
+
+def _trace(data: RunData, replicas: set[int], rounds: int) -> np.ndarray:
+    """Return the deliveries of some replicas in the first *rounds*, sorted, ``[deliveries, columns]``."""
+    table = data.run.deliveries
+    rows = table[table["replica"].isin(replicas) & (table["round"] <= rounds)]
+    return rows[_TRACE_COLUMNS].sort_values(_TRACE_COLUMNS).to_numpy(float)
 
 
 def relate_traces(first: RunData, second: RunData) -> Literal["same", "other", "other_seed", "unknown"]:
@@ -151,12 +160,18 @@ def final_difference(first: RunData, second: RunData, metric: str, learner: str,
     """
     if not all(data.has(metric) and learner in data.final(metric) for data in (first, second)):
         return interval([])
-    ends = [data.final(metric)[learner].dropna() for data in (first, second)]
-    return interval((ends[0] - ends[1]).to_numpy()) if paired else welch(ends[0].to_numpy(), ends[1].to_numpy())
+    first_values = first.final(metric)[learner].dropna()
+    second_values = second.final(metric)[learner].dropna()
+    if paired:
+        return interval((first_values - second_values).to_numpy())
+    return welch(first_values.to_numpy(), second_values.to_numpy())
 
 
 def welch(first: np.ndarray, second: np.ndarray) -> ConfidenceInterval:
     """Return the difference of two means with its 95 % interval by B. L. Welch (1947); NaN for single values.
+
+    With e²ᵢ = s²ᵢ / nᵢ, the squared standard error of the mean i, and ν = (Σᵢ e²ᵢ)² / Σᵢ (e⁴ᵢ / (nᵢ - 1)), the half
+    width is the 97.5 % quantile of Student's t with ν degrees of freedom times √(Σᵢ e²ᵢ).
 
     >>> gap = welch(np.array([3.0, 5.0]), np.array([1.0, 2.0, 3.0]))
     >>> gap.mean, round(gap.half, 2)
@@ -165,12 +180,15 @@ def welch(first: np.ndarray, second: np.ndarray) -> ConfidenceInterval:
     from scipy.special import stdtrit
 
     size = min(first.size, second.size)
-    gap = float(first.mean() - second.mean()) if size else math.nan
-    if size < 2:
+    if not size:
+        return ConfidenceInterval(math.nan, math.nan, 0)
+    gap = float(first.mean() - second.mean())
+    if size < 2:  # a single value has no variance
         return ConfidenceInterval(gap, math.nan, size)
-    squares = np.array([values.var(ddof=1) / values.size for values in (first, second)])  # squared standard errors
-    if not squares.any():
+    squared_errors = np.array([values.var(ddof=1) / values.size for values in (first, second)])
+    if not squared_errors.any():
         return ConfidenceInterval(gap, 0.0, size)
-    shares = squares / squares.sum()
+    shares = squared_errors / squared_errors.sum()
     freedom = 1.0 / (shares**2 / [first.size - 1, second.size - 1]).sum()
-    return ConfidenceInterval(gap, float(stdtrit(freedom, 0.975) * math.sqrt(squares.sum())), size)
+    half = float(stdtrit(freedom, 0.975) * math.sqrt(squared_errors.sum()))
+    return ConfidenceInterval(gap, half, size)

@@ -34,7 +34,9 @@ def salvage_run(run: Run) -> tuple[Run, tuple[str, ...]]:
     """
     problems = _find_problems(run, _DOCUMENTS)
     crashed = "manifest.json" not in problems and run.status == "crashed"
-    usable = Run(run.folder, frozenset(problems), crashed) if problems or crashed else run
+    usable = run
+    if problems or crashed:
+        usable = Run(run.folder, frozenset(problems), crashed)
     missing = [name for name in _expected_files(usable) if not is_present(run.folder / name)]
     table_problems = _find_problems(usable, _TABLES)
     problems |= table_problems
@@ -51,8 +53,9 @@ def _expected_files(run: Run) -> list[str]:
     """Return the files that a run has at its end; none of one that has not ended."""
     if run.status not in {"done", "interrupted", "unknown"}:
         return []
-    learns = run.status != "unknown" and run.learners and run.manifest.get("learning", True)
-    tables = ("rounds", "deliveries", "events", "users", *(["metrics"] if learns else []))
+    tables = ["rounds", "deliveries", "events", "users"]
+    if run.status != "unknown" and run.learners and run.manifest.get("learning", True):
+        tables.append("metrics")
     return [*(f"{table}.parquet" for table in tables), "scenario.yaml"]
 
 
@@ -74,12 +77,15 @@ def _find_problems(run: Run, names: Iterable[str]) -> dict[str, str]:
 
 def _cut_after_last_complete_round(run: Run) -> None:
     """Cut the tables of a crashed run at the last round that all of them have, as they were not written together."""
-    rounds, deliveries = run.rounds, run.deliveries
+    rounds = run.rounds
+    deliveries = run.deliveries
     by = ["replica", "round"]
     counts = deliveries.groupby(by).size().rename("written").reset_index()
     written = rounds.merge(counts, on=by, how="left")["written"].fillna(0)
     incomplete = rounds.loc[written.to_numpy() != rounds["delivered"].to_numpy(), "round"]
-    last = int(rounds.groupby("replica")["round"].max().min()) if len(rounds) else 0
+    last = 0
+    if len(rounds):
+        last = int(rounds.groupby("replica")["round"].max().min())  # that all replicas have
     last = min([last, *(incomplete - 1)])
     kept = rounds[rounds["round"] <= last]
     end_s = run.events["replica"].map(kept.groupby("replica")["closed_s"].max())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +52,9 @@ MAX_QUEUES = 6
 
 MAX_TABLE_ROWS = 24
 
+_MAX_THRESHOLD_PANELS = 3
+"""Maximum number of panels with t, the objective, and the CVaR at some levels."""
+
 _RAREST = 5
 """Number of users with the smallest shares in a table."""
 
@@ -79,19 +83,25 @@ def write(run: Run, out: Path | None = None) -> Path:
     page.check_target(path)
     data = read_run_data(run)
     with style.theme(), with_reported(data.run.reported):
-        replay = animation.animation_section(data)
-        return Page(
+        report = Page(
             title=data.name,
             status=data.run.status,
             is_done=data.run.status == "done",
             summary=summary_text.run_summary(data),
-            sections=[*learning_sections(data), *access_sections(data), *([replay] if replay else [])],
+            sections=[*learning_sections(data), *access_sections(data)],
             scenarios={"The scenario, as resolved": data.scenario_text},
             description=str(data.run.scenario.get("description") or ""),
             facts=summary_text.run_facts(data),
-            style=animation.animation_style() if replay else "",
-            script_policy=animation.script_policy() if replay else "'none'",
-        ).write(path)
+        )
+        animated = animation.animation_section(data)
+        if animated:  # the only section that needs a script
+            report = replace(
+                report,
+                sections=[*report.sections, animated],
+                style=animation.animation_style(),
+                script_policy=animation.script_policy(),
+            )
+        return report.write(path)
 
 
 def learning_sections(data: RunData) -> list[Section]:
@@ -100,13 +110,10 @@ def learning_sections(data: RunData) -> list[Section]:
         return []
     tables = [final_table(data), *learner_table(data), *target_table(data), *choice_table(data)]
     shares = [*block_accuracy(data), *class_accuracy(data), *user_accuracy(data), *user_heat(data)]
+    quality = "Accuracy" if data.has("accuracy") else "R²"
     return [
         Section("final_metrics", "Final values", tables),
-        Section(
-            "accuracy",
-            f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs",
-            [*accuracy_curves(data)],
-        ),
+        Section("accuracy", f"{quality} over rounds and costs", [*accuracy_curves(data)]),
         Section("tuning", "Tuning by validation", [*candidate_curves(data)]),
         Section("shares", "Accuracy by class and user", shares),
         Section("threshold", "CVaR: t and the objective", [*cvar_plots(data), *cvar_weights(data)]),
@@ -120,8 +127,10 @@ def access_sections(data: RunData) -> list[Section]:
     if data.run.rounds.empty:
         return []
     sections = []
-    if data.duration_s is None:
-        parts = [] if data.lacks("deliveries") else [participation_bars(data), participation(data)]
+    if data.duration_s is None:  # a run of traffic has no rounds to take part in
+        parts: list[Markup] = []
+        if not data.lacks("deliveries"):
+            parts += [participation_bars(data), participation(data)]
         parts += selection_table(data)
         sections = [
             Section("participation", "Participation", parts),
@@ -137,29 +146,37 @@ def access_sections(data: RunData) -> list[Section]:
     ]
     timeline = [*outages(data)]
     title = "Outages and positions" if timeline else "Positions"
-    limits = [page.note(caption("limits"))] if len(data.nodes) else []
+    drawings = [*timeline, *user_maps(data)]
+    if len(data.nodes):
+        drawings.append(page.note(caption("limits")))
     return [
         *sections,
         Section("network-metrics", "Delays, queues and utilisation", times),
-        Section("network", title, [*timeline, *user_maps(data), *limits]),
+        Section("network", title, drawings),
     ]
 
 
 def final_table(data: RunData) -> Markup:
     """Return learners × final values, with 95 % t-intervals over replicas."""
     metrics = [metric for metric in data.learner_metrics if data.has(metric)]
-    means = {
-        (y, x): value.mean
-        for x, metric in enumerate(metrics, 1)
-        for y, value in enumerate(map(data.intervals(metric).get, data.learners))
-        if value and value.is_shown and data.learners[y] not in data.run.choices
-    }
-    return page.table(
-        ["Learner", *(formatting.metric_title(metric) for metric in metrics)],
-        [[name, *(data.cell(metric, name) for metric in metrics)] for name in data.learners],
-        caption("final", data, bool(means) and has_order(data.run.comparison)),
-        page.best_cells(means, metrics) if has_order(data.run.comparison) else frozenset(),
-    )
+    head = ["Learner", *(formatting.metric_title(metric) for metric in metrics)]
+    rows = [[name, *(data.cell(metric, name) for metric in metrics)] for name in data.learners]
+    means = _ranked_means(data, metrics)
+    return page.table(head, rows, caption("final", data, bool(means)), page.best_cells(means, metrics))
+
+
+def _ranked_means(data: RunData, metrics: Sequence[str]) -> dict[tuple[int, int], float]:
+    """Return the means that are compared within a column, by (row, column) of the table of final values."""
+    means: dict[tuple[int, int], float] = {}
+    if not has_order(data.run.comparison):
+        return means
+    for column, metric in enumerate(metrics, 1):  # column 0 has the names of the learners
+        intervals = data.intervals(metric)
+        for row, name in enumerate(data.learners):
+            value = intervals.get(name)
+            if value is not None and value.is_shown and name not in data.run.choices:
+                means[row, column] = value.mean
+    return means
 
 
 def learner_table(data: RunData) -> Iterator[Markup]:
@@ -184,12 +201,13 @@ def learner_table(data: RunData) -> Iterator[Markup]:
                 ", ".join(f"{key} = {format_by_replica(value)}" for key, value in values.items()) or "–",
             ]
         )
-    if rows:
-        head = ["Learner", "Objective", "Aggregation", "lr", "Effective step", "Chosen besides"]
-        if not any(values for values in chosen.values() if len(values) > 1):
-            head = head[:-1]
-            rows = [row[:-1] for row in rows]
-        yield page.table(head, rows, caption("learners", data))
+    if not rows:
+        return
+    head = ["Learner", "Objective", "Aggregation", "lr", "Effective step", "Chosen besides"]
+    if all(len(values) < 2 for values in chosen.values()):  # tuning has chosen nothing but lr
+        head = head[:-1]
+        rows = [row[:-1] for row in rows]
+    yield page.table(head, rows, caption("learners", data))
 
 
 def candidate_curves(data: RunData) -> Iterator[Markup]:
@@ -198,7 +216,9 @@ def candidate_curves(data: RunData) -> Iterator[Markup]:
     if table.empty:
         return
     by = str((data.run.manifest.get("tuning") or {}).get("by", ""))
-    axes: list[Literal["lr", "step"]] = ["lr", "step"] if table["step"].notna().any() else ["lr"]
+    axes: list[Literal["lr", "step"]] = ["lr"]
+    if table["step"].notna().any():  # some candidates have bounded weights, and so an effective step
+        axes.append("step")
     learners = [name for name in data.learners if (table["learner"] == name).any()]
     figure = page.new_figure(9.6, 3.4)
     row = figure.subplots(1, len(axes), squeeze=False, sharey=True)[0]
@@ -213,31 +233,36 @@ def target_table(data: RunData) -> Iterator[Markup]:
     """Yield learners × target accuracies, with the costs of each."""
     if data.costs.empty:
         return
-    costs = data.costs.dropna(subset="value")
-    means = costs.groupby(["learner", "target", "cost"])["value"].mean()
+    costs = data.costs.dropna(subset="value")  # a replica that does not reach the target has no costs of it
+    texts = _cost_texts(costs)
     reached = costs[costs["cost"] == "rounds"].groupby(["learner", "target"]).size()
-    learners, targets = (list(data.costs[name].unique()) for name in ("learner", "target"))
-    shown = {
-        key: text
-        for cost, values in means.groupby("cost")
-        for key, text in zip(values.index, formatting.format_column(str(cost), values), strict=True)
-    }
+    targets = data.costs["target"].unique().tolist()
     rows = []
-    for learner in learners:
+    for learner in data.costs["learner"].unique().tolist():
         cells = []
         for target in targets:
             lines = [
-                form.format(shown[learner, target, cost])
+                form.format(texts[learner, target, cost])
                 for cost, form in metrics_in("target").items()
-                if (learner, target, cost) in shown
+                if (learner, target, cost) in texts
             ]
-            if 0 < reached.get((learner, target), 0) < len(data.replicas):
-                lines.append(f"{reached[learner, target]} of {len(data.replicas)} replicas")
+            replicas = reached.get((learner, target), 0)
+            if 0 < replicas < len(data.replicas):
+                lines.append(f"{replicas} of {len(data.replicas)} replicas")
             cells.append("\n".join(lines) or "–")
         rows.append([learner, *cells])
     head = ["Learner", *(f"{100 * float(target):g} %" for target in targets)]
     yield page.table(head, rows, caption("targets", data))
     yield from billing_notes(data)
+
+
+def _cost_texts(costs: pd.DataFrame) -> dict[tuple[str, str, str], str]:
+    """Return the mean over replicas by (learner, target, cost), each cost in one unit."""
+    means = costs.groupby(["learner", "target", "cost"])["value"].mean()
+    texts: dict[tuple[str, str, str], str] = {}
+    for cost, values in means.groupby("cost"):
+        texts.update(zip(values.index, formatting.format_column(str(cost), values), strict=True))
+    return texts
 
 
 def billing_notes(data: RunData) -> Iterator[Markup]:
@@ -251,23 +276,29 @@ def choice_table(data: RunData) -> Iterator[Markup]:
     chosen = data.metrics[data.metrics["metric"] == "chosen"]
     rows = []
     for name, choice in data.run.choices.items():
-        values = chosen[chosen["learner"] == name]
         names = choice["learners"]
-        unit = "users" if choice["per"] == "user" else "replicas"
-        last = values.loc[values["round"] == values["round"].max(), "value"].astype(int)
+        unit = "replicas"
+        scope = "one for all"
+        if choice["per"] == "user":
+            unit = "users"
+            scope = "each user its own"
+        values = chosen[chosen["learner"] == name]
+        last = values.loc[values["round"] == values["round"].max(), "value"].astype(int)  # numbers of learners
         counts = last.value_counts(sort=False).sort_index()
-        shares = [f"{names[index]} ({number} of {counts.sum()} {unit})" for index, number in counts.items()]
-        kept = names[counts.index[0]] if len(counts) == 1 else ", ".join(shares)
+        if len(counts) == 1:  # all keep the same learner
+            kept = names[counts.index[0]]
+        else:
+            kept = ", ".join(f"{names[index]} ({number} of {counts.sum()} {unit})" for index, number in counts.items())
         by = str(choice["by"]).replace("_", " ")
-        rows.append([name, by, "each user its own" if unit == "users" else "one for all", kept or "–"])
+        rows.append([name, by, scope, kept or "–"])
     if rows:
         yield page.table(["Choice", "By", "For", "Keeps"], rows, caption("choices", data))
 
 
 def accuracy_curves(data: RunData) -> Iterator[Markup]:
     """Yield accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
-    sets = ("", *data.run.test_sets)
-    names = (metric_on_set(metric, name) if name else metric for name in sets for metric in metrics_in("curves"))
+    names = [*metrics_in("curves")]
+    names += [metric_on_set(metric, test_set) for test_set in data.run.test_sets for metric in metrics_in("curves")]
     metrics = [metric for metric in names if data.has(metric)]
     if not metrics:
         return
@@ -310,17 +341,25 @@ def block_accuracy(data: RunData) -> Iterator[Markup]:
 
 def class_accuracy(data: RunData) -> Iterator[Markup]:
     """Yield learners × classes."""
-    for name in ("", *data.run.test_sets):
-        metric = metric_on_set("accuracy", name) if name else "accuracy"
+    for test_set in ("", *data.run.test_sets):
+        metric = "accuracy"
+        key = "classes"
+        if test_set:
+            metric = metric_on_set(metric, test_set)
+            key = f"{key}-{test_set}"
         if aggregates.grouped_final_metrics(data.metrics, metric, "class", rounds=data.ends).empty:
             continue
         figure = page.new_figure(9.6, 1.1 + 0.42 * len(data.learners))
-        rare = data.rare_classes
-        choices = data.run.choices
-        ax = figure.add_subplot()
-        options: dict[str, Any] = {"rare": rare, "learners": data.learners, "choices": choices, "ax": ax}
-        learning_plots.class_accuracy(data.metrics, metric, rounds=data.ends, **options)
-        yield page.plot(figure, f"classes-{name}" if name else "classes", caption("classes", data, name))
+        learning_plots.class_accuracy(
+            data.metrics,
+            metric,
+            rounds=data.ends,
+            rare=data.rare_classes,
+            learners=data.learners,
+            choices=data.run.choices,
+            ax=figure.add_subplot(),
+        )
+        yield page.plot(figure, key, caption("classes", data, test_set))
 
 
 def user_accuracy(data: RunData) -> Iterator[Markup]:
@@ -348,17 +387,20 @@ def user_heat(data: RunData) -> Iterator[Markup]:
 def cvar_plots(data: RunData) -> Iterator[Markup]:
     """Yield t, the objective, and the CVaR of the loss over the rounds."""
     metrics = data.metrics
-    groups = sorted(metrics.loc[metrics["metric"] == "cvar", "group"].astype(str).unique())
+    levels = sorted(metrics.loc[metrics["metric"] == "cvar", "group"].astype(str).unique())
     shown = [(metric, "") for metric in ("t", "objective") if data.has(metric)]
-    shown = [*shown, *(("cvar", group) for group in groups)][:3]
+    shown += [("cvar", level) for level in levels]
+    shown = shown[:_MAX_THRESHOLD_PANELS]
     if not any(metric in {"t", "cvar"} for metric, _ in shown):
         return
     figure = page.new_figure(9.6, 3.0)
-    for (metric, group), ax in zip(shown, style.grid_axes(figure, len(shown), len(shown)), strict=True):
-        options: dict[str, Any] = {"group": group, "rounds": data.ends, "learners": data.learners, "ax": ax}
+    for (metric, level), ax in zip(shown, style.grid_axes(figure, len(shown), len(shown)), strict=True):
+        options: dict[str, Any] = {"group": level, "rounds": data.ends, "learners": data.learners, "ax": ax}
         style.without_legend(learning_plots.curves(metrics, metric, **options))
-        level = f"{group.replace('alpha:', '(α = ')})" if group else ""
-        ax.set_ylabel(f"{learning_label(metric)} {level}")
+        of_level = ""
+        if level:
+            of_level = f"(α = {level.removeprefix('alpha:')})"
+        ax.set_ylabel(f"{learning_label(metric)} {of_level}")
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     with_t = metrics.loc[metrics["metric"] == "t", "learner"].unique()
     without = [name for name in data.learners if name not in with_t]
@@ -410,17 +452,16 @@ def user_weights(data: RunData) -> Iterator[Markup]:
 def regions(data: RunData) -> Iterator[Markup]:
     """Yield the decision regions of each learner, for data in the plane."""
     grid = data.run.regions
-    points = data.run.points
     if grid.empty:
         return
     replica = grid["replica"].min()
-    rows = grid[grid["replica"] == replica]
-    names = [name for name in data.learners if (rows["learner"] == name).any()]
+    grid = grid[grid["replica"] == replica]
+    names = [name for name in data.learners if (grid["learner"] == name).any()]
     columns = min(3, len(names))
     figure = page.new_figure(3.3 * columns + 0.3, 3.0 * math.ceil(len(names) / max(columns, 1)) + 0.3)
     cells = style.grid_axes(figure, len(names), columns, sharex=True, sharey=True)
     for name, ax in zip(names, cells, strict=True):
-        learning_plots.regions(rows, points, name, rare=data.rare_classes, ax=ax)
+        learning_plots.regions(grid, data.run.points, name, rare=data.rare_classes, ax=ax)
         ax.set_title(name)
         ax.label_outer()
     yield page.plot(figure, "regions", caption("regions", data, replica))
@@ -428,7 +469,9 @@ def regions(data: RunData) -> Iterator[Markup]:
 
 def participation_bars(data: RunData) -> Markup:
     """Return the deliveries of each user by rank and, if known, by distance."""
-    orders = ("delivered", "distance_m") if data.has_distances else ("delivered",)
+    orders = ["delivered"]
+    if data.has_distances:
+        orders.append("distance_m")
     figure = page.new_figure(9.6, 2.9)
     row = style.grid_axes(figure, len(orders), len(orders), sharey=True)
     for by, ax in zip(orders, row, strict=True):
@@ -441,23 +484,26 @@ def participation_bars(data: RunData) -> Markup:
 
 def participation(data: RunData) -> Markup:
     """Return user × round."""
-    figure = page.new_figure(9.6, min(6.0, 1.2 + 0.13 * min(len(data.first_users), MAX_USERS)))
-    tables = (data.first_users, data.deliveries, data.run.rounds)
-    delivery_plots.participation(*tables, replica=data.first, ax=figure.add_subplot())
+    shown_users = min(len(data.first_users), MAX_USERS)
+    figure = page.new_figure(9.6, min(6.0, 1.2 + 0.13 * shown_users))
+    ax = figure.add_subplot()
+    delivery_plots.participation(data.first_users, data.deliveries, data.run.rounds, replica=data.first, ax=ax)
     return page.plot(figure, "rounds", caption("participation", data, _sample_remark(data)))
 
 
 def _sample_remark(data: RunData) -> str:
-    return aggregates.sample_users(data.first_users, MAX_USERS)[1]
+    _, remark = aggregates.sample_users(data.first_users, MAX_USERS)
+    return remark
 
 
 def selection_table(data: RunData) -> Iterator[Markup]:
     """Yield the tests behind the diagnosis of the selection process."""
     diagnosis = data.selection
-    if diagnosis is not None:
-        rows = [[test.question, format_p_value(test.p), test.answer] for test in diagnosis.tests if test.decides]
-        text = " ".join([diagnosis.sentence, *diagnosis.notes, data.replica_sentence]).strip()
-        yield page.table(["Question", "p", "Answer"], rows, text)
+    if diagnosis is None:
+        return
+    rows = [[test.question, format_p_value(test.p), test.answer] for test in diagnosis.tests if test.decides]
+    text = " ".join([diagnosis.sentence, *diagnosis.notes, data.replica_sentence]).strip()
+    yield page.table(["Question", "p", "Answer"], rows, text)
 
 
 def outcomes(data: RunData) -> Iterator[Markup]:
@@ -469,14 +515,29 @@ def outcomes(data: RunData) -> Iterator[Markup]:
     if data.outcomes.empty:
         yield page.note("No outcomes of updates were recorded in this run.")
         return
-    tables = [data.outcomes, data.failures] if len(data.failures) else [data.outcomes]
+    yield _outcome_plot(data)
+    yield _outcome_table(data)
+
+
+def _outcome_plot(data: RunData) -> Markup:
+    """Return the outcomes over the rounds and, below them, the failed attempts, if there are any."""
     thinned = data.run.manifest.get("events_thinned") or {}
-    figure = page.new_figure(9.6, 0.5 + 2.2 * len(tables))
-    column = style.grid_axes(figure, len(tables), 1, sharex=True)
-    for index, (events, ax) in enumerate(zip(tables, column, strict=True)):
-        delivery_plots.outcomes(events, data.run.rounds, attempts=index == 1, every=thinned.get("every", 1), ax=ax)
+    every = thinned.get("every", 1)
+    rounds = data.run.rounds
+    has_failures = len(data.failures) > 0
+    panels = 1 + has_failures
+    figure = page.new_figure(9.6, 0.5 + 2.2 * panels)
+    column = style.grid_axes(figure, panels, 1, sharex=True)
+    delivery_plots.outcomes(data.outcomes, rounds, attempts=False, every=every, ax=column[0])
+    if has_failures:
+        delivery_plots.outcomes(data.failures, rounds, attempts=True, every=every, ax=column[1])
+    for ax in column:
         ax.label_outer(remove_inner_ticks=False)
-    yield page.plot(figure, "outcomes", caption("outcomes", thinned, len(tables) > 1))
+    return page.plot(figure, "outcomes", caption("outcomes", thinned, has_failures))
+
+
+def _outcome_table(data: RunData) -> Markup:
+    """Return outcomes × number and share of updates, with the causes of failed attempts below."""
     counts = data.outcomes["outcome"].value_counts()
     total = int(counts.sum())
     meanings = summary_text.outcome_meanings(data)
@@ -485,23 +546,22 @@ def outcomes(data: RunData) -> Iterator[Markup]:
         for name in OUTCOMES
         if name in counts
     ]
-    causes = [
-        f"{format_count(int(number))} {cause}" for cause, number in data.failures["outcome"].value_counts().items()
-    ]
+    failures = data.failures["outcome"].value_counts()
+    causes = [f"{format_count(int(number))} {cause}" for cause, number in failures.items()]
+    thinned = data.run.manifest.get("events_thinned") or {}
     text = caption("outcome_table", data, total, causes, thinned)
-    yield page.table(["Outcome", "Updates", "Share", "Meaning"], rows, text)
+    return page.table(["Outcome", "Updates", "Share", "Meaning"], rows, text)
 
 
 def metric_table(data: RunData) -> Iterator[Markup]:
     """Yield the metrics of the access, with 95 % t-intervals over replicas."""
-    if data.access_metrics:
-        rows = [
-            [formatting.metric_label(name), str(value)]
-            for name, value in formatting.aligned(data.access_metrics, data.run.summary).items()
-        ]
-        replicas = int(data.run.summary.get("replicas", 1))
-        yield page.table(["Metric", "Value"], rows, caption("metric_table", data, replicas))
-        yield from billing_notes(data)
+    if not data.access_metrics:
+        return
+    values = formatting.aligned(data.access_metrics, data.run.summary)
+    rows = [[formatting.metric_label(name), str(value)] for name, value in values.items()]
+    replicas = int(data.run.summary.get("replicas", 1))
+    yield page.table(["Metric", "Value"], rows, caption("metric_table", data, replicas))
+    yield from billing_notes(data)
 
 
 def reported_curves(data: RunData) -> Iterator[Markup]:
@@ -525,12 +585,15 @@ def delays(data: RunData) -> Iterator[Markup]:
     table = aggregates.delays(deliveries, rounds)
     if table["delay_s"].nunique() < 2:
         return
-    is_stale = bool((table["age"] != 0).any())
-    by = "distance_m" if data.has_distances else "delivered"
     figure = page.new_figure(9.6, 5.6)
-    cells = figure.subplot_mosaic([["all", "ages" if is_stale else "all"], ["users", "users"]])
+    is_stale = bool((table["age"] != 0).any())
+    if is_stale:
+        cells = figure.subplot_mosaic([["all", "ages"], ["users", "users"]])
+    else:
+        cells = figure.subplot_mosaic([["all", "all"], ["users", "users"]])
     parts = {name: table[column].dropna() for column, name in _DELAY_PARTS.items()}
     latency_plots.distributions(parts, ax=cells["all"])
+    by = "distance_m" if data.has_distances else "delivered"
     latency_plots.user_delays(data.first_users, deliveries, rounds, by=by, replica=data.first, ax=cells["users"])
     if is_stale:
         latency_plots.staleness(deliveries, rounds, ax=cells["ages"])
@@ -566,16 +629,21 @@ def queues(data: RunData) -> Iterator[Markup]:
     style.without_legend(right)
     yield page.plot(figure, "queues", caption("queues", data, len(nodes), len(table)))
     dropped = events.loc[events["kind"] == "dropped", "node"].astype(str).value_counts()
+    yield _queue_table(table, dropped)
+
+
+def _queue_table(table: pd.DataFrame, dropped: pd.Series[int]) -> Markup:
+    """Return nodes × traffic and stays, from `aggregates.queues` and the number of messages that each node dropped."""
     shown = table.head(MAX_TABLE_ROWS)
-    stays = (formatting.format_column(name, shown[name]) for name in ("mean_s", "p95_s", "longest_s"))
-    lines = [
-        [node, format_count(int(passed)), format_count(int(dropped.get(node, 0))), *times, f"{held:.3g}"]
-        for node, passed, held, *times in zip(
-            shown["node"].astype(str), shown["passed"], shown["held"], *stays, strict=True
-        )
-    ]
+    stays = [formatting.format_column(name, shown[name]) for name in ("mean_s", "p95_s", "longest_s")]
+    rows = []
+    for index, node in enumerate(shown["node"].astype(str)):
+        passed = format_count(int(shown["passed"].iloc[index]))
+        lost = format_count(int(dropped.get(node, 0)))
+        held = f"{shown['held'].iloc[index]:.3g}"
+        rows.append([node, passed, lost, *(texts[index] for texts in stays), held])
     head = ["Where", "Forwarded", "Dropped", "Mean stay", "95 % within", "Longest", "Messages on average"]
-    yield page.table(head, lines, caption("queue_table", len(lines), len(table)))
+    return page.table(head, rows, caption("queue_table", len(rows), len(table)))
 
 
 def utilisation(data: RunData) -> Iterator[Markup]:
@@ -594,20 +662,14 @@ def outages(data: RunData) -> Iterator[Markup]:
     """Yield a timeline of outages and deliveries, and the total time of each outage."""
     if data.outages.empty or data.lacks("deliveries"):
         return
-    users = data.first_users.assign(tower=data.towers)
-    if len(users) > MAX_TIMELINE_USERS:
-        users = users.sort_values(["rare", "delivered"], ascending=[False, True]).head(MAX_TIMELINE_USERS)
-    users = users.sort_values(["tower", "delivered"], ascending=[True, False])
+    users = _timeline_users(data)
     nodes = pd.DataFrame({"user": -1, "node": sorted(set(data.outages["node"]) - {""}), "rare": False})
     rows = pd.concat([nodes, users[["user", "rare"]].assign(node="")], ignore_index=True)
     rows = rows.assign(row=rows.index, label=_names(rows))
     user_rows = rows.loc[rows["user"] >= 0, ["user", "row"]]
-    spans = pd.concat(
-        [
-            data.tower_outages.merge(user_rows, on="user").assign(by_tower=True),
-            data.outages.merge(rows, on=["user", "node"]).assign(by_tower=False),
-        ]
-    )
+    by_tower = data.tower_outages.merge(user_rows, on="user").assign(by_tower=True)
+    of_row = data.outages.merge(rows, on=["user", "node"]).assign(by_tower=False)
+    spans = pd.concat([by_tower, of_row])
     deliveries = data.deliveries.merge(user_rows, on="user")
     figure = page.new_figure(9.6, 1.2 + 0.145 * len(rows))
     network_plots.outage_timeline(spans, deliveries, rows, data.end_s, ax=figure.add_subplot())
@@ -616,20 +678,31 @@ def outages(data: RunData) -> Iterator[Markup]:
     yield page.table(head, _downtime(data.outages, data.end_s), "Outages, longest total time first.")
 
 
+def _timeline_users(data: RunData) -> pd.DataFrame:
+    """Return the users of the timeline, tower by tower; of too many, those with rare classes and few deliveries."""
+    users = data.first_users.assign(tower=data.towers)
+    if len(users) > MAX_TIMELINE_USERS:
+        users = users.sort_values(["rare", "delivered"], ascending=[False, True]).head(MAX_TIMELINE_USERS)
+    return users.sort_values(["tower", "delivered"], ascending=[True, False])
+
+
 def _names(rows: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the name of the node or, where there is a user, the number of the user in each row."""
     return np.where(rows["user"] < 0, rows["node"].str.replace(":", " "), "user " + rows["user"].astype(str))
 
 
 def _downtime(down: pd.DataFrame, end_s: float, max_rows: int = 8) -> list[list[str]]:
-    totals = (down["to_s"] - down["from_s"]).groupby(_names(down)).agg(["size", "sum"])
-    totals = totals.sort_values("sum", ascending=False)
-    rows = [
-        [str(name), format_count(int(row["size"])), clock(row["sum"]), percent(row["sum"] / max(end_s, 1e-9))]
-        for name, row in totals.head(max_rows).iterrows()
-    ]
-    rest = totals[max_rows:]
-    if len(rest):
-        rows.append([f"and {len(rest)} more", format_count(int(rest["size"].sum())), clock(rest["sum"].sum()), "–"])
+    """Return the number of outages and the time down of each user and node; of many, the last row sums the others."""
+    durations_s = down["to_s"] - down["from_s"]
+    totals = durations_s.groupby(_names(down)).agg(["size", "sum"]).sort_values("sum", ascending=False)
+    rows = []
+    for name, total in totals.head(max_rows).iterrows():
+        share = total["sum"] / max(end_s, 1e-9)
+        rows.append([str(name), format_count(int(total["size"])), clock(total["sum"]), percent(share)])
+    others = totals[max_rows:]
+    if len(others):
+        outage_count = format_count(int(others["size"].sum()))
+        rows.append([f"and {len(others)} more", outage_count, clock(others["sum"].sum()), "–"])
     return rows
 
 
@@ -638,25 +711,27 @@ def user_maps(data: RunData) -> Iterator[Markup]:
     if not data.has_positions or data.lacks("deliveries"):
         return
     users = data.first_users
-    if users["delivered"].any() or data.duration_s is None:
-        panels = [("delivered", "deliveries" if data.duration_s is None else "packets delivered", users)]
-    else:
-        panels = [("distance_m", "distance to the tower (m)", users)]
+    value = "delivered"
+    label = "deliveries"
+    if data.duration_s is not None:
+        label = "packets delivered"
+        if not users["delivered"].any():  # the arrivals of packets were not recorded
+            value = "distance_m"
+            label = "distance to the tower (m)"
     accuracy = data.accuracy[data.accuracy["replica"] == data.first]
     accuracy = accuracy.assign(percent=100 * accuracy["value"])
     names = [name for name in data.learners if (accuracy["learner"] == name).any()][:2]
-    for name in names:
-        rows = accuracy.loc[accuracy["learner"] == name, ["user", "percent"]]
-        panels.append(("percent", f"accuracy of {name}", users.merge(rows, on="user")))
+    percent_scale = style.percent_norm(accuracy.loc[accuracy["learner"].isin(names), "percent"])
     nodes = data.nodes if len(data.nodes) else None
-    width = min(9.6, 3.6 * len(panels))
-    figure = page.new_figure(width, 0.9 * width / len(panels) + 1.5)
-    row = style.grid_axes(figure, len(panels), len(panels))
-    shares = style.percent_norm(accuracy.loc[accuracy["learner"].isin(names), "percent"])
-    for (value, label, table), ax in zip(panels, row, strict=True):
-        shown = aggregates.sample_users(table, MAX_USERS)[0]
-        percent = shares if value == "percent" else None
-        network_plots.user_map(shown, value, label, nodes=nodes, percent=percent, ax=ax)
-    for ax in row[1:]:
+    panels = 1 + len(names)
+    width = min(9.6, 3.6 * panels)
+    figure = page.new_figure(width, 0.9 * width / panels + 1.5)
+    first, *others = style.grid_axes(figure, panels, panels)
+    shown, remark = aggregates.sample_users(users, MAX_USERS)
+    network_plots.user_map(shown, value, label, nodes=nodes, ax=first)
+    for name, ax in zip(names, others, strict=True):
+        of_learner = accuracy.loc[accuracy["learner"] == name, ["user", "percent"]]
+        shown, _ = aggregates.sample_users(users.merge(of_learner, on="user"), MAX_USERS)
+        network_plots.user_map(shown, "percent", f"accuracy of {name}", nodes=nodes, percent=percent_scale, ax=ax)
         style.without_legend(ax).set_ylabel("")
-    yield page.plot(figure, "map", caption("map", data, panels[0][0], bool(names), _sample_remark(data)))
+    yield page.plot(figure, "map", caption("map", data, value, bool(names), remark))

@@ -47,6 +47,9 @@ MAX_KEYS = 60
 MAX_HEAT_USERS = 400
 """Of more users there is no heat map."""
 
+_MAX_LABELS = 4
+"""Legends of more runs have letters without names."""
+
 _MAX_TITLE = 120
 
 _NO_PAIRS = {"other": "none: the same seed, another trace", "other_seed": "none: another seed", "unknown": "–"}
@@ -95,22 +98,17 @@ def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> 
 
 def comparison_sections(runs: RunSet, keys: dict[str, list[str]], folder: Path) -> list[Section]:
     """Return all sections, with links from *folder*; *keys* are those in which the scenarios differ."""
-    learning = [run for run in runs.members if run.data.learners]
-    sentences = [f"{run.label}: {' '.join(summary_text.verdicts(run.data))}" for run in learning]
-    winners = [page.bullets(sentences), final_table(runs), *comparison_notes(learning), *difference_table(runs)]
-    if not learning:
-        winners = []
-    members = [run for run in runs.members if len(run.data.run.rounds) and run.data.duration_s is None]
-    selected = [run for run in members if not run.data.lacks("deliveries")]
+    of_rounds = [run for run in runs.members if len(run.data.run.rounds) and run.data.duration_s is None]
+    with_deliveries = [run for run in of_rounds if not run.data.lacks("deliveries")]
     return [
         Section("runs", "The runs", [*run_table(runs, folder)]),
         Section("differences", "How they differ", [*difference_of_keys(runs, keys)]),
-        Section("winners", "Best learners", winners),
+        Section("winners", "Best learners", [*winners(runs)]),
         Section("curves", "Learning curves", [*learning_curves(runs)]),
-        Section("participation", "Participation", [*participation(selected)]),
-        Section("verdicts", "Selection process", [*diagnoses(selected)]),
-        Section("outcome-shares", "Outcomes of updates", [*outcomes(members)]),
-        Section("delays", "Delays", [*delays(members), *delay_table(runs)]),
+        Section("participation", "Participation", [*participation(with_deliveries)]),
+        Section("verdicts", "Selection process", [*diagnoses(with_deliveries)]),
+        Section("outcome-shares", "Outcomes of updates", [*outcomes(of_rounds)]),
+        Section("delays", "Delays", [*delays(of_rounds), *delay_table(runs)]),
     ]
 
 
@@ -119,20 +117,22 @@ def run_table(runs: RunSet, folder: Path) -> Iterator[Markup]:
     rows = []
     for run in runs.members:
         data = run.data
-        length = data.round_count if data.duration_s is None else clock(data.duration_s)
-        length = "–" if data.lacks("rounds") else length
-        rows.append(
-            [
-                f"{run.letter} · {run.name}",
-                data.run.status,
-                format_count(len(data.first_users)) if data.has_all_users else "–",
-                length,
-                str(len(data.replicas) or "–"),
-                str(data.run.manifest.get("seed", "–")),
-                clock(float(data.ends_s.mean())) if len(data.ends_s) else "–",
-                str(data.run.folder),
-            ]
-        )
+        if data.lacks("rounds"):
+            length = "–"
+        elif data.duration_s is None:
+            length = data.round_count
+        else:  # a run of traffic
+            length = clock(data.duration_s)
+        users = "–"
+        if data.has_all_users:
+            users = format_count(len(data.first_users))
+        simulated = "–"
+        if len(data.ends_s):
+            simulated = clock(float(data.ends_s.mean()))
+        replicas = str(len(data.replicas) or "–")
+        seed = str(data.run.manifest.get("seed", "–"))
+        name = f"{run.letter} · {run.name}"
+        rows.append([name, data.run.status, users, length, replicas, seed, simulated, str(data.run.folder)])
     head = ["Run", "Status", "Users", "Rounds", "Replicas", "Seed", "Simulated", "Folder"]
     yield page.table(head, rows, caption("runs"))
     yield from page.report_links([(f"{run.letter} · {run.name}", run.data.run.folder) for run in runs.members], folder)
@@ -140,11 +140,22 @@ def run_table(runs: RunSet, folder: Path) -> Iterator[Markup]:
 
 def difference_of_keys(runs: RunSet, keys: dict[str, list[str]]) -> Iterator[Markup]:
     """Yield the dotted keys in which the scenarios differ."""
-    if keys:
-        rows = [[key, *values] for key, values in list(keys.items())[:MAX_KEYS]]
-        yield page.table(
-            ["Key", *(run.letter for run in runs.described)], rows, caption("differences", keys, len(rows))
-        )
+    if not keys:
+        return
+    rows = [[key, *values] for key, values in keys.items()][:MAX_KEYS]
+    head = ["Key", *(run.letter for run in runs.described)]
+    yield page.table(head, rows, caption("differences", keys, len(rows)))
+
+
+def winners(runs: RunSet) -> Iterator[Markup]:
+    """Yield the best learners of each run, all final values, and their differences between runs."""
+    members = [run for run in runs.members if run.data.learners]
+    if not members:
+        return
+    yield page.bullets(f"{run.label}: {' '.join(summary_text.verdicts(run.data))}" for run in members)
+    yield final_table(runs)
+    yield from comparison_notes(members)
+    yield from difference_table(runs)
 
 
 def final_table(runs: RunSet) -> Markup:
@@ -153,15 +164,17 @@ def final_table(runs: RunSet) -> Markup:
     blocks = dict.fromkeys(name for run in runs.members for name in run.data.run.blocks)
     metrics = [metric for metric in formatting.learner_metrics(sets, blocks, in_report=True) if runs.having(metric)]
     rows: list[list[str]] = []
-    means = {}
+    means: dict[tuple[int, int], float] = {}
     for run in runs.members:
-        for name in run.data.learners:
-            for x, metric in enumerate(metrics, 1):
-                value = run.data.intervals(metric).get(name)
-                is_ranked = name not in run.data.run.choices and has_order(run.data.run.comparison)
-                if value and value.is_shown and is_ranked:
-                    means[len(rows), x] = value.mean
-            rows.append([f"{run.letter} · {name}", *(run.data.cell(metric, name) for metric in metrics)])
+        data = run.data
+        is_ordered = has_order(data.run.comparison)
+        for name in data.learners:
+            is_ranked = is_ordered and name not in data.run.choices
+            for column, metric in enumerate(metrics, 1):  # column 0 has the names
+                value = data.intervals(metric).get(name)
+                if is_ranked and value is not None and value.is_shown:
+                    means[len(rows), column] = value.mean
+            rows.append([f"{run.letter} · {name}", *(data.cell(metric, name) for metric in metrics)])
     windows = sorted({str(run.data.window) for run in runs.members if run.data.learners})
     head = ["Run and learner", *(formatting.metric_title(metric) for metric in metrics)]
     return page.table(head, rows, caption("final_of_runs", runs, windows, bool(means)), page.best_cells(means, metrics))
@@ -183,18 +196,20 @@ def difference_table(runs: RunSet) -> Iterator[Markup]:
         base, *others = [run for run in runs.members if name in run.data.learners]
         for run in others:
             relation = relate_traces(run.data, base.data)
-            paired = relation == "same"
-            gaps = [final_difference(run.data, base.data, metric, name, paired=paired) for metric in contexts]
-            number = len(set(run.data.replicas) & set(base.data.replicas))
-            pairs = f"by replica ({number})" if paired else _NO_PAIRS[relation]
-            cells = [
-                formatting.metric_cell(metric, gap.mean, gap.half, gap.replicas, is_difference=True)
-                for metric, gap in zip(contexts, gaps, strict=True)
-            ]
+            if relation == "same":
+                common_replicas = set(run.data.replicas) & set(base.data.replicas)
+                pairs = f"by replica ({len(common_replicas)})"
+            else:
+                pairs = _NO_PAIRS[relation]
+            cells = []
+            for metric in contexts:
+                gap = final_difference(run.data, base.data, metric, name, paired=relation == "same")
+                cells.append(formatting.metric_cell(metric, gap.mean, gap.half, gap.replicas, is_difference=True))
             rows.append([f"{name}: {run.letter} − {base.letter}", *cells, pairs])
-    if rows:
-        head = ["Difference", *(context.partition(" ")[2].capitalize() for context in contexts.values()), "Pairs"]
-        yield page.table(head, rows, caption("gaps"))
+    if not rows:
+        return
+    titles = [context.partition(" ")[2].capitalize() for context in contexts.values()]  # without "On" or "Over"
+    yield page.table(["Difference", *titles, "Pairs"], rows, caption("gaps"))
 
 
 def learning_curves(runs: RunSet) -> Iterator[Markup]:
@@ -235,10 +250,10 @@ def _curve_caption(members: list[NamedRun], metric: str, over: str) -> str:
 
 
 def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates.Over]) -> Markup:
-    known = [(run.letter, name) for run in members for name in run.data.learners]
-    learners = list(dict.fromkeys(name for _, name in known))
+    with_curves = [(run.letter, name) for run in members for name in run.data.learners]
+    learners = list(dict.fromkeys(name for _, name in with_curves))
     styles = run_plots.run_styles([run.letter for run in members], learners)
-    styles = {key: line for key, line in styles.items() if key in known}
+    styles = {key: line for key, line in styles.items() if key in with_curves}
     figure = page.new_figure(9.6, 3.3)
     row = style.grid_axes(figure, len(x_axes), len(x_axes), sharey=True)
     for over, ax in zip(x_axes, row, strict=True):
@@ -256,15 +271,15 @@ def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) 
     learners = list(dict.fromkeys(name for run in members for name in run.data.learners))
     lines = style.line_styles(learners)
     columns = 2 if len(members) == 4 else min(3, len(members))
-    figure = page.new_figure(9.6, 0.6 + 2.3 * -(-len(members) // columns))
+    figure = page.new_figure(9.6, 0.6 + 2.3 * math.ceil(len(members) / columns))
     cells = style.grid_axes(figure, len(members), columns, sharex=True, sharey=True)
     for index, (run, ax) in enumerate(zip(members, cells, strict=True)):
         styles = {(run.letter, name): lines[name] for name in run.data.learners}
         run_plots.run_curves(table, metric, styles, over=over, finals=finals, ax=ax)
         ax.set_title(run.label)
-        if index % columns:
+        if index % columns:  # the leftmost panel of the row has the label
             ax.set_ylabel("")
-        if index + columns < len(members):
+        if index + columns < len(members):  # the lowest panel of the column has the label
             ax.set_xlabel("")
         else:
             ax.tick_params(labelbottom=True)
@@ -287,34 +302,47 @@ def participation(members: list[NamedRun]) -> Iterator[Markup]:
     if not members:
         return
     rates = {run.letter: participation_rates(run) for run in members}
+    yield _rate_plot(members, rates)
+    rows = [_rate_row(run, rates[run.letter]) for run in members]
+    head = ["Run", "Highest rate", "Median", "Lowest rate", "No delivery", "Jain index", "From rare users"]
+    yield page.table(head, rows, caption("rate_table"))
+
+
+def _rate_plot(members: list[NamedRun], rates: Mapping[str, pd.Series[float]]) -> Markup:
+    """Return the participation rates by rank and, unless there are too many users, as a heat map of all users."""
     table = pd.DataFrame(rates).T.sort_index(axis="columns")
     has_heat = 0 < len(table.columns) <= MAX_HEAT_USERS
-
+    panels = 1 + has_heat
     figure = page.new_figure(9.6, 2.7 + 0.1 * len(members))
-    row = style.grid_axes(figure, 1 + has_heat, 1 + has_heat)
+    row = style.grid_axes(figure, panels, panels)
     run_plots.rank_curves(rates, ax=row[0])
-    labels = [run.label for run in members] if len(members) < 5 else list(rates)
+    labels = [run.label for run in members]
+    if len(members) > _MAX_LABELS:
+        labels = [run.letter for run in members]
     style.add_legend(row[0], row[0].get_lines(), labels, loc="upper right")
     if has_heat:
         run_plots.rate_heat(table, ax=row[1])
-    yield page.plot(figure, "delivered", caption("rates", has_heat))
-    rows = []
-    for run in members:
-        data = run.data
-        shares = rates[run.letter]
-        never = int((data.first_users["delivered"] == 0).sum())
-        rare = data.users.loc[data.users["rare"], "delivered"].sum() / max(1, data.users["delivered"].sum())
-        rows.append(
-            [
-                run.label,
-                *(percent(share) for share in (shares.max(), shares.median(), shares.min())),
-                f"{never} of {len(data.first_users)}",
-                f"{data.users.groupby('replica')['delivered'].apply(jain).mean():.3f}",
-                percent(float(rare)) if data.users["rare"].any() else "–",
-            ]
-        )
-    head = ["Run", "Highest rate", "Median", "Lowest rate", "No delivery", "Jain index", "From rare users"]
-    yield page.table(head, rows, caption("rate_table"))
+    return page.plot(figure, "delivered", caption("rates", has_heat))
+
+
+def _rate_row(run: NamedRun, rates: pd.Series[float]) -> list[str]:
+    """Return the participation in one run as a row: rates, users without deliveries, Jain index, rare users."""
+    users = run.data.users
+    silent_users = int((run.data.first_users["delivered"] == 0).sum())
+    jain_index = users.groupby("replica")["delivered"].apply(jain).mean()
+    rare_share = "–"
+    if users["rare"].any():
+        from_rare = users.loc[users["rare"], "delivered"].sum()
+        rare_share = percent(float(from_rare / max(1, users["delivered"].sum())))
+    return [
+        run.label,
+        percent(rates.max()),
+        percent(rates.median()),
+        percent(rates.min()),
+        f"{silent_users} of {len(run.data.first_users)}",
+        f"{jain_index:.3f}",
+        rare_share,
+    ]
 
 
 def diagnoses(members: list[NamedRun]) -> Iterator[Markup]:
@@ -332,18 +360,17 @@ def diagnoses(members: list[NamedRun]) -> Iterator[Markup]:
 
 def outcomes(members: list[NamedRun]) -> Iterator[Markup]:
     """Yield the shares of outcomes in each run."""
-    known = [run for run in members if len(run.data.outcomes)]
-    if not known:
+    recorded = [run for run in members if len(run.data.outcomes)]
+    if not recorded:
         return
-    shares = pd.DataFrame({run.letter: run.data.outcomes["outcome"].value_counts(normalize=True) for run in known})
-    shares = shares.T.fillna(0.0)
+    shares = pd.DataFrame({run.letter: run.data.outcomes["outcome"].value_counts(normalize=True) for run in recorded})
+    shares = shares.T.fillna(0.0)  # runs × outcomes
     shares = shares[[name for name in OUTCOMES if name in shares]]
-
     figure = page.new_figure(9.6, 1.3 + 0.34 * len(shares))
     run_plots.outcome_bars(shares, ax=figure.add_subplot())
-    missing = [run.letter for run in members if run not in known and not run.data.lacks("events")]
+    missing = [run.letter for run in members if run not in recorded and not run.data.lacks("events")]
     yield page.plot(figure, "outcomes", caption("outcome_shares", missing))
-    rows = [[run.label, *map(percent, shares.loc[run.letter])] for run in known]
+    rows = [[run.label, *map(percent, shares.loc[run.letter])] for run in recorded]
     yield page.table(["Run", *(str(name).replace("_", " ") for name in shares)], rows)
 
 
@@ -354,11 +381,12 @@ def delays(members: list[NamedRun]) -> Iterator[Markup]:
         for run in members
         if len(run.data.run.deliveries) and run.data.has_delays
     }
-    if parts:
-        figure = page.new_figure(7.2, 3.2)
-        styles = style.line_styles([run.letter for run in members])
-        latency_plots.distributions(parts, styles=styles, ax=figure.add_subplot())
-        yield page.plot(figure, "delays", caption("delays_of_runs"))
+    if not parts:
+        return
+    figure = page.new_figure(7.2, 3.2)
+    styles = style.line_styles([run.letter for run in members])
+    latency_plots.distributions(parts, styles=styles, ax=figure.add_subplot())
+    yield page.plot(figure, "delays", caption("delays_of_runs"))
 
 
 def delay_table(runs: RunSet) -> Iterator[Markup]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,7 +13,7 @@ from netfl.learning.blocks import OTHERS
 from netfl.plots.sweeps import is_numeric, sorted_values
 from netfl.report.page import caption, sentences
 from netfl.report.run_data import RunData
-from netfl.report.run_set import RunSet, relate_traces
+from netfl.report.run_set import NamedRun, RunSet, relate_traces
 from netfl.report.sweep_data import MIN_DEVIATION, PointRanking, SweepData, rank_points
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.comparison import brief_state, has_order, joint_state
@@ -74,7 +75,9 @@ def run_facts(data: RunData) -> str:
     if data.replicas or not data.lacks("rounds"):
         parts.append(counted(len(data.replicas), "replica"))
     seed = data.run.manifest.get("seed", data.run.scenario.get("seed"))
-    return " · ".join([*parts, *([] if seed is None else [f"seed {seed}"])])
+    if seed is not None:
+        parts.append(f"seed {seed}")
+    return " · ".join(parts)
 
 
 def run_status(data: RunData) -> list[str]:
@@ -125,15 +128,21 @@ def rank_learners(data: RunData, metric: str) -> LearnerRanking:
 
     If some diverged, they are ranked by the replicas that all learners have, if there are any.
     """
-    ends = {name: values.dropna() for name, values in data.final(metric).items() if name not in data.run.choices}
-    ends = {name: values for name, values in ends.items() if len(values)}
-    common = pd.DataFrame(ends).dropna()
-    means = {name: float((common[name] if len(common) else values).mean()) for name, values in ends.items()}
-    is_ordered = has_order(data.run.comparison)
+    finals = {name: values.dropna() for name, values in data.final(metric).items() if name not in data.run.choices}
+    finals = {name: values for name, values in finals.items() if len(values)}
+    common = pd.DataFrame(finals).dropna()  # the replicas that all learners have
+    means = {}
+    for name, values in finals.items():
+        compared = common[name] if len(common) else values
+        means[name] = float(compared.mean())
     names = [*means]
+    is_ordered = has_order(data.run.comparison)
     if is_ordered:
         names.sort(key=lambda name: -means[name])
-    lead = statistics.interval((common[names[0]] - common[names[1]]).to_numpy() if len(names) > 1 else [])
+    lead = statistics.interval([])
+    if len(names) > 1:
+        best, second = names[:2]
+        lead = statistics.interval((common[best] - common[second]).to_numpy())
     texts = {name: data.text(metric, name) for name in names}
     return LearnerRanking(tuple(names), texts, means, lead, str(data.window), is_ordered)
 
@@ -153,16 +162,19 @@ def verdicts(data: RunData) -> list[str]:
     """
     if delivers_nothing(data):
         return sentences("nothing_delivered", data)
+    contexts = {formatting.accuracy_of_block(block): f"In block {block}" for block in data.run.blocks[:-1]}
+    if contexts:  # the last are the users in none
+        contexts[formatting.accuracy_of_block(OTHERS)] = "For users in no block"
+    contexts |= verdict_metrics()
+    state = brief_state(data.run.comparison)
     lines = []
-    blocks = {formatting.accuracy_of_block(block): f"In block {block}" for block in data.run.blocks[:-1]}
-    if blocks:  # the last are the users in none
-        blocks[formatting.accuracy_of_block(OTHERS)] = "For users in no block"
-    for metric, context in (blocks | verdict_metrics()).items():
-        if data.has(metric):
-            classes = data.rare_classes if metric == "rare_accuracy" else ()
-            state = brief_state(data.run.comparison)
-            start = qualified(context, class_names(classes) if classes else "", state)
-            lines += sentences("verdict", start, rank_learners(data, metric))
+    for metric, context in contexts.items():
+        if not data.has(metric):
+            continue
+        classes = ""
+        if metric == "rare_accuracy" and data.rare_classes:
+            classes = class_names(data.rare_classes)
+        lines += sentences("verdict", qualified(context, classes, state), rank_learners(data, metric))
     return lines
 
 
@@ -173,7 +185,9 @@ def qualified(text: str, *remarks: str) -> str:
     'Over all classes (equal settings)'
     """
     stated = "; ".join(remark for remark in remarks if remark)
-    return f"{text} ({stated})" if stated else text
+    if not stated:
+        return text
+    return f"{text} ({stated})"
 
 
 def delivers_nothing(data: RunData) -> bool:
@@ -190,24 +204,36 @@ def participation_sentences(data: RunData) -> list[str]:
         return []
     if data.lacks("deliveries") or not data.has_all_users or (data.deliveries.empty and data.lacks("scenario")):
         return []
-    where = f" in replica {data.first}" if len(data.replicas) > 1 else ""
+    where = ""
+    if len(data.replicas) > 1:
+        where = f" in replica {data.first}"
     never = users[users["delivered"] == 0]
-    silent, others = (never.loc[never["rare"] == holds_rare, "user"].tolist() for holds_rare in (True, False))
+    silent_rare = never.loc[never["rare"], "user"].tolist()
+    silent_others = never.loc[~never["rare"], "user"].tolist()
     fewest = users[users["delivered"] == users["delivered"].min()]
-    lines = sentences("participation", data, silent, others, fewest, where)
-    rare_users, other_users = users[users["rare"]], users[~users["rare"]]
-    rare = rare_users["user"].to_numpy()
-    delivered = data.users["delivered"]
-    if len(rare) and delivered.sum():
+    lines = sentences("participation", data, silent_rare, silent_others, fewest, where)
+    if users["rare"].any():
+        lines += _rare_user_sentences(data, where)
+    return lines
+
+
+def _rare_user_sentences(data: RunData, where: str) -> list[str]:
+    """Return the share of deliveries, the longest silence and the downtime of users with rare classes."""
+    users = data.first_users
+    rare_users = users[users["rare"]]
+    other_users = users[~users["rare"]]
+    rare_ids = rare_users["user"].to_numpy()
+    lines = []
+    delivered = data.users["delivered"]  # in all replicas
+    if delivered.sum():
         rare_share = delivered[data.users["rare"]].sum() / delivered.sum()
-        most_frequent = rare[rare_users["delivered"].to_numpy().argmax()]
+        most_frequent = rare_ids[rare_users["delivered"].to_numpy().argmax()]
         fewer = int((other_users["delivered"] < rare_users["delivered"].max()).sum())
         lines += sentences("rare_share", data, rare_share, most_frequent, fewer, len(other_users), where)
-    if len(rare):
-        gaps = aggregates.longest_silences(data.deliveries, rare, data.end_s)
-        longest = (gaps["to_s"] - gaps["from_s"]).sort_values().index[-1]
-        lines += sentences("silence", gaps.loc[longest], where)
-    if len(rare) and len(data.outages):
+    silences = aggregates.longest_silences(data.deliveries, rare_ids, data.end_s)
+    longest = (silences["to_s"] - silences["from_s"]).sort_values().index[-1]
+    lines += sentences("silence", silences.loc[longest], where)
+    if len(data.outages):
         spans = pd.concat([data.outages[data.outages["user"] >= 0], data.tower_outages])
         share = users["user"].map(aggregates.covered_time(spans)).fillna(0.0) / data.end_s
         lines += sentences("downtime", share[users["rare"]].mean(), share[~users["rare"]].mean(), where)
@@ -245,108 +271,155 @@ def comparison_summary(runs: RunSet, keys: list[str]) -> list[str]:
         lines.append(runs.time.sentence)
     for metric in verdict_metrics():
         lines += _winners(runs, metric)
-    members = [run for run in runs.members if len(run.data.run.deliveries)]
-    if len(members) > 1:
-        first, *others = members
-        groups: dict[str, list[str]] = {"same": [], "other": [], "other_seed": [], "unknown": []}
-        for run in others:
-            groups[relate_traces(run.data, first.data)].append(run.letter)
-        lines += sentences("traces", first.letter, groups)
-    parts = []
+    lines += _trace_sentences(runs)
+    silent_users = []
     for run in runs.members:
         number = int((run.data.first_users["delivered"] == 0).sum())
         is_known = len(run.data.run.rounds) > 0 and run.data.duration_s is None and not run.data.lacks("deliveries")
         if number and is_known and run.data.has_all_users:
-            parts.append(f"{format_count(number)} of {format_count(len(run.data.first_users))} in {run.letter}")
-    return lines + sentences("never_delivered", parts)
+            silent_users.append(f"{format_count(number)} of {format_count(len(run.data.first_users))} in {run.letter}")
+    return lines + sentences("never_delivered", silent_users)
+
+
+def _trace_sentences(runs: RunSet) -> list[str]:
+    """Return which runs share the trace of the first run with deliveries."""
+    members = [run for run in runs.members if len(run.data.run.deliveries)]
+    if len(members) < 2:
+        return []
+    first, *others = members
+    letters: dict[str, list[str]] = {"same": [], "other": [], "other_seed": [], "unknown": []}
+    for run in others:
+        letters[relate_traces(run.data, first.data)].append(run.letter)
+    return sentences("traces", first.letter, letters)
 
 
 def _winners(runs: RunSet, metric: str) -> list[str]:
+    """Return the best learner in each run by *metric*, and the highest value of all runs."""
     groups: dict[tuple[str, str], list[str]] = {}
     tops = []
     members = runs.having(metric)
     for run in members:
         ranking = rank_learners(run.data, metric)
-        lead = ranking.lead
-        if ranking.names and ranking.is_ordered and run.data.intervals(metric)[ranking.names[0]].is_shown:
-            tops.append((ranking.value(0), ranking.names[0], run.letter, ranking.texts[ranking.names[0]]))
-        if len(ranking.names) < 2:
+        if not ranking.names:
             continue
-        state = {True: "ahead", None: "few", False: "undecided"}[lead.clear]
-        if not ranking.is_ordered:
-            state = "open"
-        elif not lead.replicas:
-            state = "apart"
-        elif lead.clear is not None and ranking.is_tied:
-            state = "tied"
-        ahead = ranking.names[0] if state == "ahead" else ""
-        groups.setdefault((ahead, state), []).append(run.letter)
-    rare = {run.data.rare_classes for run in members} if metric == "rare_accuracy" else set()
-    common = next(iter(rare)) if len(rare) == 1 else ()
-    top = max(tops, key=lambda top: top[0]) if 1 < len(tops) == len(members) else None
-    ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
+        best = ranking.names[0]
+        if ranking.is_ordered and run.data.intervals(metric)[best].is_shown:
+            tops.append((ranking.value(0), best, run.letter, ranking.texts[best]))
+        if len(ranking.names) > 1:
+            state = _state_of_lead(ranking)
+            ahead = best if state == "ahead" else ""
+            groups.setdefault((ahead, state), []).append(run.letter)
+    ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))  # runs with a best learner first
+    top = None
+    if 1 < len(tops) == len(members):
+        top = max(tops, key=lambda top: top[0])
+    classes = ""
+    rare_classes = _common_rare_classes(members)
+    if metric == "rare_accuracy" and rare_classes:
+        classes = class_names(rare_classes)
+    context = verdict_metrics()[metric]
     state = joint_state({run.letter: run.data.run.comparison for run in members})
-    start = qualified(verdict_metrics()[metric], class_names(common) if common else "", state)
-    top_start = qualified(verdict_metrics()[metric], state)
+    start = qualified(context, classes, state)
+    top_start = qualified(context, state)
     return sentences("winners", start, top_start, ordered, top, runs.time.scope)
+
+
+def _common_rare_classes(members: Sequence[NamedRun]) -> tuple[int, ...]:
+    """Return the rare classes of all runs; none if they differ."""
+    rare_classes = {run.data.rare_classes for run in members}
+    if len(rare_classes) > 1:
+        return ()
+    return next(iter(rare_classes), ())
+
+
+def _state_of_lead(ranking: LearnerRanking) -> str:
+    """Return what the replicas support about the best two learners, as in ``summary.txt``."""
+    is_clear = ranking.lead.clear
+    if not ranking.is_ordered:  # their tuning has failed
+        return "open"
+    if not ranking.lead.replicas:  # no replica has both
+        return "apart"
+    if is_clear is None:
+        return "few"
+    if ranking.is_tied:
+        return "tied"
+    return "ahead" if is_clear else "undecided"
 
 
 def sweep_summary(data: SweepData) -> list[str]:
     """Return the sentences at the top of the report of a sweep."""
+    lines = varied_axes(data)
+    if data.sweep.search is None:
+        lines += _missing_points(data)
+    else:
+        lines += _trials(data, data.sweep.search)
+    finals = data.sweep.final_metrics
+    is_diverged = finals["metric"].map(statistics.metric_of).isin(data.metrics) & ~np.isfinite(finals["value"])
+    diverged = finals[is_diverged].groupby("learner", sort=False)["point"].nunique()
+    lines += sentences("diverged", [f"{learner} at {counted(number, 'point')}" for learner, number in diverged.items()])
+    for metric in data.metrics[1::-1]:  # the rare classes first, as in `verdict_metrics`
+        lines += point_verdict(rank_points(data, metric), metric, data.sweep.comparison)
+    if not data.metrics:  # nothing was learned
+        lines += _network_ranges(data)
+    return lines
+
+
+def _missing_points(data: SweepData) -> list[str]:
+    """Return how many points are not done, and the errors of failed runs."""
     states = data.sweep.points["status"].value_counts()
+    done = int(states.get("done", 0))
     others = [f"{format_count(int(states[name]))} {name}" for name in ("partial", "missing") if name in states]
     failed = data.sweep.tasks[data.sweep.tasks["status"] == "failed"]
     errors = failed["error"].drop_duplicates().tolist()
-    values = data.sweep.final_metrics
-    rows = values[values["metric"].map(statistics.metric_of).isin(data.metrics) & ~np.isfinite(values["value"])]
-    diverged = rows.groupby("learner", sort=False)["point"].nunique()
-    lines = [
-        *varied_axes(data),
-        *(
-            sentences("missing", len(data.sweep.points), int(states.get("done", 0)), others, len(failed), errors)
-            if data.sweep.search is None
-            else _trials(data, data.sweep.search)
-        ),
-        *sentences("diverged", [f"{learner} at {counted(number, 'point')}" for learner, number in diverged.items()]),
-    ]
-    for metric in data.metrics[1::-1]:  # the rare classes first, as in `verdict_metrics`
-        lines += point_verdict(rank_points(data, metric), metric, data.sweep.comparison)
-    return lines if data.metrics else lines + _network_ranges(data)
+    return sentences("missing", len(data.sweep.points), done, others, len(failed), errors)
 
 
 def _trials(data: SweepData, search: SearchEntry) -> list[str]:
     """Return the state of a search, and its best trial."""
     states = data.sweep.trials["status"].value_counts()
-    errors = [entry.error for entry in search.entries if entry.error]
-    best = [search.describe(number, data.sweep.point_values(number)) for number in search.ranked()[:1]]
     counts = [f"{format_count(int(count))} {state}" for state, count in states.items()]
-    return sentences("trials", search, best[0] if best else "", counts, search.is_over, [*dict.fromkeys(errors)])
+    errors = dict.fromkeys(entry.error for entry in search.entries if entry.error)
+    best = ""
+    if ranked := search.ranked():
+        best = search.describe(ranked[0], data.sweep.point_values(ranked[0]))
+    return sentences("trials", search, best, counts, search.is_over, [*errors])
 
 
 def sweep_facts(data: SweepData) -> str:
     """Return the size of a sweep in one line."""
     unit = "point" if data.sweep.search is None else "trial"
-    parts = [counted(len(data.sweep.points), unit), f"{counted(data.replicas, 'replica')} each"]
+    parts = [
+        counted(len(data.sweep.points), unit),
+        f"{counted(data.replicas, 'replica')} each",
+        counted(len(data.sweep.tasks), "run"),
+    ]
     seed = data.scenario.get("seed")
-    seeds = [] if seed is None or "seed" in data.varied else [f"seed {seed}"]
-    return " · ".join([*parts, counted(len(data.sweep.tasks), "run"), *seeds])
+    if seed is not None and "seed" not in data.varied:
+        parts.append(f"seed {seed}")
+    return " · ".join(parts)
 
 
 def varied_axes(data: SweepData) -> list[str]:
     """Return the varied axes with their values."""
-    axes = [_axis(data, axis) for axis in (*data.free, *data.random_axes)] if data.varied else []
+    axes = []
+    if data.varied:
+        axes = [_axis(data, axis) for axis in (*data.free, *data.random_axes)]
     return sentences("varied", data, axes)
 
 
 def _axis(data: SweepData, axis: str) -> str:
+    """Return an axis with its values, and those that vary with it, in words."""
     column = data.sweep.points[axis]
     values = [formatting.format_setting(value) for value in sorted_values(column)]
-    text = join_words(values)
-    if len(values) > _MAX_VALUES:
-        ends = f"from {values[0]} to {values[-1]}" if is_numeric(column) else f"{values[0]} and others"
-        text = f"{len(values)} values {ends}"
-    zipped = f", and with it {join_words(data.zipped[1:])}" if data.zipped[1:] and axis == data.zipped[0] else ""
-    return f"{axis} ({text}{zipped})"
+    if len(values) <= _MAX_VALUES:
+        text = join_words(values)
+    elif is_numeric(column):
+        text = f"{len(values)} values from {values[0]} to {values[-1]}"
+    else:
+        text = f"{len(values)} values {values[0]} and others"
+    if data.zipped[1:] and axis == data.zipped[0]:
+        text += f", and with it {join_words(data.zipped[1:])}"
+    return f"{axis} ({text})"
 
 
 def point_verdict(ranking: PointRanking, metric: str, state: str = "") -> list[str]:
@@ -357,27 +430,29 @@ def point_verdict(ranking: PointRanking, metric: str, state: str = "") -> list[s
     if not ranking.complete or not has_order(state):
         return []
     texts = [
-        formatting.format_final(metric, entry.mean.mean, entry.mean.half, entry.mean.replicas)
-        for entry in ranking.complete
+        formatting.format_final(metric, point.mean.mean, point.mean.half, point.mean.replicas)
+        for point in ranking.complete
     ]
     return sentences("best_point", metrics_in("sweep")[metric], ranking, texts, MIN_DEVIATION, state)
 
 
 def _network_ranges(data: SweepData) -> list[str]:
+    """Return the lowest and the highest value of each metric of the network, with their points."""
     axes = [*data.free, *data.random_axes]
     ranges = []
     for metric in data.network_metrics:
         rows = data.summary_of(metric)
-        ends = [rows.iloc[int(rows["mean"].argmin())], rows.iloc[int(rows["mean"].argmax())]]
+        lowest = rows.iloc[int(rows["mean"].argmin())]
+        highest = rows.iloc[int(rows["mean"].argmax())]
         title = capitalized(formatting.metric_label(metric))
-        if ends[0]["mean"] == ends[1]["mean"] or len(rows) < 2:
-            ranges.append((title, "", formatting.format_metric(metric, ends[1]["mean"])))
+        if lowest["mean"] == highest["mean"]:  # there is no range
+            ranges.append((title, "", formatting.format_metric(metric, highest["mean"])))
             continue
-        cells = formatting.format_column(
-            metric, [statistics.ConfidenceInterval(row["mean"], row["half"], int(row["replicas"])) for row in ends]
-        )
-        low, high = (
-            f"{cell} at {data.describe_point(axes, row['point'])}" for cell, row in zip(cells, ends, strict=True)
-        )
-        ranges.append((title, low, high))
+        ends = [
+            statistics.ConfidenceInterval(row["mean"], row["half"], int(row["replicas"])) for row in (lowest, highest)
+        ]
+        low, high = formatting.format_column(metric, ends)
+        low_point = data.describe_point(axes, lowest["point"])
+        high_point = data.describe_point(axes, highest["point"])
+        ranges.append((title, f"{low} at {low_point}", f"{high} at {high_point}"))
     return sentences("ranges", not data.sweep.summary.empty, ranges)

@@ -22,6 +22,7 @@ from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import interval_cell
 from netfl.report.sweep_data import (
     PointRanking,
+    RankedPoint,
     SweepData,
     paired_lead,
     rank_points,
@@ -88,8 +89,12 @@ def sections(data: SweepData, folder: Path) -> Iterator[Section]:
     for metric in data.shown_metrics:
         is_learned = formatting.is_learned(metric)
         ranking = rank_points(data, metric)
-        point = ranking.complete[0].points[0] if ranking.complete else 0
-        parts = [*metric_plots(data, metric, point), *(best_points(ranking) if metric in data.metrics else ())]
+        point = 0
+        if ranking.complete:  # plots show the other axes at the best point
+            point = ranking.complete[0].points[0]
+        parts = [*metric_plots(data, metric, point)]
+        if metric in data.metrics:
+            parts += best_points(ranking)
         label = formatting.learning_label(metric) if is_learned else formatting.metric_label(metric)
         if is_learned or data.summary_of(metric)["mean"].nunique() > 1:
             yield Section(metric, formatting.capitalized(label), parts)
@@ -118,15 +123,23 @@ def best_points(ranking: PointRanking) -> Iterator[Markup]:
     """Yield the best setting of each learner."""
     if len(ranking.complete) < 2:
         return
-    best = ranking.complete[0]
+    highest = ranking.complete[0]
+    best_of: dict[str, RankedPoint] = {}
+    for point in ranking.complete:  # the best first
+        best_of.setdefault(point.learner, point)
     rows = []
-    for learner in dict.fromkeys(entry.learner for entry in ranking.complete):
-        entry = next(entry for entry in ranking.complete if entry.learner == learner)
-        gap = interval(paired_lead(best, entry))
-        behind = formatting.metric_cell(ranking.metric, -gap.mean, gap.half, gap.replicas, is_difference=True)
-        setting = entry.name.removeprefix(f"{learner} at ") if entry.name != learner else "the same at all points"
-        value = interval_cell(ranking.metric, entry.mean, entry.mean.replicas)
-        rows.append([learner, setting, value, "–" if entry is best else behind])
+    for learner, best in best_of.items():
+        setting = "the same at all points"
+        if best.name != learner:
+            setting = best.name.removeprefix(f"{learner} at ")
+        value = interval_cell(ranking.metric, best.mean, best.mean.replicas)
+        difference = "–"
+        if best is not highest:
+            lead = interval(paired_lead(highest, best))
+            difference = formatting.metric_cell(
+                ranking.metric, -lead.mean, lead.half, lead.replicas, is_difference=True
+            )
+        rows.append([learner, setting, value, difference])
     head = ["Learner", "Highest at", "Final value", "Difference to the highest"]
     yield page.table(head, rows, caption("best_points", best.mean.replicas))
 
@@ -136,24 +149,26 @@ def learning_curves(data: SweepData) -> Iterator[Markup]:
     metrics = [metric for metric in data.metrics if metric in metrics_in("curves")]
     if not metrics:
         return
-    entries = ranking_entries(data, metrics[-1])
-    few = len(entries) <= MAX_CURVES
-    groups = {"": entries}
-    if not few:
-        groups = {name: [entry for entry in entries if entry.learner == name] for name in data.learners}
-    wanted = ds.field("metric").isin(metrics) & (ds.field("group") == "")
-    table = data.sweep.table("metrics", ["round", "time_s", "metric", "group", "value"], wanted)
+    results = ranking_entries(data, metrics[-1])
+    is_one_figure = len(results) <= MAX_CURVES
+    groups = {"": results}
+    if not is_one_figure:
+        groups = {name: [result for result in results if result.learner == name] for name in data.learners}
+    has_curve = ds.field("metric").isin(metrics) & (ds.field("group") == "")
+    table = data.sweep.table("metrics", ["round", "time_s", "metric", "group", "value"], has_curve)
     table = table.astype({"metric": str, "group": str})
     for number, (learner, group) in enumerate(groups.items()):
-        if len(group) == 1 and not few:
+        if len(group) == 1 and not is_one_figure:  # a learner that the axes leave alone
             continue
-        best = sorted(group, key=lambda entry: -entry.mean.mean if entry.mean.replicas else math.inf)[:MAX_CURVES]
-        shown = [entry for entry in group if entry in best]
-        names = [entry.name.removeprefix(f"{learner} at ") if learner else entry.name for entry in shown]
-        curves = [
-            table[(table["point"] == entry.points[0]) & (table["learner"] == entry.learner)].assign(learner=name)
-            for name, entry in zip(names, shown, strict=True)
-        ]
+        best = sorted(group, key=_descending)[:MAX_CURVES]
+        shown = [result for result in group if result in best]
+        names = [result.name for result in shown]
+        if learner:  # the caption names it
+            names = [name.removeprefix(f"{learner} at ") for name in names]
+        curves = []
+        for name, result in zip(names, shown, strict=True):
+            is_of_result = (table["point"] == result.points[0]) & (table["learner"] == result.learner)
+            curves.append(table[is_of_result].assign(learner=name))
         figure = page.new_figure(9.6, 2.9 + 0.1 * len(names))
         for metric, ax in zip(metrics, style.grid_axes(figure, len(metrics), len(metrics)), strict=True):
             style.without_legend(learning_plots.curves(pd.concat(curves), metric, learners=names, ax=ax))
@@ -162,32 +177,41 @@ def learning_curves(data: SweepData) -> Iterator[Markup]:
         yield page.plot(figure, f"curves-{number}", text)
 
 
+def _descending(result: RankedPoint) -> float:
+    """Return a key that sorts results by their mean, the highest first, and those without any value last."""
+    if not result.mean.replicas:
+        return math.inf
+    return -result.mean.mean
+
+
 def point_table(data: SweepData) -> Markup:
     """Return all points with their values."""
-    metrics = data.shown_metrics
-    values = {metric: data.intervals(metric) for metric in metrics}
-    known = {(name, metric) for metric in metrics for _, name in values[metric]}
-    columns = [(name, metric) for metric in metrics for name in ("", *data.learners) if (name, metric) in known]
+    values = {metric: data.intervals(metric) for metric in data.shown_metrics}
+    columns = []
+    for metric in data.shown_metrics:
+        with_values = {learner for _, learner in values[metric]}
+        columns += [(learner, metric) for learner in ("", *data.learners) if learner in with_values]
     shown = columns[:MAX_COLUMNS]
-    axes = data.sweep.axes
     points = data.sweep.points.head(MAX_POINTS)
-    cells = [
-        _column([values[metric].get((point, name)) for point in points["point"]], metric, data)
-        for name, metric in shown
-    ]
+    heads = []
+    cells = []
+    for learner, metric in shown:
+        head = formatting.metric_label(metric)
+        if learner:  # a metric of the network has none
+            head = f"{learner}: {formatting.metric_title(metric)}"
+        heads.append(head)
+        cells.append(_column([values[metric].get((point, learner)) for point in points["point"]], metric, data))
+    axes = data.sweep.axes
     rows = []
     for point, *row in zip(points.to_dict("records"), *cells, strict=True):
         settings = [formatting.format_setting(point[axis]) for axis in axes]
         rows.append([str(point["point"]), *settings, str(point["status"]), *row])
-    heads = [
-        f"{name}: {formatting.metric_title(metric)}" if name else formatting.metric_label(metric)
-        for name, metric in shown
-    ]
     text = caption("points", data, len(rows), len(columns) - len(shown))
     return page.table(["Point", *axes, "Status", *heads], rows, text)
 
 
 def _column(values: Sequence[ConfidenceInterval | None], metric: str, data: SweepData) -> list[str]:
+    """Return the cells of a metric at points; ``None`` where a point has no value of it."""
     if formatting.is_learned(metric):
         return ["–" if value is None else interval_cell(metric, value, data.replicas) for value in values]
     return formatting.format_column(metric, [interval([]) if value is None else value for value in values])
@@ -249,8 +273,11 @@ class MetricRows:
     @property
     def label(self) -> str:
         """Label of the metric at the beginning of a sentence."""
-        label = formatting.learning_label if any(self.learners) else formatting.metric_label
-        return formatting.capitalized(label(self.metric))
+        if any(self.learners):
+            label = formatting.learning_label(self.metric)
+        else:
+            label = formatting.metric_label(self.metric)
+        return formatting.capitalized(label)
 
     def add_legend(self, figure: Figure) -> None:
         """Add a legend of the learners, if there are any."""
@@ -261,8 +288,10 @@ class MetricRows:
 def metric_plots(data: SweepData, metric: str, point: int) -> Iterator[Markup]:
     """Yield all plots of *metric*; axes without room for panels keep their values at *point*."""
     rows = data.summary_of(metric)
-    known = {*rows["learner"]}
-    learners = [name for name in data.learners if name in known] or [name for name in ("",) if name in known]
+    with_values = {*rows["learner"]}
+    learners = [name for name in data.learners if name in with_values]
+    if not learners and "" in with_values:  # a metric of the network
+        learners = [""]
     values = MetricRows(data, metric, learners, rows[rows["learner"].isin(learners)])
     if values.rows.empty or not data.varied:
         return
@@ -290,8 +319,9 @@ def assign_axes(values: MetricRows, axes: list[str], point: int, max_panels: int
     x, *panels_by = axes
     rows = values.rows
     fixed: dict[str, Any] = {}
-    while panels_by and len(rows[panels_by].drop_duplicates()) > max_panels and (max_panels or len(panels_by) > 1):
-        axis = panels_by.pop()
+    kept = 0 if max_panels else 1  # of a heat map the second axis is vertical
+    while len(panels_by) > kept and len(rows[panels_by].drop_duplicates()) > max_panels:
+        axis = panels_by.pop()  # the least important
         fixed[axis] = values.data.sweep.points.loc[point, axis]
         rows = rows[rows[axis] == fixed[axis]]
     return AxisRoles(x, tuple(panels_by), fixed, rows)
@@ -301,20 +331,21 @@ def line_plot(values: MetricRows, roles: AxisRoles) -> Markup:
     """Return a line for each learner along one axis, a panel for each combination of others."""
     panels = [*roles.panels]
     columns = 2 if len(panels) == 4 else min(3, len(panels))
-    size = (9.6, 0.6 + 2.5 * -(-len(panels) // columns)) if len(panels) > 1 else (7.2, 3.3)
-    figure = page.new_figure(*size)
+    figure = _grid_figure(len(panels), columns, panel_height=2.5)
     cells = style.grid_axes(figure, len(panels), columns, sharex=True, sharey=True)
     for (title, rows), ax in zip(panels, cells, strict=True):
         sweep_plots.axis_lines(rows, values.metric, roles.x, learners=values.learners, panels=roles.rows, ax=ax)
         ax.set_title(title, fontsize=8 if len(title) > _LONG_TITLE else None)
-    cells[0].autoscale(axis="y")
+    cells[0].autoscale(axis="y")  # all panels share the limits of the first
     sweep_plots.format_value_axis(cells[0], roles.rows, values.metric)
+    label = cells[0].get_ylabel()
     for index, ax in enumerate(cells):
         if index + columns < len(panels):
             ax.label_outer(remove_inner_ticks=False)
         else:
-            ax.tick_params(labelbottom=True)
-        ax.set_ylabel("" if index % columns else cells[0].get_ylabel())
+            ax.tick_params(labelbottom=True)  # the lowest panel of its column, perhaps above an empty cell
+        is_leftmost = index % columns == 0
+        ax.set_ylabel(label if is_leftmost else "")
     values.add_legend(figure)
     return page.plot(figure, f"{values.metric}-along", caption("along", values, roles))
 
@@ -322,16 +353,20 @@ def line_plot(values: MetricRows, roles: AxisRoles) -> Markup:
 def heat_plot(values: MetricRows, roles: AxisRoles, y: str) -> Markup:
     """Return a heat map for each learner over two axes."""
     learners = values.learners[:MAX_MAPS]
-    columns = 1 if len(learners) == 1 else 2
     rows = roles.rows[roles.rows["learner"].isin(learners)]
-    height = 0.5 + 0.42 * max(3, rows[y].nunique())
-    figure = page.new_figure(9.6 if columns > 1 else 7.2, 0.5 + -(-len(learners) // columns) * height)
+    columns = 2
+    width = 9.6
+    if len(learners) == 1:
+        columns = 1
+        width = 7.2
+    map_height = 0.5 + 0.42 * max(3, rows[y].nunique())
+    figure = page.new_figure(width, 0.5 + math.ceil(len(learners) / columns) * map_height)
     cells = style.grid_axes(figure, len(learners), columns)
-    limits = sweep_plots.mean_limits(rows)
+    limits = sweep_plots.mean_limits(rows)  # one scale of colours for all maps
     for learner, ax in zip(learners, cells, strict=True):
-        own_rows = rows[rows["learner"] == learner]
-        sweep_plots.axis_heat(own_rows, values.metric, (roles.x, y), limits=limits, ax=ax).set_title(learner)
-    label = sweep_plots.si_scale(rows, values.metric)[1]
+        of_learner = rows[rows["learner"] == learner]
+        sweep_plots.axis_heat(of_learner, values.metric, (roles.x, y), limits=limits, ax=ax).set_title(learner)
+    _, label = sweep_plots.si_scale(rows, values.metric)
     figure.colorbar(cells[0].collections[0], ax=cells, label=label, pad=0.02)
     return page.plot(figure, f"{values.metric}-over", caption("over", values, roles, y, len(learners)))
 
@@ -340,12 +375,18 @@ def scatter_plot(values: MetricRows) -> Markup:
     """Return all points against each axis with random values."""
     axes = values.data.random_axes
     columns = min(3, len(axes))
-    size = (9.6, 0.6 + 2.6 * -(-len(axes) // columns)) if len(axes) > 1 else (7.2, 3.3)
-    figure = page.new_figure(*size)
-    for index, (axis, ax) in enumerate(
-        zip(axes, style.grid_axes(figure, len(axes), columns, sharey=True), strict=True)
-    ):
+    figure = _grid_figure(len(axes), columns, panel_height=2.6)
+    cells = style.grid_axes(figure, len(axes), columns, sharey=True)
+    for index, (axis, ax) in enumerate(zip(axes, cells, strict=True)):
         sweep_plots.axis_points(values.rows, values.metric, axis, learners=values.learners, ax=ax)
-        ax.set_ylabel("" if index % columns else ax.get_ylabel())
+        if index % columns:  # it shares its y axis with the panel on its left
+            ax.set_ylabel("")
     values.add_legend(figure)
     return page.plot(figure, f"{values.metric}-drawn", caption("drawn", values))
+
+
+def _grid_figure(panels: int, columns: int, *, panel_height: float) -> Figure:
+    """Return a figure for a grid of panels; a single one is narrower."""
+    if panels < 2:
+        return page.new_figure(7.2, 3.3)
+    return page.new_figure(9.6, 0.6 + panel_height * math.ceil(panels / columns))

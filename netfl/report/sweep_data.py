@@ -83,10 +83,15 @@ class SweepData:
     def _sections(self) -> dict[str, list[str]]:
         """Varied axes of the sections grid, zip and random of the sweep."""
         spec = self.scenario.get("sweep") or {}
-        random = spec.get("parameters") or (spec.get("random") or {}).get("parameters")
-        parts = {"grid": spec.get("grid") or (), "zip": spec.get("zip") or (), "random": random or ()}
-        names = short_names([path for paths in parts.values() for path in paths])
-        return {part: [names[path] for path in paths if names[path] in self.varied] for part, paths in parts.items()}
+        random = spec.get("parameters")  # of a search
+        if not random:
+            random = (spec.get("random") or {}).get("parameters")
+        sections = {"grid": spec.get("grid") or (), "zip": spec.get("zip") or (), "random": random or ()}
+        names = short_names([path for paths in sections.values() for path in paths])
+        varied = {}
+        for section, paths in sections.items():
+            varied[section] = [names[path] for path in paths if names[path] in self.varied]
+        return varied
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -104,8 +109,9 @@ class SweepData:
     @property
     def shown_metrics(self) -> list[str]:
         """Metrics that are shown: of learning, or else of the network, then those that plug-ins report."""
-        known = {*self.sweep.summary.loc[self.sweep.summary["mean"].notna(), "metric"].map(metric_of)}
-        reported = [metric.name for metric in self.sweep.reported if metric.name in known]
+        summary = self.sweep.summary
+        with_values = {*summary.loc[summary["mean"].notna(), "metric"].map(metric_of)}
+        reported = [metric.name for metric in self.sweep.reported if metric.name in with_values]
         return [*(self.metrics or self.network_metrics), *reported]
 
     @cached_property
@@ -126,14 +132,19 @@ class SweepData:
     def intervals(self, metric: str) -> dict[tuple[int, str], ConfidenceInterval]:
         """Return the mean and interval of *metric* by point and learner."""
         rows = self.summary_of(metric)
-        values = map(ConfidenceInterval, rows["mean"].tolist(), rows["half"].tolist(), rows["replicas"].tolist())
-        return dict(zip(zip(rows["point"].tolist(), rows["learner"].tolist(), strict=True), values, strict=True))
+        columns = (rows[name].tolist() for name in ("point", "learner", "mean", "half", "replicas"))
+        intervals = {}
+        for point, learner, mean, half, replicas in zip(*columns, strict=True):
+            intervals[point, learner] = ConfidenceInterval(mean, half, replicas)
+        return intervals
 
     def describe_point(self, axes: Sequence[str], point: int) -> str:
         """Return the values of some *axes* at a point in words."""
         row = self.sweep.points.loc[point]
         values = [f"{axis} = {formatting.format_setting(row[axis])}" for axis in axes]
-        return formatting.join_words(values) if values else ""
+        if not values:
+            return ""
+        return formatting.join_words(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,23 +186,27 @@ class PointRanking:
     @property
     def lead(self) -> ConfidenceInterval:
         """Difference of the best two by replica."""
-        return interval(paired_lead(*self.complete[:2])) if len(self.complete) > 1 else interval([])
+        if len(self.complete) < 2:
+            return interval([])
+        best, second = self.complete[:2]
+        return interval(paired_lead(best, second))
 
     @property
     def ties(self) -> tuple[RankedPoint, ...]:
         """Entries that end like the best."""
-        best, *rest = self.complete
-        return tuple(
-            entry
-            for entry in rest
-            if formatting.end_alike(best.mean.mean, entry.mean.mean, interval(paired_lead(best, entry)))
-        )
+        best, *others = self.complete
+        ties = []
+        for other in others:
+            lead = interval(paired_lead(best, other))
+            if formatting.end_alike(best.mean.mean, other.mean.mean, lead):
+                ties.append(other)
+        return tuple(ties)
 
     @property
     def significantly_worse(self) -> int:
         """Number of entries below the best beyond chance, over all comparisons together (C. E. Bonferroni)."""
-        best, *rest = self.complete
-        return sum(is_significant(paired_lead(best, entry), FAMILY_LEVEL / len(rest)) for entry in rest)
+        best, *others = self.complete
+        return sum(is_significant(paired_lead(best, other), FAMILY_LEVEL / len(others)) for other in others)
 
 
 def rank_points(data: SweepData, metric: str) -> PointRanking:
@@ -205,21 +220,24 @@ def rank_points(data: SweepData, metric: str) -> PointRanking:
 
 def ranking_entries(data: SweepData, metric: str) -> list[RankedPoint]:
     """Return each learner with each setting that has *metric*, in the order of the points."""
-    values = data.sweep.final_metrics
-    values = values[(values["metric"].map(metric_of) == metric) & (values["learner"] != "")]
-    series = {key: rows.set_index("replica")["value"] for key, rows in values.groupby(["point", "learner"], sort=False)}
-    points_of: dict[tuple[object, ...], list[int]] = {}
-    for key, rows in data.sweep.lanes.groupby(["point", "learner"], sort=False):
-        if key in series:
-            cells = zip(rows["replica"], rows["task"], rows["lane"], strict=True)
-            points_of.setdefault((rows["learner"].iloc[0], *sorted(cells)), []).append(int(rows["point"].iloc[0]))
+    finals = data.sweep.final_metrics
+    finals = finals[(finals["metric"].map(metric_of) == metric) & (finals["learner"] != "")]
+    by_lane = finals.groupby(["point", "learner"], sort=False)
+    values_of = {key: rows.set_index("replica")["value"] for key, rows in by_lane}
+    points_of: dict[tuple[object, ...], list[int]] = {}  # points that share the lanes of a learner are equal for it
+    for (point, learner), rows in data.sweep.lanes.groupby(["point", "learner"], sort=False):
+        if (point, learner) in values_of:
+            lanes = sorted(zip(rows["replica"], rows["task"], rows["lane"], strict=True))
+            points_of.setdefault((learner, *lanes), []).append(int(rows["point"].iloc[0]))
     entries = []
     for (learner, *_), points in points_of.items():
         table = data.sweep.points.loc[points]
         axes = [axis for axis in (*data.free, *data.random_axes) if table[axis].nunique() == 1]
         setting = data.describe_point(axes, points[0])
-        name = f"{learner} at {setting}" if setting else str(learner)
-        entries.append(RankedPoint(name, str(learner), tuple(points), series[points[0], learner]))
+        name = str(learner)
+        if setting:
+            name = f"{learner} at {setting}"
+        entries.append(RankedPoint(name, str(learner), tuple(points), values_of[points[0], learner]))
     return entries
 
 

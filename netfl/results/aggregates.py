@@ -105,7 +105,8 @@ def grouped_final_metrics(
         choices: names of choices among learners; see `netfl.results.statistics.final_values`.
         rounds: `Run.rounds`, for the last round of each replica; by default all end alike.
     """
-    columns, prefix = ["learner", "replica", "number"], f"{kind}:"
+    columns = ["learner", "replica", "number"]
+    prefix = f"{kind}:"
     rows = metrics[metrics["metric"] == metric].astype({"learner": str, "group": str})
     rows = rows[rows["group"].str.startswith(prefix)]
     rows = rows.assign(number=rows["group"].str.removeprefix(prefix).astype(int))
@@ -113,7 +114,8 @@ def grouped_final_metrics(
         rows = rows[is_final(rows["round"])]
     if rows.empty:
         return rows.loc[:, [*columns, "value"]]
-    table = rows.drop_duplicates(["round", *columns], keep="last").pivot(index="round", columns=columns, values="value")
+    rows = rows.drop_duplicates(["round", *columns], keep="last")
+    table = rows.pivot(index="round", columns=columns, values="value")
     is_choice = table.columns.get_level_values("learner").isin(list(choices))
     last = _last_rounds(table.columns.get_level_values("replica"), rounds)
     values = pd.Series(final_values(table.index, table, is_choice, last), table.columns, name="value")
@@ -189,13 +191,15 @@ def final_points(
     window = window_of(metrics, metric, group, rounds)
     finals = final(metrics, metric, group, choices=choices_in(metrics), rounds=rounds)
     means = finals.dropna().groupby("learner", sort=False).mean()
-    start, end = float(window.first), float(window.last)
+    values = {str(name): float(value) for name, value in means.items()}
+    start = float(window.first)
+    end = float(window.last)
     if over != "round" and window.evaluations:
         costs = metric_table(metrics, metric, group, COST_COLUMNS[over])
         in_window = costs[is_final(costs.index)].dropna(axis="columns", how="all")
         start = float(in_window.min().mean())
         end = float(in_window.max().mean())
-    return FinalPoints(start, end, window, {str(name): float(value) for name, value in means.items()})
+    return FinalPoints(start, end, window, values)
 
 
 def curve(
@@ -218,13 +222,19 @@ def curve(
     if over != "round":
         table = _interpolated(table, metric_table(metrics, metric, group, COST_COLUMNS[over]))
     parts = [_with_interval(table[[name]]).assign(learner=name) for name in table.columns.unique("learner")]
-    return pd.concat(parts) if parts else pd.DataFrame(columns=["at", "mean", "low", "high", "learner"])
+    if not parts:
+        return pd.DataFrame(columns=["at", "mean", "low", "high", "learner"])
+    return pd.concat(parts)
 
 
 def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
-    count = table.count(axis="columns")
-    factors = {size: t_factor(size) if size >= MIN_REPLICAS else math.nan for size in count.unique()}
-    mean, half = table.mean(axis="columns"), table.std(axis="columns") * count.map(factors)
+    """Return the mean of each row of *table* over its columns, one for each replica, with its interval."""
+    replicas = table.count(axis="columns")
+    factors = {}
+    for number in replicas.unique():
+        factors[number] = t_factor(number) if number >= MIN_REPLICAS else math.nan
+    mean = table.mean(axis="columns")
+    half = table.std(axis="columns") * replicas.map(factors)
     result = pd.DataFrame({"at": table.index, "mean": mean, "low": mean - half, "high": mean + half})
     return result.dropna(subset="mean")
 
@@ -233,13 +243,16 @@ def _interpolated(table: pd.DataFrame, costs: pd.DataFrame, steps: int = 200) ->
     """Interpolate *table* at costs that all replicas reach; a column that ends early is NaN from there on."""
     table = table.dropna(axis="columns", how="all")
     replica = costs.columns.get_level_values("replica")
-    start, end = float(costs.min().groupby(replica).min().max()), float(costs.max().groupby(replica).max().min())
-    grid = np.linspace(start, end, steps) if end > start else np.array([start])
+    start = float(costs.min().groupby(replica).min().max())  # of the replica that begins last
+    end = float(costs.max().groupby(replica).max().min())  # of the replica that ends first
+    grid = np.array([start])
+    if end > start:
+        grid = np.linspace(start, end, steps)
     columns = {}
     for column in table.columns:
-        known = table[column].dropna()
-        at = costs[column].loc[known.index].to_numpy()
-        columns[column] = np.interp(grid, at, known.to_numpy(), left=math.nan, right=math.nan)
+        values = table[column].dropna()
+        at = costs[column].loc[values.index].to_numpy()
+        columns[column] = np.interp(grid, at, values.to_numpy(), left=math.nan, right=math.nan)
     return pd.DataFrame(columns, index=grid).rename_axis(columns=["learner", "replica"])
 
 
@@ -256,8 +269,12 @@ def with_delivery_counts(users: pd.DataFrame, deliveries: pd.DataFrame, rare: Co
     counts = deliveries.groupby(["replica", "user"]).size().rename("delivered")
     table = users.merge(counts.reset_index(), on=["replica", "user"], how="left")
     columns = [f"class:{label}" for label in rare if f"class:{label}" in table]
-    holds = (table[columns] > 0).any(axis="columns").to_numpy(bool) if columns else np.zeros(len(table), bool)
-    return table.assign(delivered=table["delivered"].fillna(0).astype(int), rare=holds & ~holds.all())
+    is_rare = np.zeros(len(table), bool)
+    if columns:
+        is_rare = (table[columns] > 0).any(axis="columns").to_numpy(bool)
+    if is_rare.all():  # this would distinguish nobody
+        is_rare = np.zeros_like(is_rare)
+    return table.assign(delivered=table["delivered"].fillna(0).astype(int), rare=is_rare)
 
 
 def sample_users(users: pd.DataFrame, max_users: int, by: str = "delivered") -> tuple[pd.DataFrame, str]:
@@ -277,12 +294,13 @@ def sample_users(users: pd.DataFrame, max_users: int, by: str = "delivered") -> 
 
 def delivery_shares(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int = 500) -> NDArray[np.float64]:
     """Return the share of rounds with a delivery of each of *users* in equal bins of rounds, ``[users, bins]``."""
-    order = np.asarray(users, int)
-    width = max(1, math.ceil(rounds / bins))
-    counts = np.zeros((order.size, math.ceil(rounds / width)))
-    known = deliveries[deliveries["user"].isin(order)].drop_duplicates(["round", "user"])
-    row = pd.Index(order).get_indexer(known["user"])
-    np.add.at(counts, (row, (known["round"].to_numpy() - 1) // width), 1.0)
+    user_ids = np.asarray(users, int)
+    width = max(1, math.ceil(rounds / bins))  # of a bin, in rounds
+    counts = np.zeros((user_ids.size, math.ceil(rounds / width)))
+    of_users = deliveries[deliveries["user"].isin(user_ids)].drop_duplicates(["round", "user"])
+    row = pd.Index(user_ids).get_indexer(of_users["user"])
+    column = (of_users["round"].to_numpy() - 1) // width
+    np.add.at(counts, (row, column), 1.0)
     return counts / width
 
 
@@ -290,11 +308,13 @@ def longest_silences(deliveries: pd.DataFrame, users: ArrayLike, end_s: float) -
     """Return the longest time without delivery for each of *users* in one replica: columns user, from_s, to_s."""
     user_ids = np.asarray(users, int)
     rows = deliveries[deliveries["user"].isin(user_ids)]
-    edges = [np.zeros(user_ids.size), np.full(user_ids.size, end_s)]
+    starts_s = np.zeros(user_ids.size)  # a silence begins at the start of the run, or ends at its end
+    ends_s = np.full(user_ids.size, end_s)
+    arrivals_s = rows["arrived_s"].to_numpy(float)
     times = pd.DataFrame(
         {
             "user": np.concatenate([user_ids, user_ids, rows["user"].to_numpy()]),
-            "to_s": np.concatenate([*edges, rows["arrived_s"].to_numpy(float)]),
+            "to_s": np.concatenate([starts_s, ends_s, arrivals_s]),
         }
     ).sort_values(["user", "to_s"], kind="stable")
     times["from_s"] = times.groupby("user")["to_s"].shift().fillna(0.0)
@@ -326,12 +346,16 @@ def outcome_bins(rows: pd.DataFrame, last_rounds: Collection[int], *, every: int
         bins: maximum number of bins.
     """
     last = max(last_rounds)
-    width = every * math.ceil(math.ceil(last / every) / bins)
-    first = (rows["round"].to_numpy() - 1).clip(0) // width
-    table = pd.crosstab(first, rows["outcome"].to_numpy()).reindex(range(math.ceil(last / width)), fill_value=0)
+    width = every * math.ceil(math.ceil(last / every) / bins)  # of a bin, in rounds
+    bin_of_row = (rows["round"].to_numpy() - 1).clip(0) // width
+    table = pd.crosstab(bin_of_row, rows["outcome"].to_numpy())
+    table = table.reindex(range(math.ceil(last / width)), fill_value=0)
     starts = table.index.to_numpy() * width
-    covered = np.sum([(np.clip(reached - starts, 0, width) + every - 1) // every for reached in last_rounds], axis=0)
-    return table.div(covered, axis="index").set_axis(starts + 1)
+    recorded = np.zeros(len(starts), np.int64)  # rounds of each bin, of all replicas
+    for last_round in last_rounds:
+        reached = np.clip(last_round - starts, 0, width)
+        recorded += (reached + every - 1) // every
+    return table.div(recorded, axis="index").set_axis(starts + 1)
 
 
 def outages(events: pd.DataFrame, end_s: float) -> pd.DataFrame:
@@ -343,13 +367,13 @@ def outages(events: pd.DataFrame, end_s: float) -> pd.DataFrame:
     rows = rows.astype({"node": str}).sort_values(["user", "node", "time_s"], kind="stable")
     down = rows["kind"].astype(str) == "down"
     was_down = down.groupby([rows["user"], rows["node"]]).shift(fill_value=False)
-    first = ~rows.duplicated(["user", "node"])
-    begins, down_from_start = down & ~was_down, first & ~down
-    switches = rows[begins | (~down & was_down)]
+    switches = rows[down != was_down]  # without events that repeat the state
     until = switches.groupby(["user", "node"])["time_s"].shift(-1).fillna(end_s)
     spans = switches.assign(from_s=switches["time_s"], to_s=until)[down[switches.index]]
-    early = rows[down_from_start].assign(from_s=0.0, to_s=lambda table: table["time_s"])
-    return pd.concat([early, spans])[["user", "node", "from_s", "to_s"]].reset_index(drop=True)
+    is_first = ~rows.duplicated(["user", "node"])
+    from_start = rows[is_first & ~down]
+    from_start = from_start.assign(from_s=0.0, to_s=from_start["time_s"])
+    return pd.concat([from_start, spans])[["user", "node", "from_s", "to_s"]].reset_index(drop=True)
 
 
 def tower_outages(down: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
@@ -397,22 +421,29 @@ def with_nodes(deliveries: pd.DataFrame, merged: pd.DataFrame, merges: pd.DataFr
         merges: the table of this name.
     """
     key = ["replica", "round", "user", "base", "arrived_s"]
-    deliveries, merged = (  # a user may deliver to two nodes at once, from versions of the same number
-        table.assign(repeat=table.groupby(key).cumcount()) for table in (deliveries, merged)
-    )
+    # a user may deliver to two nodes at once, from versions of the same number: such rows are paired in their order
+    deliveries = deliveries.assign(repeat=deliveries.groupby(key).cumcount())
+    merged = merged.assign(repeat=merged.groupby(key).cumcount())
     table = deliveries.merge(merged[[*key, "repeat", "node"]], on=[*key, "repeat"], how="left").drop(columns="repeat")
     node = table["node"].fillna(SERVER).astype(np.int64)
     times = merges[["replica", "node", "number", "version_round"]].rename(columns={"number": "base"})
-    known = table.assign(node=node).merge(times, on=["replica", "node", "base"], how="left")["version_round"]
-    base_round = known.fillna(table["base"].where(node == SERVER, 0)).astype(np.int64)  # version 0 of a node has time 0
+    of_merges = table.assign(node=node).merge(times, on=["replica", "node", "base"], how="left")["version_round"]
+    of_others = table["base"].where(node == SERVER, 0)  # a version of the server is its round; version 0 has time 0
+    base_round = of_merges.fillna(of_others).astype(np.int64)
     return table.assign(node=node, base_round=base_round.to_numpy())
 
 
 def ages(age: pd.Series[int], max_age: int = 12) -> pd.Series[float]:
     """Return the share of updates of each age in versions; ages from *max_age* on are one entry, ``12+``."""
-    counts = age.clip(upper=max_age).value_counts(normalize=True).sort_index()
-    counts = counts.reindex(range(min(0, int(age.min())), int(min(age.max(), max_age)) + 1), fill_value=0.0)
-    return counts.rename(index=lambda label: f"{label}+" if label == max_age and age.max() > max_age else f"{label}")
+    youngest = int(age.min())
+    oldest = int(age.max())
+    last = min(oldest, max_age)
+    shares = age.clip(upper=max_age).value_counts(normalize=True).sort_index()
+    shares = shares.reindex(range(min(0, youngest), last + 1), fill_value=0.0)
+    labels = [str(label) for label in shares.index]
+    if oldest > max_age:
+        labels[-1] = f"{max_age}+"
+    return shares.set_axis(labels)
 
 
 def node_delays(events: pd.DataFrame) -> pd.DataFrame:
@@ -445,15 +476,17 @@ def backlog_over_time(rows: pd.DataFrame, end_s: float, bins: int = 80) -> NDArr
         bins: number of bins.
     """
     edges = np.linspace(0.0, end_s, bins + 1)
-    entered, left = (_integrated_count(rows[name].to_numpy(float), edges) for name in ("from_s", "to_s"))
+    entered = _integrated_count(rows["from_s"].to_numpy(float), edges)
+    left = _integrated_count(rows["to_s"].to_numpy(float), edges)
     return np.asarray(np.diff(entered - left) / (end_s / bins))
 
 
 def _integrated_count(times: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each edge the sum, over all *times* before it, of the time since."""
     ordered = np.sort(times)
-    number = np.searchsorted(ordered, edges)
-    return np.asarray(number * edges - np.append(0.0, ordered.cumsum())[number])
+    number = np.searchsorted(ordered, edges)  # of times before each edge
+    sums = np.append(0.0, ordered.cumsum())  # of the first 0, 1, 2, … times
+    return np.asarray(number * edges - sums[number])  # Σ (edge - time) over them
 
 
 def utilisation(final_metrics: pd.DataFrame) -> pd.DataFrame:

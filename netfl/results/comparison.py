@@ -121,7 +121,9 @@ def stated_states(states: Mapping[str, str]) -> dict[str, str]:
     >>> stated_states({"A": "", "B": ""})
     {'A': '', 'B': ''}
     """
-    return {name: state or NOT_TUNED for name, state in states.items()} if any(states.values()) else dict(states)
+    if not any(states.values()):
+        return dict(states)
+    return {name: state or NOT_TUNED for name, state in states.items()}
 
 
 def criterion_label(name: str) -> str:
@@ -130,4 +132,6 @@ def criterion_label(name: str) -> str:
     >>> criterion_label("rare_accuracy")
     'rare accuracy'
     """
-    return CRITERIA[name].label if name in CRITERIA else name
+    if name not in CRITERIA:
+        return name
+    return CRITERIA[name].label

@@ -20,14 +20,16 @@ def differing_keys(scenarios: Sequence[Mapping[str, object]], max_chars: int = 6
     >>> differing_keys([{"seed": 1, "mac": {"kind": "tdma"}}, {"seed": 1, "mac": {"kind": "aloha", "p": 0.5}}])
     {'mac.kind': ['tdma', 'aloha'], 'mac.p': ['–', '0.5']}
     """
-    leaves = [dict(_leaves({key: spec[key] for key in spec if key not in _IGNORED_KEYS})) for spec in scenarios]
-    keys = dict.fromkeys(key for values in leaves for key in values)
-    table = {key: [values.get(key, ABSENT) for values in leaves] for key in keys}
-    return {
-        key: [shortened(" ".join(value.split()), max_chars) for value in row]
-        for key, row in table.items()
-        if len(set(row)) > 1
-    }
+    leaves = []  # of each scenario, by dotted key
+    for scenario in scenarios:
+        relevant = {key: value for key, value in scenario.items() if key not in _IGNORED_KEYS}
+        leaves.append(dict(_leaves(relevant)))
+    differing = {}
+    for key in dict.fromkeys(key for of_scenario in leaves for key in of_scenario):
+        values = [of_scenario.get(key, ABSENT) for of_scenario in leaves]
+        if len(set(values)) > 1:
+            differing[key] = [shortened(" ".join(value.split()), max_chars) for value in values]
+    return differing
 
 
 def _leaves(value: object, key: str = "") -> Iterator[tuple[str, str]]:
@@ -46,4 +48,6 @@ def _leaves(value: object, key: str = "") -> Iterator[tuple[str, str]]:
 def _leaf_text(value: object) -> str:
     if isinstance(value, str):
         return value
-    return f"{value:.10g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return json.dumps(value, ensure_ascii=False, default=str)

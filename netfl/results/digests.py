@@ -137,29 +137,42 @@ def _by_replica(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield 0, batch
         return
     replicas = batch.column("replica").to_numpy(zero_copy_only=False)
-    order = np.argsort(replicas, kind="stable")
     if (np.diff(replicas) < 0).any():
-        batch, replicas = batch.take(pa.array(order)), replicas[order]
-    begins = [0, *(np.flatnonzero(np.diff(replicas)) + 1).tolist(), len(replicas)]
-    for begin, end in pairwise(begins):
+        order = np.argsort(replicas, kind="stable")
+        batch = batch.take(pa.array(order))
+        replicas = replicas[order]
+    begins = np.flatnonzero(np.diff(replicas)) + 1  # of all replicas but the first
+    for begin, end in pairwise([0, *begins.tolist(), len(replicas)]):
         yield int(replicas[begin]), batch.slice(begin, end - begin)
 
 
 def _canonical(column: pa.Array, digits: int | None) -> NDArray[np.generic]:
-    if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        words = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        codes = np.frombuffer(b"".join(map(_code, [*words.dictionary.to_pylist(), ""])), "<u8")
-        return np.asarray(codes[pc.fill_null(words.indices, -1).to_numpy(zero_copy_only=False)])
-    if pa.types.is_floating(column.type):
+    """Return the values of a column as the digest takes them, numbers rounded to *digits* first."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _canonical_words(column.dictionary_encode())
+    if pa.types.is_dictionary(kind):
+        return _canonical_words(column)
+    if pa.types.is_floating(kind):
         values = np.array(column.to_numpy(zero_copy_only=False), "<f8")
-        values[np.isnan(values)] = np.nan
+        values[np.isnan(values)] = np.nan  # all NaN alike
         if digits is None:
             return values
-        return np.array([float(f"{value:.{digits - 1}e}") for value in values.tolist()], "<f8") + 0.0
+        rounded = np.array([float(f"{value:.{digits - 1}e}") for value in values.tolist()], "<f8")
+        return rounded + 0.0  # no -0
     return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), -1).to_numpy(zero_copy_only=False), "<i8")
 
 
+def _canonical_words(words: pa.DictionaryArray) -> NDArray[np.generic]:
+    """Return the code of each word; that of a missing one is the code of the empty word."""
+    codes = [_code(word) for word in words.dictionary.to_pylist()]
+    codes.append(_code(""))  # at the place -1
+    places = pc.fill_null(words.indices, -1).to_numpy(zero_copy_only=False)
+    return np.asarray(np.frombuffer(b"".join(codes), "<u8")[places])
+
+
 def _code(word: str) -> bytes:
+    """Return the first 8 bytes of the BLAKE2b of a word."""
     return blake2b(word.encode(), digest_size=8).digest()
 
 
@@ -180,7 +193,10 @@ class VerificationResult:
     good: bool = True
 
     def __str__(self) -> str:
-        return f"{self.digest or '-' * 32}  {self.file}{f': {self.problem}' if self.problem else ''}"
+        line = f"{self.digest or '-' * 32}  {self.file}"
+        if self.problem:
+            line += f": {self.problem}"
+        return line
 
 
 def pass_folder(folder: Path, number: int, replica: int | None = None) -> Path:
@@ -207,8 +223,11 @@ def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[
     """
     run = open_run(folder)
     written = _written_digests(run)
-    other = None if like is None or Path(like) == run.folder else open_run(like)
-    others: Mapping[str, str] = {} if other is None else _written_digests(other)
+    other = None
+    others: Mapping[str, str] = {}
+    if like is not None and Path(like) != run.folder:
+        other = open_run(like)
+        others = _written_digests(other)
     yield _verify_manifest(run)
     for name in sorted(written.keys() | _present_files(run) | others.keys()):
         result = _verify_file(run, name, written.get(name))
@@ -252,10 +271,11 @@ def check_files(run: Run) -> None:
 
 
 def _verify_manifest(run: Run) -> VerificationResult:
+    file = run.path_of("manifest.json")
     digest = signed(run.manifest)["digest"]
-    is_written = digest == run.manifest.get("digest")
-    problem = "" if is_written else "is not the file that the run wrote"
-    return VerificationResult(run.path_of("manifest.json"), digest, problem, is_written)
+    if digest != run.manifest.get("digest"):
+        return VerificationResult(file, digest, "is not the file that the run wrote", good=False)
+    return VerificationResult(file, digest)
 
 
 def _verify_file(run: Run, name: str, written: str | None) -> VerificationResult:
@@ -275,11 +295,15 @@ def _verify_file(run: Run, name: str, written: str | None) -> VerificationResult
 
 def _compare_file(run: Run, other: Run, name: str, digest: str) -> VerificationResult:
     """Return the result for a file that differs from that of another run in at least one bit."""
-    file, like = run.path_of(name), other.path_of(name)
+    file = run.path_of(name)
+    like = other.path_of(name)
     keys = differing_keys([run.scenario, other.scenario])
     if name == "scenario.yaml":
-        differences = ", ".join(f"{key} ({' / '.join(values)})" for key, values in keys.items())
-        return VerificationResult(file, digest, f"differs from {like}: {differences}" if keys else "", good=not keys)
+        problem = ""  # only names, descriptions and the like differ
+        if keys:
+            differences = ", ".join(f"{key} ({' / '.join(values)})" for key, values in keys.items())
+            problem = f"differs from {like}: {differences}"
+        return VerificationResult(file, digest, problem, good=not keys)
     learns = bool(run.fact("learning"))
     is_network = not name.startswith(VERSIONS) and (file.stem in NETWORK or not learns)
     if not is_network and learns != other.fact("learning"):
@@ -298,10 +322,10 @@ def _rounded_digest(path: Path) -> str:
     """Return the digest of a table, or of a summary, whose numbers are rounded to `DIGITS` digits."""
     if path.suffix == ".parquet":
         return table_digest(path, DIGITS)
-    values = {
-        name: value if value is None else float(f"{value:.{DIGITS - 1}e}")
-        for name, value in json.loads(path.read_text(encoding="utf-8")).items()
-    }
+    values = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in values.items():
+        if value is not None:  # a metric that some replica lacks
+            values[name] = float(f"{value:.{DIGITS - 1}e}")
     return str(signed(values)["digest"])
 
 
@@ -313,9 +337,11 @@ def _present_files(run: Run) -> set[str]:
 
 def _written_digests(run: Run) -> dict[str, str]:
     """Return the digest of each file that the run wrote, by name."""
-    if run.status != "done" or not {"digests", "files"} <= run.manifest.keys():
-        why = f"it is not finished ({run.status})" if run.status != "done" else "they were removed"
-        problem = f"the manifest of {run.folder} has no digests: {why}"
-        remedy = f"finish it: {call('resume', run.folder)}" if run.status != "done" else "run its scenario.yaml again"
-        raise ScenarioError([Fault("", problem, None, remedy)])
-    return {**{f"{name}.parquet": each for name, each in run.manifest["digests"].items()}, **run.manifest["files"]}
+    problem = f"the manifest of {run.folder} has no digests"
+    if run.status != "done":
+        problem = f"{problem}: it is not finished ({run.status})"
+        raise ScenarioError([Fault("", problem, None, f"finish it: {call('resume', run.folder)}")])
+    if not {"digests", "files"} <= run.manifest.keys():
+        raise ScenarioError([Fault("", f"{problem}: they were removed", None, "run its scenario.yaml again")])
+    of_tables = {f"{name}.parquet": digest for name, digest in run.manifest["digests"].items()}
+    return {**of_tables, **run.manifest["files"]}

@@ -113,7 +113,9 @@ def clock(time_s: float) -> str:
     if minutes < 60:
         return f"{minutes} min {int(time_s % 60):02d} s"
     hours = minutes // 60
-    return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+    if hours < 48:
+        return f"{hours} h {minutes % 60:02d} min"
+    return f"{hours // 24} d {hours % 24} h"
 
 
 def format_disk(size: float) -> str:
@@ -150,7 +152,9 @@ def time_unit(seconds: float) -> tuple[float, str]:
             return unit, name
     if 2.5e-3 <= seconds < 0.25:
         return 1e-3, "ms"
-    return (1e-6, "µs") if 2.5e-6 <= seconds < 2.5e-3 else (1.0, "s")
+    if 2.5e-6 <= seconds < 2.5e-3:
+        return 1e-6, "µs"
+    return 1.0, "s"
 
 
 def axis_unit(over: str, size: float) -> tuple[float, str]:
@@ -164,7 +168,12 @@ def axis_unit(over: str, size: float) -> tuple[float, str]:
     if over == "time":
         unit, name = time_unit(size)
         return unit, f"simulated time ({name})"
-    label, steps = {"bits": ("sent on the uplink", UNITS["bits"]), "energy": ("spent by users", UNITS["J"])}[over]
+    if over == "bits":
+        label = "sent on the uplink"
+        steps = UNITS["bits"]
+    else:
+        label = "spent by users"
+        steps = UNITS["J"]
     unit, symbol = next((step for step in steps if size >= 2.5 * step[0]), steps[-1])
     return unit, f"{label} ({symbol})"
 
@@ -185,9 +194,12 @@ def learning_label(metric: str) -> str:
     ('rare-class accuracy', 'accuracy on raw', 'loss, block remote')
     """
     name, test_set, group = _parts(metric)
-    found = find_metric(name)
-    label = found.label if found.is_learned else name.replace("_", " ")
-    return label + _on_set(test_set) + (f", {group}" if group else "")
+    declared = find_metric(name)
+    label = declared.label if declared.is_learned else name.replace("_", " ")
+    label += _on_set(test_set)
+    if group:
+        label += f", {group}"
+    return label
 
 
 def learner_metrics(sets: Iterable[str] = (), blocks: Iterable[str] = (), *, in_report: bool = False) -> list[str]:
@@ -200,11 +212,14 @@ def learner_metrics(sets: Iterable[str] = (), blocks: Iterable[str] = (), *, in_
         blocks: names of blocks of users.
         in_report: include those that only reports have room for.
     """
-    views = {"final", "report"} if in_report else {"final"}
-    final = [metric.name for metric in catalogue() if not views.isdisjoint(metric.views)]
-    first = final.index("rare_accuracy") + 1
-    final[first:first] = [accuracy_of_block(block) for block in blocks]
-    return [*final, *(metric_on_set(metric, name) for name in sets for metric in final if find_metric(metric).has_sets)]
+    views = {"final"}
+    if in_report:
+        views.add("report")
+    metrics = [metric.name for metric in catalogue() if not views.isdisjoint(metric.views)]
+    after_rare = metrics.index("rare_accuracy") + 1
+    metrics[after_rare:after_rare] = [accuracy_of_block(block) for block in blocks]
+    with_sets = [metric for metric in metrics if find_metric(metric).has_sets]
+    return [*metrics, *(metric_on_set(metric, name) for name in sets for metric in with_sets)]
 
 
 def accuracy_of_block(block: str) -> str:
@@ -219,7 +234,9 @@ def metric_title(metric: str) -> str:
     ('Rare classes', 'Accuracy on raw', 't')
     """
     head = metric_head(metric)
-    return head if len(head) == 1 else capitalized(head)  # a symbol keeps its case
+    if len(head) == 1:  # a symbol keeps its case
+        return head
+    return capitalized(head)
 
 
 def metric_head(metric: str) -> str:
@@ -246,14 +263,15 @@ def _parts(metric: str) -> tuple[str, str, str]:
 
     A name with a slash that is no metric of learners, such as one of an app, has no group.
     """
-    of_all, group = split_group(metric)
-    name, test_set = split_set(of_all)
-    if not group or not find_metric(name).is_learned:
-        return *split_set(metric), ""
-    return name, test_set, group.replace(":", " ", 1)
+    without_group, group = split_group(metric)
+    name, test_set = split_set(without_group)
+    if group and find_metric(name).is_learned:
+        return name, test_set, group.replace(":", " ", 1)
+    return *split_set(metric), ""
 
 
 def _on_set(test_set: str) -> str:
+    """Return the end of a label for a further test set; empty for that of the data."""
     return f" on {test_set}" if test_set else ""
 
 
@@ -264,8 +282,8 @@ def is_learned(metric: str) -> bool:
 
 def is_share(metric: str) -> bool:
     """Return whether a metric of learners is a share of one, displayed in percent, whatever its test set and group."""
-    found = find_metric(metric)
-    return found.is_learned and found.is_share
+    declared = find_metric(metric)
+    return declared.is_learned and declared.is_share
 
 
 def is_variance(metric: str) -> bool:
@@ -341,11 +359,14 @@ def format_parts(
     """
     if value is None or not math.isfinite(value):
         return MetricText("–")
+    if half is None:
+        half = math.nan
     scale, unit = unit_of(name, value if like is None else like)
-    estimate = ConfidenceInterval(value / scale, (math.nan if half is None else half) / scale, replicas)
+    estimate = ConfidenceInterval(value / scale, half / scale, replicas)
     if not estimate.is_shown or not estimate.half > _ROUNDING * abs(estimate.mean):
         return MetricText(_plain(estimate.mean), "", unit)
-    digits = min(9, max(0, 1 - math.floor(math.log10(estimate.half))))
+    digits = 1 - math.floor(math.log10(estimate.half))  # two significant ones of the half width
+    digits = min(9, max(0, digits))
     in_si = ConfidenceInterval(value, estimate.half * scale, replicas)
     spread = _format_spread(name, in_si, lambda number: _grouped(number / scale, digits), is_difference=is_difference)
     return MetricText(_grouped(estimate.mean, digits), spread, unit, f"(n = {replicas})")
@@ -363,12 +384,15 @@ def format_column(name: str, values: Iterable[float | ConfidenceInterval]) -> li
     >>> format_column("jain", [ConfidenceInterval(0.5, 0.1, 4)])
     ['0.50 ± 0.10 (n = 4)']
     """
-    estimates = [
-        value if isinstance(value, ConfidenceInterval) else ConfidenceInterval(value, math.nan, 1) for value in values
-    ]
-    sizes = [abs(each.mean) for each in estimates if math.isfinite(each.mean)]
+    estimates = []
+    for value in values:
+        if isinstance(value, ConfidenceInterval):
+            estimates.append(value)
+        else:
+            estimates.append(ConfidenceInterval(value, math.nan, 1))
+    sizes = [abs(estimate.mean) for estimate in estimates if math.isfinite(estimate.mean)]
     like = statistics.median(sizes) if sizes else None
-    return [str(format_parts(name, each.mean, each.half, like, each.replicas)) for each in estimates]
+    return [str(format_parts(name, estimate.mean, estimate.half, like, estimate.replicas)) for estimate in estimates]
 
 
 def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, MetricText]:
@@ -381,15 +405,20 @@ def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, Metri
     >>> [*map(str, found.values())]
     ['43.57 kJ', '23.29 J']
     """
-    first = {name.partition("_")[0]: summary[name] for name in reversed(names) if "_" in name}
+    first_of: dict[str, Any] = {}  # value of the first metric of each kind, such as "delay"
+    for name in names:
+        kind, separator, _ = name.partition("_")
+        if separator:
+            first_of.setdefault(kind, summary[name])
     replicas = int(summary.get("replicas", 1))
     parts = {}
     for name in names:
         value = summary[name]
-        like = first.get(name.partition("_")[0])
-        # a value that needs zeros in the unit of the first, or five digits, has its own
-        if like and value and not 0.1 <= abs(value) / unit_of(name, like)[0] < 1e4:
-            like = value
+        like = first_of.get(name.partition("_")[0])
+        if like and value:
+            unit, _ = unit_of(name, like)
+            if not 0.1 <= abs(value) / unit < 1e4:  # it needs zeros in this unit, or five digits
+                like = value
         parts[name] = format_parts(name, value, summary.get(f"{name}{HALF}"), like, replicas)
     return parts
 
@@ -484,7 +513,8 @@ def format_setting(value: object) -> str:
     >>> format_setting(0.30000000000000004), format_setting(12), format_setting("word " * 9)
     ('0.3', '12', 'word word word word wor…')
     """
-    return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), _MAX_SETTING)
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return shortened(text, _MAX_SETTING)
 
 
 def format_by_replica(value: object, digits: int = 4) -> str:
@@ -505,16 +535,20 @@ def format_by_replica(value: object, digits: int = 4) -> str:
         return f"{value:.{digits}g}"
     if not isinstance(value, list):
         return format_setting(value)
-    texts = [*dict.fromkeys(format_by_replica(entry, digits) for entry in value)]
+    texts = dict.fromkeys(format_by_replica(entry, digits) for entry in value)
     if len(texts) == 1 or not all(isinstance(entry, int | float) for entry in value):
         return ", ".join(texts)
     median = format_by_replica(statistics.median(value), digits)
-    return f"{median} ({format_by_replica(min(value), digits)} to {format_by_replica(max(value), digits)})"
+    smallest = format_by_replica(min(value), digits)
+    largest = format_by_replica(max(value), digits)
+    return f"{median} ({smallest} to {largest})"
 
 
 def shortened(text: str, max_chars: int) -> str:
     """Return *text*, cut with an ellipsis to at most *max_chars*."""
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+    if len(text) <= max_chars:
+        return text
+    return f"{text[: max_chars - 1]}…"
 
 
 def unit_of(name: str, value: float) -> tuple[float, str]:
@@ -526,9 +560,10 @@ def unit_of(name: str, value: float) -> tuple[float, str]:
     metric = find_metric(name)
     if metric.is_share:
         return 0.01, "%"
-    if not value:
-        return next((step for step in metric.steps if step[0] == 1.0), metric.steps[-1])
-    return next((step for step in metric.steps if abs(value) >= step[0]), metric.steps[-1])
+    for size, unit in metric.steps:  # the largest first; 0 has the SI unit
+        if abs(value) >= size or (not value and size == 1.0):
+            return size, unit
+    return metric.steps[-1]
 
 
 def percent(share: float) -> str:
@@ -540,8 +575,11 @@ def percent(share: float) -> str:
     if math.isnan(share):
         return "no value"
     value = 100.0 * share
-    form = ".0f" if value == round(value) else ".1f" if abs(value) >= 0.1 else ".1g"
-    return f"{value:{form}} %"
+    if value == round(value):
+        return f"{value:.0f} %"
+    if abs(value) >= 0.1:
+        return f"{value:.1f} %"
+    return f"{value:.1g} %"
 
 
 def end_alike(first: float, second: float, lead: ConfidenceInterval) -> bool:
@@ -556,8 +594,10 @@ def end_alike(first: float, second: float, lead: ConfidenceInterval) -> bool:
     >>> end_alike(0.5031, 0.5029, lead), end_alike(0.5036, 0.5034, lead)
     (True, False)
     """
+    if not lead.replicas:
+        return False
     look_alike = format_final("accuracy", first) == format_final("accuracy", second)
-    return lead.replicas > 0 and (lead.mean == 0.0 or (not lead.clear and look_alike))
+    return lead.mean == 0.0 or (look_alike and not lead.clear)
 
 
 def format_points(difference: float) -> str:
@@ -567,7 +607,9 @@ def format_points(difference: float) -> str:
     ('5.1 points', '10.7 points', 'less than 0.1 points')
     """
     points = f"{100.0 * abs(difference):.1f}"
-    return "less than 0.1 points" if points == "0.0" else f"{points} points"
+    if points == "0.0":
+        return "less than 0.1 points"
+    return f"{points} points"
 
 
 def format_lead(lead: ConfidenceInterval) -> str:
@@ -606,18 +648,24 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "replica"), counted(3, "replica")
     ('1 replica', '3 replicas')
     """
-    return f"{format_count(number)} {noun}{'s' * (number != 1)}"
+    if number != 1:
+        noun += "s"
+    return f"{format_count(number)} {noun}"
 
 
 def class_names(classes: Sequence[int]) -> str:
     """Format a list of class labels."""
-    return ("class " if len(classes) == 1 else "classes ") + join_words([str(label) for label in classes])
+    noun = "class" if len(classes) == 1 else "classes"
+    return f"{noun} {join_words([str(label) for label in classes])}"
 
 
 def user_names(numbers: Sequence[int], max_names: int = 12) -> str:
     """Format a list of users; beyond *max_names* they are only counted."""
-    more = [f"{len(numbers) - max_names} more"] if len(numbers) > max_names else []
-    return ("user " if len(numbers) == 1 else "users ") + join_words([*map(str, numbers[:max_names]), *more])
+    noun = "user" if len(numbers) == 1 else "users"
+    names = [str(number) for number in numbers[:max_names]]
+    if len(numbers) > max_names:
+        names.append(f"{len(numbers) - max_names} more")
+    return f"{noun} {join_words(names)}"
 
 
 def left_out_sentence(users: pd.DataFrame) -> str:
@@ -649,14 +697,18 @@ def join_words(parts: Sequence[str]) -> str:
     >>> join_words(["a", "b", "c"])
     'a, b and c'
     """
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+    if len(parts) == 1:
+        return parts[0]
+    return ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 def _plain(value: float) -> str:
+    """Return a number without an interval: whole, or with four digits."""
     if value == round(value) or abs(value) >= 1e3:
         return _grouped(value, 0)
     return f"{value:.4g}"
 
 
 def _grouped(value: float, digits: int) -> str:
+    """Return a number with spaces between thousands."""
     return f"{value:,.{digits}f}".replace(",", " ")

@@ -63,56 +63,47 @@ class Manifest(RunObserver):
         self._path = folder / "manifest.json"
         self._before_s = before_s
         self._started = time.perf_counter()
-        self._rounds_done = self._rounds_kept = 0
+        self._rounds_done = 0
+        self._rounds_kept = 0
         self._diverged: Sequence[Divergence] = ()
         before: Mapping[str, Any] = {}
         with suppress(MachineError):  # a manifest that is damaged
             before = Run(folder).manifest
         warn_of_versions(folder, before)
-        machine = {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
-        had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
-        earlier = [each for place, each in enumerate(had) if each != versions() and each not in had[:place]]
-        billing = None
-        codecs = ""
+        self._facts = _scenario_facts(scenario, first)
+        self._facts["learning"] = learning
+        if reported := reported_entries(scenario, learning=learning):
+            self._facts["reported"] = reported
+        self._facts["started"] = datetime.now(UTC).isoformat(timespec="seconds")
+        if warnings:
+            self._facts["warnings"] = [*warnings]
+        if training:
+            self._facts["training"] = training
         if "flower" not in (facts or {}):  # the messages of an app have their own sizes
-            billing = billing_of(scenario)
-            codecs = " ".join(filter(None, (codec_note(scenario), recording_note(scenario))))
-        self._facts: dict[str, Any] = {
-            "format": FORMAT,
-            "scenario": scenario.name,
-            "seed": scenario.seed,
-            "users": scenario.users,
-            "replicas": scenario.replicas,
-            **({"first": first} if first else {}),
-            **({} if scenario.planned_rounds is None else {"rounds": scenario.planned_rounds}),
-            **({} if scenario.traffic_s is None else {"duration_s": scenario.traffic_s}),
-            **({} if scenario.stop_s is None else {"stop_s": scenario.stop_s}),
-            **({"events_thinned": thinned} if (thinned := scenario.recording.thinned(scenario.users)) else {}),
-            "learning": learning,
-            **({"reported": reported} if (reported := reported_entries(scenario, learning=learning)) else {}),
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            **({"warnings": [*warnings]} if warnings else {}),
-            **({"training": training} if training else {}),
-            **({} if billing is None else {"payload": billing.facts}),
-            **({"codecs": codecs} if codecs else {}),
-            "versions": versions(),
-            **({"versions_before": earlier} if earlier else {}),
-            "machine": {**machine, **({"gpu": gpu} if gpu else {})},
-            **(facts or {}),
-        }
+            self._facts |= _message_facts(scenario)
+        self._facts["versions"] = versions()
+        if earlier := _earlier_versions(before):
+            self._facts["versions_before"] = earlier
+        self._facts["machine"] = _machine(gpu)
+        self._facts |= facts or {}
 
     def write(self, status: str, **more: object) -> None:
         """Write the manifest with a new status."""
-        seconds, done = round(time.perf_counter() - self._started, 3), self._rounds_done
-        pace = round((done - self._rounds_kept) / seconds, 3) if seconds else 0.0
+        seconds = round(time.perf_counter() - self._started, 3)
+        new_rounds = self._rounds_done - self._rounds_kept
         timings = {
             "total_s": round(self._before_s + seconds, 3),
             "rounds_kept": self._rounds_kept,
-            "rounds_per_s": pace,
-            **({"tuning_s": self._before_s} if self._before_s else {}),
+            "rounds_per_s": round(new_rounds / seconds, 3) if seconds else 0.0,
         }
+        if self._before_s:
+            timings["tuning_s"] = self._before_s
         diverged = sorted(self._diverged, key=lambda lane: (lane.round, lane.learner, lane.replica))
-        state = {"rounds_done": done, "diverged": [asdict(lane) for lane in diverged], "timings": timings}
+        state = {
+            "rounds_done": self._rounds_done,
+            "diverged": [asdict(lane) for lane in diverged],
+            "timings": timings,
+        }
         write_json(self._path, digests.signed({"status": status, **self._facts, **state, **more}))
 
     def add_facts(self, **facts: object) -> None:
@@ -123,7 +114,8 @@ class Manifest(RunObserver):
         self._rounds_kept = start.checkpoint_round or 0
 
     def on_round(self, progress: RunProgress) -> None:
-        self._rounds_done, self._diverged = progress.round, progress.diverged
+        self._rounds_done = progress.round
+        self._diverged = progress.diverged
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Write the final status; after an error only if the disk permits it."""
@@ -136,19 +128,82 @@ class Manifest(RunObserver):
         if error is None:
             self.write(status)
             return
-        reason = str(error) if isinstance(error, NetflError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError):
+            reason = f"error of the machine: {error}"
+        elif isinstance(error, NetflError):
+            reason = str(error)
+        else:
+            reason = f"{type(error).__name__}: {error}"
         with suppress(OSError):  # a full disk: the manifest on it still has the status "running", which is not "done"
-            self.write("failed", error=f"error of the machine: {error}" if isinstance(error, OSError) else reason)
+            self.write("failed", error=reason)
+
+
+def _scenario_facts(scenario: Scenario, first: int) -> dict[str, Any]:
+    """Return the format of the run directory and the size of the run, whose first replica is *first*."""
+    facts: dict[str, Any] = {
+        "format": FORMAT,
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "users": scenario.users,
+        "replicas": scenario.replicas,
+    }
+    if first:
+        facts["first"] = first
+    if scenario.planned_rounds is not None:
+        facts["rounds"] = scenario.planned_rounds
+    if scenario.traffic_s is not None:
+        facts["duration_s"] = scenario.traffic_s
+    if scenario.stop_s is not None:
+        facts["stop_s"] = scenario.stop_s
+    if thinned := scenario.recording.thinned(scenario.users):
+        facts["events_thinned"] = thinned
+    return facts
+
+
+def _message_facts(scenario: Scenario) -> dict[str, Any]:
+    """Return how learners with different payloads are billed, and what codecs save, where there are any."""
+    facts: dict[str, Any] = {}
+    billing = billing_of(scenario)
+    if billing is not None:
+        facts["payload"] = billing.facts
+    codecs = " ".join(filter(None, (codec_note(scenario), recording_note(scenario))))
+    if codecs:
+        facts["codecs"] = codecs
+    return facts
+
+
+def _earlier_versions(manifest: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    """Return the versions, other than these, that have written the run so far, by its *manifest*; each once."""
+    writers = [*manifest.get("versions_before", [])]
+    if "versions" in manifest:
+        writers.append(manifest["versions"])
+    earlier: list[Mapping[str, str]] = []
+    for writer in writers:
+        if writer != versions() and writer not in earlier:
+            earlier.append(writer)
+    return earlier
+
+
+def _machine(gpu: str) -> dict[str, Any]:
+    """Return the machine; *gpu* is the name of the GPU that trains, empty on a CPU."""
+    machine: dict[str, Any] = {
+        "system": platform.platform(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+    if gpu:
+        machine["gpu"] = gpu
+    return machine
 
 
 def write_extended(folder: Path, manifest: Mapping[str, Any], part: Mapping[str, Any]) -> None:
     """Write a *manifest* with the replicas of the manifest *part* added, beside the merged files in *folder*."""
     added = {name: part[name] for name in ("first", "replicas", "started", "versions", "machine", "timings")}
-    timings = manifest["timings"] | {"total_s": round(manifest["timings"]["total_s"] + part["timings"]["total_s"], 3)}
+    total_s = manifest["timings"]["total_s"] + part["timings"]["total_s"]
     more = {
         "replicas": part["replicas"],
         "diverged": [*manifest.get("diverged", []), *part["diverged"]],
-        "timings": timings,
+        "timings": manifest["timings"] | {"total_s": round(total_s, 3)},
         "digests": manifest["digests"] | digests.run_digests(folder),
         "files": manifest["files"] | digests.file_digests(folder),
         "extensions": [*manifest.get("extensions", []), added],
@@ -174,8 +229,11 @@ def versions() -> Mapping[str, str]:
 def warn_of_versions(folder: Path, *before: Mapping[str, Any]) -> None:
     """Log a warning where the run in *folder* was made by other versions than these, by its manifests so far."""
     now = versions()
-    made = [(name, was) for manifest in before for name, was in manifest.get("versions", {}).items()]
-    changed = dict.fromkeys(f"{name} {was}, now {now[name]}" for name, was in made if now.get(name, was) != was)
+    changed = []
+    for manifest in before:
+        for name, version in manifest.get("versions", {}).items():
+            if name in now and now[name] != version:
+                changed.append(f"{name} {version}, now {now[name]}")
     if changed:
         message = "%s was written by other versions (%s): new values may differ in the last bits"
-        _LOG.warning(message, folder, "; ".join(changed))
+        _LOG.warning(message, folder, "; ".join(dict.fromkeys(changed)))

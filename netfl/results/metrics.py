@@ -147,7 +147,10 @@ def _words(name: str) -> str:
     if unit not in UNITS:
         words = name
     words, theory, more = words.partition("_theory")
-    return (words.replace(".", ", ") + (", theory" if theory else "") + more).replace("_", " ")
+    words = words.replace(".", ", ")
+    if theory:
+        words += ", theory"
+    return f"{words}{more}".replace("_", " ")
 
 
 _SHARE = (0.0, 1.0)
@@ -460,8 +463,10 @@ def with_reported(*metrics: Sequence[Metric]) -> Iterator[None]:
 
     Of equal names the first one counts: runs that are shown together may have other plug-ins.
     """
-    known = {metric.name: metric for each in reversed(metrics) for metric in each}
-    token = _REPORTED.set(MappingProxyType({**_REPORTED.get(), **known}))
+    reported = dict(_REPORTED.get())
+    for of_run in reversed(metrics):
+        reported |= {metric.name: metric for metric in of_run}
+    token = _REPORTED.set(MappingProxyType(reported))
     try:
         yield
     finally:
@@ -483,7 +488,8 @@ def find_metric(name: str) -> Metric:
     >>> find_metric("delay_mean_s").label, find_metric("utilisation.tower:0").unit, find_metric("own_rate_bps").label
     ('delay, mean', '%', 'own rate')
     """
-    base = split_set(split_group(name)[0])[0]
+    without_group, _ = split_group(name)
+    base, _ = split_set(without_group)
     declared = _METRICS.get(base) or _REPORTED.get().get(base)
     if declared is None:
         declared = next((pattern for pattern in _PATTERNS if pattern.matches(name)), Metric(name=name))
@@ -508,13 +514,17 @@ def check_declared(names: Iterable[str], declared: Collection[str] = ()) -> None
         ValueError: nobody declares a metric.
     """
     for name in names:
-        is_own = any(fnmatchcase(name, pattern) for pattern in declared)
-        of_traffic = name.removeprefix("traffic.")  # traffic beside updates has the metrics of a network without them
-        is_known = any(pattern.matches(name) for pattern in _PATTERNS) or "_theory" in name or of_traffic in _METRICS
-        if not is_own and not is_known:
-            near = find_meant(name, [*_METRICS]) or next(iter(get_close_matches(name, [*_METRICS], n=1)), "")
-            meant = f"did you mean '{near}'? Else " if near else ""
-            raise ValueError(f"no metric ('{name}'); {meant}declare it: AccessInfo(metrics=('{name}',))")
+        # traffic beside updates has the metrics of a network without them
+        without_prefix = name.removeprefix("traffic.")
+        if without_prefix in _METRICS or "_theory" in name or any(pattern.matches(name) for pattern in _PATTERNS):
+            continue
+        if any(fnmatchcase(name, pattern) for pattern in declared):
+            continue
+        near = find_meant(name, [*_METRICS]) or next(iter(get_close_matches(name, [*_METRICS], n=1)), "")
+        meant = ""
+        if near:
+            meant = f"did you mean '{near}'? Else "
+        raise ValueError(f"no metric ('{name}'); {meant}declare it: AccessInfo(metrics=('{name}',))")
 
 
 def metrics_in(view: View, *, is_learned: bool | None = None) -> dict[str, str]:

@@ -107,9 +107,16 @@ class SnapshotWriter(RunObserver):
         trained: Collection[str],
         rounds: Sequence[int],
     ) -> None:
-        self._folder, self._learner, self._rounds = folder / VERSIONS, learner, rounds
+        self._folder = folder / VERSIONS
+        self._learner = learner
+        self._rounds = rounds
         self._names = [f"{name}-{replica}" for name, replica in learner.lanes]
-        self._layouts = [dict(layout.shapes) | ({"t": ()} if name in trained else {}) for name, _ in learner.lanes]
+        self._layouts: list[dict[str, tuple[int, ...]]] = []
+        for name, _ in learner.lanes:
+            shapes = dict(layout.shapes)
+            if name in trained:
+                shapes["t"] = ()
+            self._layouts.append(shapes)
         self._constants = {name: _to_stored_type(array) for name, array in layout.constants.items()}
         self._tied = layout.tied
         self._checkpoint_round = -1
@@ -123,7 +130,8 @@ class SnapshotWriter(RunObserver):
             MachineError: some of these versions are missing.
         """
         self._folder.mkdir(exist_ok=True)
-        self._checkpoint_round = -1 if start.checkpoint_round is None else start.checkpoint_round
+        if start.checkpoint_round is not None:
+            self._checkpoint_round = start.checkpoint_round
         rows = bisect_right(self._rounds, self._checkpoint_round)
         lanes = zip(self._names, self._layouts, strict=True)
         sizes = {self._part(name): rows * _row_bytes(layout) for name, layout in lanes}
@@ -131,7 +139,7 @@ class SnapshotWriter(RunObserver):
             path.touch()
             if path.stat().st_size < size:
                 raise MachineError(f"{path} is incomplete; remove the run's checkpoints to start it again")
-        for path, size in sizes.items():
+        for path, size in sizes.items():  # without those after the checkpoint, now that all are complete
             os.truncate(path, size)
         self._add_if_due(0)
 
@@ -147,16 +155,19 @@ class SnapshotWriter(RunObserver):
         if status != "done":
             return
         first = min((replica for _, replica in self._learner.lanes), default=0)
-        for lane, (name, layout) in enumerate(zip(self._names, self._layouts, strict=True)):
-            raw, path = self._part(name), self._folder / f"{name}.safetensors"
-            last = self._last_rounds.get(self._learner.lanes[lane][1] - first, self._round)
-            kept = [*self._rounds[: bisect_right(self._rounds, last)]]
-            os.truncate(raw, len(kept) * _row_bytes(layout))  # without those after the end of its replica
-            if last not in kept:
-                kept.append(last)
+        for lane, (_, replica) in enumerate(self._learner.lanes):
+            name = self._names[lane]
+            layout = self._layouts[lane]
+            raw = self._part(name)
+            last = self._last_rounds.get(replica - first, self._round)
+            rounds = [*self._rounds[: bisect_right(self._rounds, last)]]
+            os.truncate(raw, len(rounds) * _row_bytes(layout))  # without those after the end of its replica
+            if last not in rounds:
+                rounds.append(last)
                 self._add_version(lane)
+            path = self._folder / f"{name}.safetensors"
             with atomic_write(path) as new, raw.open("rb") as rows, new.open("wb") as file:
-                file.write(_header(layout, kept, self._constants, self._tied))
+                file.write(_header(layout, rounds, self._constants, self._tied))
                 shutil.copyfileobj(rows, file, 1 << 20)
                 for array in self._constants.values():
                     file.write(array.tobytes())
@@ -180,9 +191,10 @@ class SnapshotWriter(RunObserver):
 
     def _add_version(self, lane: int) -> None:
         """Add the current version of *lane* to its numbers."""
+        numbers = _row_bytes(self._layouts[lane]) // _FLOAT.itemsize  # t comes last, and only where it is trained
         with self._part(self._names[lane]).open("ab") as file:
             version = self._learner.version(lane)
-            file.write(version[: _row_bytes(self._layouts[lane]) // _FLOAT.itemsize].astype(_FLOAT).tobytes())
+            file.write(version[:numbers].astype(_FLOAT).tobytes())
 
     def _part(self, name: str) -> Path:
         return self._folder / f"{name}.part"
@@ -215,15 +227,19 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[Any]]]):
             self._places, self._constants = _find_arrays(header.__pydantic_extra__, size - begin)
             self._tied = header.tied
             _check_tied(self._tied, self._places)
-            self._bytes = np.memmap(path, np.uint8, "r", offset=begin) if begin < size else np.empty(0, np.uint8)
+            self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
+            if begin < size:  # a map of no bytes is an error
+                self._bytes = np.memmap(path, np.uint8, "r", offset=begin)
         except ValidationError as error:
             raise unreadable_file(path, ValueError(first_problem(error))) from error
         except (OSError, ValueError, RecursionError) as error:
             raise unreadable_file(path, error) from error
 
     def __getitem__(self, index: int) -> Mapping[str, NDArray[Any]]:
-        version = {name: self._read(place) for name, place in (self._places[index] | self._constants).items()}
-        return version | {name: version[original] for name, original in self._tied.items()}
+        places = self._places[index] | self._constants
+        version = {name: self._read(place) for name, place in places.items()}
+        tied = {name: version[original] for name, original in self._tied.items()}
+        return version | tied
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)

@@ -65,16 +65,19 @@ def billing_of(scenario: Scenario) -> Billing | None:
     """Return the billing of *scenario*; ``None`` where each learner is billed what it sends."""
     if scenario.model is None or scenario.data is None or not scenario.learners:
         return None
-    payloads, info = scenario.payloads, scenario.access.info
-    plain = model_payload(scenario.learners, scenario.model, scenario.data, scenario.codecs)
-    sends_more = any(payload != plain for payload in payloads.values())
-    if info.billing == "recorded":
-        return Billing("recorded", payloads, None) if sends_more else None
-    if info.update_bits is not None:
-        return Billing("given", payloads, Payload(info.update_bits, info.update_bits)) if sends_more else None
-    if len({*payloads.values()}) == 1:
+    payloads = scenario.payloads
+    info = scenario.access.info
+    if info.billing != "recorded" and info.update_bits is None:  # the access bills what is sent
+        if len({*payloads.values()}) == 1:
+            return None
+        return Billing("largest", payloads, largest_payload(payloads))
+    model = model_payload(scenario.learners, scenario.model, scenario.data, scenario.codecs)
+    if all(payload == model for payload in payloads.values()):  # the usual size, without more for any learner
         return None
-    return Billing("largest", payloads, largest_payload(payloads))
+    if info.billing == "recorded":
+        return Billing("recorded", payloads, None)
+    assert info.update_bits is not None
+    return Billing("given", payloads, Payload(info.update_bits, info.update_bits))
 
 
 def cost_notes(scenario: Scenario) -> list[str]:
@@ -138,10 +141,14 @@ def _codec_name(settings: Any) -> str:
         settings = {"kind": settings}
     if not isinstance(settings, Mapping) or settings.get("kind") == "none":
         return ""
-    values = ", ".join(
-        f"{name}: {format_setting(value)}" for name, value in settings.items() if name != "kind" and value is not None
-    )
-    return f"{settings.get('kind')} ({values})" if values else f"{settings.get('kind')}"
+    kind = str(settings.get("kind"))
+    values = []
+    for name, value in settings.items():
+        if name != "kind" and value is not None:
+            values.append(f"{name}: {format_setting(value)}")
+    if not values:
+        return kind
+    return f"{kind} ({', '.join(values)})"
 
 
 def _coded_size(encoded: str, coded_bits: float, whole_bits: float) -> str:
@@ -159,6 +166,7 @@ def billing_kind(manifest: Mapping[str, Any]) -> str:
 
 
 def _entry(manifest: Mapping[str, Any], key: str) -> str:
+    """Return a text of the entry on payloads; empty where a manifest has none, or it is damaged."""
     entry = manifest.get("payload")
     text = entry.get(key) if isinstance(entry, Mapping) else None
     return text if isinstance(text, str) else ""

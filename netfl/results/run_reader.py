@@ -47,9 +47,9 @@ def check_table(name: str) -> None:
     Raises:
         ScenarioError: there is none; the remedy names the nearest.
     """
-    known = [*SCHEMAS, *OTHER_TABLES]
-    if name not in known:
-        raise ScenarioError([Fault("", "no such table", name, suggest(name, known))])
+    tables = [*SCHEMAS, *OTHER_TABLES]
+    if name not in tables:
+        raise ScenarioError([Fault("", "no such table", name, suggest(name, tables))])
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ class Run:
     def status(self) -> str:
         """``running``, ``done``, ``interrupted``, ``failed``, or ``crashed``: marked as running, without a process."""
         status = str(self.manifest.get("status", "unknown"))
-        return "crashed" if status == "running" and not is_locked(self.folder) else status
+        if status == "running" and not is_locked(self.folder):
+            return "crashed"
+        return status
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -132,13 +134,17 @@ class Run:
     def rare_classes(self) -> tuple[int, ...]:
         """Labels of the rare classes: those that the evaluation names, or that few users hold by the partition."""
         evaluate = self.scenario.get("evaluate")
+        if isinstance(evaluate, dict) and evaluate.get("rare_classes") is not None:
+            return tuple(int(label) for label in evaluate["rare_classes"])
         partition = self.scenario.get("partition")
-        rare = evaluate.get("rare_classes") if isinstance(evaluate, dict) else None
-        if rare is None and isinstance(partition, dict) and partition.get("kind") == "rare_classes":
-            rare = partition["classes"]
-        elif rare is None and isinstance(partition, dict) and partition.get("kind") == "blocks":
-            rare = [label for block in partition["blocks"].values() for label in block.get("classes") or ()]
-        return tuple(int(label) for label in rare or ())
+        if not isinstance(partition, dict):
+            return ()
+        labels: Iterable[Any] = ()
+        if partition.get("kind") == "rare_classes":
+            labels = partition["classes"] or ()
+        elif partition.get("kind") == "blocks":
+            labels = [label for block in partition["blocks"].values() for label in block.get("classes") or ()]
+        return tuple(int(label) for label in labels)
 
     def required_section(self, section: str) -> Any:
         """Return a required section of the scenario.
@@ -155,26 +161,33 @@ class Run:
     @property
     def duration_s(self) -> float | None:
         """Simulated time of a run of traffic; ``None`` for a run with rounds."""
+        duration = None
         if self.manifest:
             duration = self.manifest.get("duration_s")
         else:  # it is lost: a network without rounds carries traffic
             access = self.scenario.get("access") or {}
-            is_of_traffic = access.get("kind") == "network" and not access.get("round")
-            duration = self.scenario.get("duration") if is_of_traffic else None
+            if access.get("kind") == "network" and not access.get("round"):
+                duration = self.scenario.get("duration")
         return None if duration is None else float(duration)
 
     @property
     def stop_s(self) -> float | None:
         """Simulated time that ends a run with rounds, as its scenario states it; ``None`` if only their number does."""
         duration = self.scenario.get("duration", self.manifest.get("stop_s"))
-        return None if duration is None or self.duration_s is not None else float(duration)
+        if duration is None or self.duration_s is not None:  # a run of traffic has no rounds
+            return None
+        return float(duration)
 
     @property
     def recorded_kinds(self) -> Sequence[str]:
         """Kinds of the events that the scenario records."""
         record = self.scenario.get("record", "all")
-        kinds = record.get("events", "all") if isinstance(record, dict) else record
-        return KINDS if kinds == "all" else () if kinds == "none" else kinds
+        kinds: str | Sequence[str] = record.get("events", "all") if isinstance(record, dict) else record
+        if kinds == "all":
+            return KINDS
+        if kinds == "none":
+            return ()
+        return kinds
 
     @property
     def choices(self) -> dict[str, dict[str, Any]]:
@@ -184,7 +197,8 @@ class Run:
     @property
     def test_sets(self) -> tuple[str, ...]:
         """Names of the test sets besides that of the data."""
-        return (*((self.scenario.get("evaluate") or {}).get("sets") or {}),)
+        evaluate = self.scenario.get("evaluate") or {}
+        return tuple(evaluate.get("sets") or {})
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -197,7 +211,9 @@ class Run:
     @property
     def learners(self) -> tuple[str, ...]:
         """Names of the learners and of the choices among them; of a run of a Flower app, of its strategies."""
-        return (*(self.manifest.get("learners") or self.scenario.get("learners") or {}), *self.choices)
+        strategies = self.manifest.get("learners")  # of a Flower app
+        learners = strategies or self.scenario.get("learners") or {}
+        return (*learners, *self.choices)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -211,17 +227,14 @@ class Run:
             ScenarioError: there are none.
         """
         selected = self.rounds[self.rounds["replica"] == replica].sort_values("round")
-        if selected.empty:
-            recorded = sorted(self.rounds["replica"].unique().tolist())
-            if recorded:
-                fault = Fault(
-                    argument("replica"), "no such replica is recorded", replica, f"recorded replicas: {recorded}"
-                )
-            else:
-                problem = f"{self.folder} has no rounds yet: it is {self.status}"
-                fault = Fault("", problem, None, f"finish it with: {call('resume', self.folder)}")
-            raise ScenarioError([fault])
-        return selected
+        if len(selected):
+            return selected
+        recorded = sorted(self.rounds["replica"].unique().tolist())
+        if recorded:
+            remedy = f"recorded replicas: {recorded}"
+            raise ScenarioError([Fault(argument("replica"), "no such replica is recorded", replica, remedy)])
+        problem = f"{self.folder} has no rounds yet: it is {self.status}"
+        raise ScenarioError([Fault("", problem, None, f"finish it with: {call('resume', self.folder)}")])
 
     @cached_property
     def deliveries(self) -> pd.DataFrame:
@@ -328,18 +341,22 @@ class Run:
         elif self._has(path.name):
             rows = read_table(path)
             limits = {REPLICA.name: self.manifest.get("replicas"), USER.name: self.manifest.get("users")}
-            check_numbering(path, rows, {column: limit for column, limit in limits.items() if limit is not None})
+            stated = {column: limit for column, limit in limits.items() if limit is not None}
+            check_numbering(path, rows, stated)
         elif name in SCHEMAS:
             rows = SCHEMAS[name].empty_table()
         else:
-            return pd.DataFrame({column: pd.Series(dtype=DTYPES[kind]) for column, kind in OTHER_TABLES[name].items()})
+            columns = OTHER_TABLES[name]
+            return pd.DataFrame({column: pd.Series(dtype=DTYPES[kind]) for column, kind in columns.items()})
         table: pd.DataFrame = rows.to_pandas(ignore_metadata=True)
         return order_learners(table, self.learners)
 
     def path_of(self, name: str) -> Path:
         """Return a file of the run by its name; of an extended run whose files are being replaced, the new one."""
         merged = self.folder / MERGED / name
-        return merged if is_present(merged) else self.folder / name
+        if is_present(merged):
+            return merged
+        return self.folder / name
 
     @property
     def tables(self) -> list[str]:
@@ -350,7 +367,9 @@ class Run:
     def file_of(self, name: str) -> Path:
         """Return the file that a table is read from."""
         stream = stream_of(self.folder, name)
-        return stream if self._growing and self._has(stream.name) else self.path_of(f"{name}.parquet")
+        if self._growing and self._has(stream.name):
+            return stream
+        return self.path_of(f"{name}.parquet")
 
     @cached_property
     def _growing(self) -> bool:
@@ -388,8 +407,11 @@ class Run:
         """Return the final metrics of each of *replicas*, by name."""
         names = self.final_metrics["metric"].astype(str)
         values = self.final_metrics["value"]
-        masks = [self.final_metrics["replica"] == replica for replica in replicas]
-        return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in masks]
+        of_replicas = []
+        for replica in replicas:
+            is_of_replica = self.final_metrics["replica"] == replica
+            of_replicas.append(dict(zip(names[is_of_replica], values[is_of_replica].tolist(), strict=True)))
+        return of_replicas
 
     @cached_property
     def reported(self) -> tuple[Metric, ...]:
@@ -411,29 +433,35 @@ class Run:
             shown = learner_metrics(self.test_sets, self.blocks)
         for metric in shown:
             names = [f"{name}.{final_name(metric, is_choice=name in self.choices)}" for name in self.learners]
-            finals = [values.get(name, interval([])) for name in names]
-            if metric == "t":  # always 0 for learners without a threshold
-                finals = [final if final.mean or final.half > 0 else interval([]) for final in finals]
-            if any(name in values for name in names):
-                cells[metric] = [
-                    metric_cell(metric, final.mean, final.half, final.replicas, replicas) for final in finals
-                ]
+            if not any(name in values for name in names):
+                continue
+            column = []
+            for name in names:
+                final = values.get(name, interval([]))
+                if metric == "t" and not (final.mean or final.half > 0):  # always 0 for learners without a threshold
+                    final = interval([])
+                column.append(metric_cell(metric, final.mean, final.half, final.replicas, replicas))
+            cells[metric] = column
         return cells
 
     def _repr_html_(self) -> str:
-        with with_reported(self.reported):
-            cells = {metric_head(metric): column for metric, column in self.learner_cells.items()}
-        table = pd.DataFrame({"learner": self.learners, **cells}) if cells else None
-        report = self.folder / "report.html"
-        facts = {
+        facts: dict[str, Any] = {
             "status": self.status,
             "replicas": self.summary.get("replicas"),
             "rounds": self.summary.get("rounds"),
-            "simulated": clock(self.summary["simulated_s"]) if "simulated_s" in self.summary else None,
-            "delivered": self.summary.get("outcome.delivered"),
-            "values": f"{FINAL[LAST_TENTH]}; accuracies in %" if cells else None,
-            "report": report if is_present(report) else None,
         }
+        if "simulated_s" in self.summary:
+            facts["simulated"] = clock(self.summary["simulated_s"])
+        facts["delivered"] = self.summary.get("outcome.delivered")
+        with with_reported(self.reported):
+            cells = {metric_head(metric): column for metric, column in self.learner_cells.items()}
+        table = None
+        if cells:
+            facts["values"] = f"{FINAL[LAST_TENTH]}; accuracies in %"
+            table = pd.DataFrame({"learner": self.learners, **cells})
+        report = self.folder / "report.html"
+        if is_present(report):
+            facts["report"] = report
         return html_card(f"Run {self.folder}", facts, table)
 
     def _has(self, name: str) -> bool:
@@ -474,9 +502,10 @@ def open_run(folder: str | Path) -> Run:
         MachineError: the folder cannot be read.
     """
     path = local_path(folder, "folder")
+    fault = None
     try:
-        is_run = (path / MANIFEST).is_file()
-        fault = None if is_run else wrong_path(path, "run")
+        if not (path / MANIFEST).is_file():
+            fault = wrong_path(path, "run")
     except OSError as error:
         raise unreadable_file(path, error) from error
     if fault is not None:

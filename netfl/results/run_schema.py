@@ -252,13 +252,17 @@ def first_problem(error: ValidationError) -> str:
     reason = problem["msg"].removeprefix("Input ").removeprefix("Value error, ")
     if problem["type"] == "model_type":
         reason = "should be a mapping"
-    return f"{key}: {reason}" if key else reason
+    if not key:  # it is one of the whole document
+        return reason
+    return f"{key}: {reason}"
 
 
 def _short_key(key: str | int) -> str:
     """Return a key without its end, if it is as long as no key of netfl."""
     text = str(key)
-    return text if len(text) <= _LONG_KEY else f"{text[:_LONG_KEY]}…"
+    if len(text) <= _LONG_KEY:
+        return text
+    return f"{text[:_LONG_KEY]}…"
 
 
 def read_rows(path: Path) -> Iterator[pa.RecordBatch]:
@@ -339,16 +343,17 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
             _refuse(path, field.name, f"holds {field.type}, not {_KINDS[declared]}")
 
 
-def _has_type(found: pa.DataType, declared: str) -> bool:
-    """Return whether a column of the type *found* holds what its declared type holds, or nothing."""
-    if pa.types.is_null(found):
+def _has_type(kind: pa.DataType, declared: str) -> bool:
+    """Return whether a column of the type *kind* holds what its declared type holds, or nothing."""
+    if pa.types.is_null(kind):
         return True
     if declared == "word":
-        plain = found.value_type if pa.types.is_dictionary(found) else found
-        return bool(pa.types.is_string(plain) or pa.types.is_large_string(plain))
-    is_whole = bool(pa.types.is_signed_integer(found))
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    is_whole = bool(pa.types.is_signed_integer(kind))
     if declared == "double":
-        return is_whole or pa.types.is_float32(found) or pa.types.is_float64(found)
+        return is_whole or pa.types.is_float32(kind) or pa.types.is_float64(kind)
     return is_whole
 
 
@@ -356,8 +361,8 @@ def _check_values(path: Path, rows: pa.Table | pa.RecordBatch) -> None:
     """Refuse empty cells, numbers that are not finite, and negative whole numbers, where a table has none."""
     declared = {column.name: column for column in TABLES.get(path.stem, ())}
     optional = _OPTIONAL.get(path.stem, {})
-    known = {*declared, *OTHER_TABLES.get(path.stem, {}), *optional}
-    for name in known.intersection(rows.schema.names):
+    names = {*declared, *OTHER_TABLES.get(path.stem, {}), *optional}
+    for name in names.intersection(rows.schema.names):
         column = rows.column(name)
         can_be_infinite = (path.stem, name) in _MAY_BE_INFINITE
         can_be_empty = can_be_infinite or name in optional or (name in declared and declared[name].can_be_empty)

@@ -151,7 +151,8 @@ def summarize_run(scenario: Scenario, values: Sequence[Mapping[str, float]]) -> 
     length: dict[str, Any]
     if not scenario.has_rounds:
         length = {"duration_s": scenario.traffic_s}
-        length |= {"warmup_s": scenario.warmup} if scenario.warmup else {}
+        if scenario.warmup:
+            length["warmup_s"] = scenario.warmup
     elif scenario.stop_s is not None:  # the number of rounds is a metric of each replica
         length = {"stop_s": scenario.stop_s}
     else:
@@ -207,16 +208,17 @@ class RunWriter(RunObserver):
         }
         names = [name for name in GROWING if optional.get(name, True)]
         self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
-        tables = self.tables["events"], self.tables.get("attempts")
+        events = self.tables["events"]
+        attempts = self.tables.get("attempts")
         info = scenario.access.info
-        self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1], info.metrics) for replica in replicas]
-        has_delays = info.has_delays
+        self.recorders = [EventRecorder(events, replica, keeping, attempts, info.metrics) for replica in replicas]
         self._statistics = [
-            RoundStatistics(scenario.users, has_delays=has_delays, has_costs=bool(lanes)) for _ in replicas
+            RoundStatistics(scenario.users, has_delays=info.has_delays, has_costs=bool(lanes)) for _ in replicas
         ]
         self._waiting: list[Sequence[Round | None]] = []
         self._evaluations: list[LearnerReport] = []
-        self._round = self._checkpoint_round = 0
+        self._round = 0
+        self._checkpoint_round = 0
         self._flushed_at = monotonic()
 
     def write_table(self, name: str, table: pd.DataFrame | pa.Table) -> None:
@@ -227,10 +229,11 @@ class RunWriter(RunObserver):
 
     def write_replicas(self, name: str, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table such as ``users`` from its columns in each replica; nothing if there are none."""
-        if any(columns):
-            pairs = zip(self._replicas, columns, strict=True)
-            frames = [pd.DataFrame({"replica": replica, **table}) for replica, table in pairs]
-            self.write_table(name, pd.concat(frames, ignore_index=True))
+        if not any(columns):
+            return
+        by_replica = zip(self._replicas, columns, strict=True)
+        frames = [pd.DataFrame({"replica": replica, **of_replica}) for replica, of_replica in by_replica]
+        self.write_table(name, pd.concat(frames, ignore_index=True))
 
     def _add_to_users(self, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Add columns that are known at the end, of each replica, to the table ``users``."""
@@ -297,9 +300,10 @@ class RunWriter(RunObserver):
             return
         self._publish()
         values = self._replica_values()
+        rows = []
+        for replica, of_replica in zip(self._replicas, values, strict=True):
+            rows += [(replica, name, value) for name, value in of_replica.items()]
         table = MemoryTable("final_metrics")
-        pairs = zip(self._replicas, values, strict=True)
-        rows = [(replica, *entry) for replica, summary in pairs for entry in summary.items()]
         table.append([*zip(*rows, strict=True)])
         self.write_table("final_metrics", table.read())
         self.write_replicas("energy", [recorder.by_user.get("energy", {}) for recorder in self.recorders])
@@ -312,53 +316,63 @@ class RunWriter(RunObserver):
             table.abandon()
 
     def _replica_values(self) -> list[dict[str, float]]:
+        """Return the metrics of each replica: of its rounds, of its access and of its learners; later ones count."""
         evaluation = self.scenario.evaluation
-        has_rounds = self.scenario.has_rounds
         by_replica = dict(zip(self._replicas, self._statistics, strict=True))
         last_rounds = {replica: statistics.rounds for replica, statistics in by_replica.items()}
         learned = learning_summary(self._lanes, self._evaluations, evaluation.choose, last_rounds)
-        billing = billing_of(self.scenario) if self._lanes else None
-        billed = {} if billing is None else billing.metrics
         costs = cost_to_target(self._lanes, self._evaluations, by_replica, evaluation.targets)
-        counts_rounds = self.scenario.stop_s is not None  # which decides their number
-        outcomes = self.scenario.access.info.outcomes
-        return [
-            ({"rounds": float(statistics.rounds)} if counts_rounds else {})
-            | (
-                statistics.final_metrics(recorder.counts, outcomes)
-                if has_rounds
-                else {"simulated_s": statistics.simulated_s}
-            )
-            | ({"parts_lost_share": statistics.parts_lost_share} if "erasures" in self.tables else {})
-            | recorder.values
-            | recorder.reported.all_means()
-            | learned.get(replica, {})
-            | costs.get(replica, {})
-            | billed
-            for (replica, statistics), recorder in zip(by_replica.items(), self.recorders, strict=True)
-        ]
+        billing = billing_of(self.scenario) if self._lanes else None
+        all_values = []
+        for replica, recorder in zip(self._replicas, self.recorders, strict=True):
+            values = self._round_values(by_replica[replica], recorder)
+            values |= recorder.values
+            values |= recorder.reported.all_means()
+            values |= learned.get(replica, {})
+            values |= costs.get(replica, {})
+            if billing is not None:
+                values |= billing.metrics
+            all_values.append(values)
+        return all_values
+
+    def _round_values(self, statistics: RoundStatistics, recorder: EventRecorder) -> dict[str, float]:
+        """Return the metrics of a replica by its rounds; a run of traffic has a time alone."""
+        values = {}
+        if self.scenario.stop_s is not None:  # the time decides the number of rounds
+            values["rounds"] = float(statistics.rounds)
+        if self.scenario.has_rounds:
+            values |= statistics.final_metrics(recorder.counts, self.scenario.access.info.outcomes)
+        else:
+            values["simulated_s"] = statistics.simulated_s
+        if "erasures" in self.tables:
+            values["parts_lost_share"] = statistics.parts_lost_share
+        return values
 
     def _flush(self) -> None:
         self._add_waiting()
         for recorder in self.recorders:
             recorder.flush()
-        for name in sorted(self.tables, key=lambda name: name == "rounds"):
+        for name in sorted(self.tables, key=lambda name: name == "rounds"):  # last, when all else of them is written
             self.tables[name].flush()
         self._flushed_at = monotonic()
 
     def _add_waiting(self) -> None:
-        if self._waiting:
-            of_replicas = [[each for each in rounds if each is not None] for rounds in zip(*self._waiting, strict=True)]
-            self._add_batches([RoundBatch.of(rounds) if rounds else None for rounds in of_replicas])
-            for name, to_columns in _TABLES_OF_ROUNDS.items():
-                if name not in self.tables:
-                    continue
-                for replica, rounds in zip(self._replicas, of_replicas, strict=True):
-                    self.tables[name].append(to_columns(replica, rounds))
-            if "erasures" in self.tables:
-                for statistics, rounds in zip(self._statistics, of_replicas, strict=True):
-                    statistics.count_lost_parts(rounds)
-            self._waiting = []
+        """Add the rounds that wait to the tables."""
+        if not self._waiting:
+            return
+        of_replicas = [  # a replica that has ended has none
+            [round_ for round_ in results if round_ is not None] for results in zip(*self._waiting, strict=True)
+        ]
+        self._add_batches([RoundBatch.of(rounds) if rounds else None for rounds in of_replicas])
+        for name, to_columns in _TABLES_OF_ROUNDS.items():
+            if name not in self.tables:
+                continue
+            for replica, rounds in zip(self._replicas, of_replicas, strict=True):
+                self.tables[name].append(to_columns(replica, rounds))
+        if "erasures" in self.tables:
+            for statistics, rounds in zip(self._statistics, of_replicas, strict=True):
+                statistics.count_lost_parts(rounds)
+        self._waiting = []
 
     def _add_batches(self, batches: Sequence[RoundBatch | None]) -> None:
         """Add a batch of each replica; ``None`` for one that has ended."""

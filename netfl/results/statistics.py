@@ -10,7 +10,6 @@ import math
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,9 @@ class ConfidenceInterval:
     @property
     def clear(self) -> bool | None:
         """``True`` if zero lies outside the interval; ``None`` for fewer than `MIN_REPLICAS`."""
-        return abs(self.mean) > self.half if self.is_shown else None
+        if not self.is_shown:
+            return None
+        return abs(self.mean) > self.half
 
 
 def interval(values: ArrayLike) -> ConfidenceInterval:
@@ -65,16 +66,16 @@ def interval(values: ArrayLike) -> ConfidenceInterval:
     >>> found.mean, round(found.half, 3), found.clear
     (2.0, 2.484, False)
     """
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    if not known.size:
+    finite = np.asarray(values, float)
+    finite = finite[np.isfinite(finite)]
+    if not finite.size:
         return ConfidenceInterval(math.nan, math.nan, 0)
     half = math.nan
     with np.errstate(over="ignore", invalid="ignore"):  # of learners that diverge; it is infinite, or NaN
-        mean = float(known.mean())
-        if known.size > 1:
-            half = t_factor(known.size) * float(known.std(ddof=1))
-    return ConfidenceInterval(mean, half, int(known.size))
+        mean = float(finite.mean())
+        if finite.size > 1:
+            half = t_factor(finite.size) * float(finite.std(ddof=1))
+    return ConfidenceInterval(mean, half, int(finite.size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +153,17 @@ def final_values(
     """
     table = np.asarray(values, float)
     at = np.asarray(rounds)
-    lasts = np.broadcast_to(last, table.shape[1:])
-    found = np.empty(table.shape[1:])
-    for end in np.unique(lasts):  # mostly one
-        known = table[at <= end]
-        is_alike = lasts == end
-        ends = np.where(is_choice, known[-1], known[is_final(at[at <= end])].mean(axis=0))
-        found[is_alike] = ends[is_alike]
-    return found
+    lanes = table.shape[1:]
+    last_rounds = np.broadcast_to(last, lanes)
+    finals = np.empty(lanes)
+    for last_round in np.unique(last_rounds):  # mostly one
+        is_before = at <= last_round
+        evaluated = table[is_before]
+        means = evaluated[is_final(at[is_before])].mean(axis=0)
+        of_all = np.where(is_choice, evaluated[-1], means)  # as if all lanes ended in this round
+        ends_here = last_rounds == last_round
+        finals[ends_here] = of_all[ends_here]
+    return finals
 
 
 def final_name(metric: str, *, is_choice: bool = False) -> str:
@@ -168,7 +172,8 @@ def final_name(metric: str, *, is_choice: bool = False) -> str:
     >>> final_name("accuracy"), final_name("accuracy", is_choice=True)
     ('accuracy.last_tenth', 'accuracy.last_round')
     """
-    return metric + (LAST_ROUND if is_choice else LAST_TENTH)
+    statistic = LAST_ROUND if is_choice else LAST_TENTH
+    return f"{metric}{statistic}"
 
 
 def metric_of(name: str) -> str:
@@ -186,8 +191,10 @@ def name_spread(replicas: int) -> str:
     >>> name_spread(2), name_spread(1)
     ('two replicas are too few for an interval', 'one replica has no interval')
     """
+    if replicas < 2:
+        return "one replica has no interval"
     if replicas < MIN_REPLICAS:
-        return "two replicas are too few for an interval" if replicas == 2 else "one replica has no interval"
+        return "two replicas are too few for an interval"
     return f"± is the half width of the 95 % t interval over n replicas; {_CUT_ENDS}"
 
 
@@ -235,7 +242,8 @@ class RoundStatistics:
         self._attempts = 0
         self.rounds = 0
         self.simulated_s = 0.0
-        self._uplink_bits = self._downlink_bits = 0.0
+        self._uplink_bits = 0.0
+        self._downlink_bits = 0.0
         self._lost_shares = 0.0
         self._totals = array("d")
 
@@ -262,8 +270,8 @@ class RoundStatistics:
 
     def count_lost_parts(self, rounds: Sequence[Round]) -> None:
         """Count the parts that deliveries of *rounds* lack, of accesses that erase parts."""
-        for each in rounds:
-            for delivery in each.all_deliveries():
+        for round_ in rounds:
+            for delivery in round_.all_deliveries():
                 if delivery.received is not None:
                     self._lost_shares += delivery.received.count(False) / len(delivery.received)
 
@@ -275,11 +283,15 @@ class RoundStatistics:
     def until(self, index: int) -> dict[str, float]:
         """Return the cost until the end of round *index*: time, bits on uplink and downlink, and joules if counted."""
         names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
-        start = len(names) * (index - 1)
-        has_energy = self.rounds > 0 and not math.isnan(self._totals[-1])
-        totals = self._totals[start : start + len(names)] if index else [0.0] * len(names)
+        totals: Sequence[float] = [0.0] * len(names)  # before the first round
+        if index:
+            start = len(names) * (index - 1)
+            totals = self._totals[start : start + len(names)]
         costs = dict(zip(names, totals, strict=True))
-        return costs if has_energy else {name: cost for name, cost in costs.items() if name != "energy_J"}
+        has_energy = self.rounds > 0 and not math.isnan(self._totals[-1])
+        if not has_energy:
+            del costs["energy_J"]
+        return costs
 
     def final_metrics(self, outcomes: Mapping[str, int], possible: Sequence[str] = OUTCOMES) -> dict[str, float]:
         """Return the metrics of the replica, with the number of updates in *outcomes* for each of the *possible* ones.
@@ -317,18 +329,23 @@ def learning_summary(
     learner and a replica; *choices* are names of choices among learners, *last_rounds* the last of each replica; by
     default all replicas have all evaluations.
     """
-    found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
-    last = [math.inf if last_rounds is None else last_rounds[replica] for _, replica in lanes]
+    by_replica: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
+    last = [math.inf] * len(lanes)
+    if last_rounds is not None:
+        last = [last_rounds[replica] for _, replica in lanes]
     is_choice = [learner in choices for learner, _ in lanes]
-    names = dict.fromkeys(name for report in reports for name in report.metrics)
-    for metric in (name for name in names if "/user:" not in name and "/layer:" not in name):
+    for metric in dict.fromkeys(name for report in reports for name in report.metrics):
+        if "/user:" in metric or "/layer:" in metric:  # there may be thousands
+            continue
         evaluated = [report for report in reports if metric in report.metrics]
-        values = np.array([report.metrics[metric] for report in evaluated])
-        final = final_values([report.round for report in evaluated], values, is_choice, last)
-        for lane in np.flatnonzero(~np.isnan(values).all(axis=0)).tolist():
-            learner, replica = lanes[lane]
-            found[replica][f"{learner}.{final_name(metric, is_choice=is_choice[lane])}"] = float(final[lane])
-    return found
+        values = np.array([report.metrics[metric] for report in evaluated])  # [evaluations, lanes]
+        finals = final_values([report.round for report in evaluated], values, is_choice, last)
+        has_value = ~np.isnan(values).all(axis=0)
+        for lane, (learner, replica) in enumerate(lanes):
+            if has_value[lane]:
+                name = final_name(metric, is_choice=is_choice[lane])
+                by_replica[replica][f"{learner}.{name}"] = float(finals[lane])
+    return by_replica
 
 
 def cost_to_target(
@@ -342,14 +359,17 @@ def cost_to_target(
     A target is reached at the first evaluation with at least that accuracy.  A learner that does not reach it has NaN
     rounds and no other cost.  A lane is a learner and a replica.
     """
-    found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
-    for (lane, (learner, replica)), target in product(enumerate(lanes), targets):
-        first = next((each.round for each in reports if each.metrics["accuracy"][lane] >= target), None)
-        costs = {"rounds": math.nan}
-        if first is not None:
-            costs = {"rounds": float(first), **statistics[replica].until(first)}
-        found[replica] |= {f"{learner}.target:{target:g}.{name}": cost for name, cost in costs.items()}
-    return found
+    by_replica: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
+    for lane, (learner, replica) in enumerate(lanes):
+        for target in targets:
+            reached = (report.round for report in reports if report.metrics["accuracy"][lane] >= target)
+            first = next(reached, None)
+            costs = {"rounds": math.nan}
+            if first is not None:
+                costs = {"rounds": float(first), **statistics[replica].until(first)}
+            for name, cost in costs.items():
+                by_replica[replica][f"{learner}.target:{target:g}.{name}"] = cost
+    return by_replica
 
 
 def summary(replicas: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -364,11 +384,15 @@ def summary(replicas: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         if name.startswith("outcome."):
             values_by_name[name] = int(values.sum())
             continue
-        is_complete = bool(np.isfinite(values).all())
-        estimate = interval(values)
-        values_by_name[name] = estimate.mean if is_complete else None
+        mean = None
+        half = None
+        if np.isfinite(values).all():
+            estimate = interval(values)
+            mean = estimate.mean
+            half = estimate.half
+        values_by_name[name] = mean
         if len(replicas) > 1:
-            values_by_name[name + HALF] = estimate.half if is_complete else None
+            values_by_name[name + HALF] = half
     return values_by_name
 
 

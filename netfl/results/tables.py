@@ -149,9 +149,9 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 
 
 def _arrow_type(column: Column) -> pa.DataType:
-    return (
-        pa.dictionary(pa.int32(), pa.string()) if column.arrow_type == "word" else pa.type_for_alias(column.arrow_type)
-    )
+    if column.arrow_type == "word":
+        return pa.dictionary(pa.int32(), pa.string())
+    return pa.type_for_alias(column.arrow_type)
 
 
 SCHEMAS = {
@@ -300,15 +300,19 @@ class _GatheredRows:
             kept: mask of the rows that are added; ``None`` for all.
             closed: number of the last round that had closed when the rows were recorded, one for all or one for each.
         """
-        fields = zip(columns, self._schema, strict=True)
-        arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
+        arrays = []
+        for column, field in zip(columns, self._schema, strict=True):
+            if isinstance(column, pa.Array):
+                arrays.append(column)
+            else:
+                arrays.append(pa.array(column, field.type))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        of_rows = np.broadcast_to(np.asarray(closed, np.int64), batch.num_rows)
+        closed_of_rows = np.broadcast_to(np.asarray(closed, np.int64), batch.num_rows)
         if kept is not None and not kept.all():
             batch = batch.filter(pa.array(kept))
-            of_rows = of_rows[kept]
+            closed_of_rows = closed_of_rows[kept]
         self._chunks.append(batch)
-        self._closed.append(of_rows)
+        self._closed.append(closed_of_rows)
         self._size += batch.num_rows
 
     def sorted_rows(self) -> pa.Table:
@@ -448,10 +452,10 @@ def merged_model_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
 def merged_update_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     """Return the columns of the table ``merged_updates`` for *rounds*: a row for each delivery below the server."""
     rows = [
-        (replica, round_.index, each.user, each.base, each.arrived_s, merge.node, merge.number)
+        (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s, merge.node, merge.number)
         for round_ in rounds
         for merge in round_.merges
-        for each in merge.deliveries
+        for delivery in merge.deliveries
     ]
     if not rows:
         return [[] for _ in TABLES["merged_updates"]]
@@ -460,14 +464,14 @@ def merged_update_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
 
 def erasure_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     """Return the columns of the table ``erasures`` for *rounds* of a replica: a row for each part that is lost."""
-    rows = [
-        (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s, part, len(delivery.received))
-        for round_ in rounds
-        for delivery in round_.all_deliveries()
-        if delivery.received is not None
-        for part, is_received in enumerate(delivery.received)
-        if not is_received
-    ]
+    rows = []
+    for round_ in rounds:
+        for delivery in round_.all_deliveries():
+            if delivery.received is None:  # all parts arrived
+                continue
+            key = (replica, round_.index, delivery.user, delivery.base, delivery.arrived_s)
+            lost = [part for part, is_received in enumerate(delivery.received) if not is_received]
+            rows += [(*key, part, len(delivery.received)) for part in lost]
     if not rows:
         return [[] for _ in TABLES["erasures"]]
     return [*zip(*rows, strict=True)]
@@ -510,17 +514,16 @@ def not_summed_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
 
 def link_columns(replica: int, rounds: Sequence[Round]) -> list[Any]:
     """Return the columns of the table ``links`` for *rounds* of a replica: a row for each delivery that has a link."""
-    deliveries = [
-        (round_.index, delivery)
-        for round_ in rounds
-        for delivery in round_.all_deliveries()
-        if delivery.link is not None
-    ]
-    rows = [(replica, index, each.user, each.base, each.arrived_s) for index, each in deliveries]
-    if not rows:
+    keys = []
+    links = []
+    for round_ in rounds:
+        for delivery in round_.all_deliveries():
+            if delivery.link is not None:
+                keys.append((replica, round_.index, delivery.user, delivery.base, delivery.arrived_s))
+                links.append(delivery.link)
+    if not keys:
         return [[] for _ in TABLES["links"]]
-    links = to_arrays(LinkReport, [delivery.link for _, delivery in deliveries])
-    return [*zip(*rows, strict=True), *links.values()]
+    return [*zip(*keys, strict=True), *to_arrays(LinkReport, links).values()]
 
 
 def metric_columns(
@@ -644,13 +647,15 @@ class EventRecorder:
         if self._keeping.users is not None:
             times_s, users, values = np.broadcast_arrays(times_s, users, values)
             kept = self._keeping.of(users)
-            times_s, users, values = times_s[kept], users[kept], values[kept]
+            times_s = times_s[kept]
+            users = users[kept]
+            values = values[kept]
             size = users.size
             if not size:
                 return
-        for buffer, part in ((self._times_s, times_s), (self._users, users), (self._values, values)):
-            of_each = part if part.size == size else np.full(size, part)
-            buffer.frombytes(of_each.tobytes())
+        for buffer, numbers in ((self._times_s, times_s), (self._users, users), (self._values, values)):
+            of_rows = numbers if numbers.size == size else np.full(size, numbers)  # one number for all rows
+            buffer.frombytes(of_rows.tobytes())
         call = _RecordedEvents(size, self.closed, event.kind, event.round, event.node, event.detail, event.traffic)
         self._calls.append(call)
         if len(self._users) >= CHUNK:

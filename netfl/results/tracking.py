@@ -36,7 +36,9 @@ class MetricTracker(RunObserver):
     """
 
     def __init__(self, logs: Sequence[tuple[Tracker, RunLog]], lanes: Sequence[Lane], command: str) -> None:
-        self._logs, self._lanes, self._command = logs, lanes, command
+        self._logs = logs
+        self._lanes = lanes
+        self._command = command
         self._first = min((replica for _, replica in lanes), default=0)
         self._folder: Path | None = None
 
@@ -49,15 +51,20 @@ class MetricTracker(RunObserver):
         Raises:
             MachineError: a tracker failed.
         """
-        shared = {
-            name: values for name, values in report.metrics.items() if not name.partition("/")[2].startswith(_SINGLE)
-        }
-        for place, lane in enumerate(self._lanes if shared and self._logs else ()):
-            values = {name: float(row[place]) for name, row in shared.items() if not np.isnan(row[place])}
-            number = lane[1] - self._first  # of the replica among those that run
-            values |= {name: float(row[number]) for name, row in report.of_access.items() if not np.isnan(row[number])}
-            time_s = float(closed_s[number])
+        tracked = {}
+        for name, of_lanes in report.metrics.items():
+            _, _, group = name.partition("/")
+            if not group.startswith(_SINGLE):
+                tracked[name] = of_lanes
+        if not tracked or not self._logs:
+            return
+        for place, lane in enumerate(self._lanes):
+            values = _values_at(tracked, place)
+            _, replica = lane
+            number = replica - self._first  # among the replicas that run
+            values |= _values_at(report.of_access, number)
             if values:  # none of a replica that has ended
+                time_s = float(closed_s[number])
                 self._each(methodcaller("log_metrics", lane, report.round, time_s, values))
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
@@ -76,6 +83,11 @@ class MetricTracker(RunObserver):
         for tracker, log in self._logs:
             with _tracker_errors(tracker, self._command):
                 update(log)
+
+
+def _values_at(metrics: Mapping[str, Any], place: int) -> dict[str, float]:
+    """Return the value of each metric at a *place* of its array; without those that are NaN."""
+    return {name: float(values[place]) for name, values in metrics.items() if not np.isnan(values[place])}
 
 
 def open_trackers(
@@ -105,7 +117,8 @@ def open_trackers(
     logs: list[tuple[Tracker, RunLog]] = []
     try:
         for tracker, (number, kind) in zip(trackers, stream_keys(trackers), strict=True):
-            memory = memories.setdefault(f"{kind} {number + 1}" if number else kind, {})
+            name = f"{kind} {number + 1}" if number else kind
+            memory = memories.setdefault(name, {})
             with _tracker_errors(tracker, command):
                 log: object = tracker.open(TrackedRun(home, scenario, lanes, memory))
                 if not isinstance(log, RunLog):
@@ -125,12 +138,15 @@ def check_packages(trackers: Sequence[Tracker]) -> None:
     faults = []
     for number, tracker in enumerate(trackers):
         missing = [package for package in tracker.packages if importlib.util.find_spec(package) is None]
-        if missing:
-            problem = f"needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
-            remedy = (
-                f"pip install '{tracker.requirement}'" if tracker.requirement else f"pip install {' '.join(missing)}"
-            )
-            faults.append(Fault(str(number), problem, kind_of(type(tracker)), remedy))
+        if not missing:
+            continue
+        verb = "is" if len(missing) == 1 else "are"
+        problem = f"needs {' and '.join(missing)}, which {verb} not installed"
+        if tracker.requirement:
+            remedy = f"pip install '{tracker.requirement}'"
+        else:
+            remedy = f"pip install {' '.join(missing)}"
+        faults.append(Fault(str(number), problem, kind_of(type(tracker)), remedy))
     if faults:
         raise ScenarioError(faults)
 

@@ -112,7 +112,9 @@ class AnimationData:
     @property
     def end_s(self) -> float:
         """End of the replay in seconds; earlier than that of the run if there are too many events."""
-        return self.data.end_s if self.kept.end_s is None else self.kept.end_s
+        if self.kept.end_s is None:
+            return self.data.end_s
+        return self.kept.end_s
 
     @cached_property
     def paths(self) -> pd.DataFrame:
@@ -144,10 +146,13 @@ class AnimationData:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all arrays by name."""
-        layout, paths, rounds = self.layout, self.paths, replay_events.rounds(self.data)
+        layout = self.layout
+        rounds = replay_events.rounds(self.data)
         rounds = rounds[rounds["opened_s"] <= self.end_s]
         delivered = self.events[(self.events["kind"] == "delivered") & (self.events["user"] >= 0)]
-        start, end = (to_ticks(paths[name], self.end_s) for name in ("start_s", "end_s"))
+        paths = self.paths
+        start = to_ticks(paths["start_s"], self.end_s)
+        end = to_ticks(paths["end_s"], self.end_s)
         return {
             "user_xy": layout.users.astype(np.float32).ravel(),
             "node_xy": layout.nodes.astype(np.float32).ravel(),
@@ -176,9 +181,11 @@ class AnimationData:
 
         ``event_who`` is 0 for none, then come users, nodes and links; ``switch_who`` begins with the users.
         """
-        events, users = self.events, len(self.data.first_users)
+        events = self.events
+        users = len(self.data.first_users)
         switches = replay_events.outage_switches(events, self.layout, users)
-        kinds, details = ({name: code for code, name in enumerate(names)} for names in (KINDS, self._details))
+        kinds = {name: code for code, name in enumerate(KINDS)}
+        details = {name: code for code, name in enumerate(self._details)}
         node = events["node"].map(self.layout.numbers).fillna(-1).to_numpy(np.int64)
         return {
             "event_time": tick_differences(events["time_s"], self.end_s),
@@ -222,5 +229,9 @@ def tick_differences(times_s: ArrayLike, end_s: float) -> NDArray[np.int32]:
 def narrow_integers(values: ArrayLike) -> NDArray[Any]:
     """Return non-negative integers in the narrowest type that holds them."""
     array = np.asarray(values, np.int64)
-    top = int(array.max(initial=0))
-    return array.astype(np.uint8 if top < 2**8 else np.uint16 if top < 2**16 else np.uint32)
+    largest = int(array.max(initial=0))
+    if largest < 2**8:
+        return array.astype(np.uint8)
+    if largest < 2**16:
+        return array.astype(np.uint16)
+    return array.astype(np.uint32)

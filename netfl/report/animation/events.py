@@ -66,7 +66,8 @@ def recorded_events(data: RunData) -> pd.DataFrame:
     events = data.run.events
     words = {"kind": str, "node": str, "detail": str, "traffic": str}
     events = events[events["replica"] == data.first].astype(words)
-    kinds, parts = set(events["kind"]), [events]
+    kinds = set(events["kind"])
+    parts = [events]
     if "broadcast" not in kinds and data.duration_s is None:
         parts.append(_new_events("broadcast", rounds(data)["opened_s"]))
     if "delivered" not in kinds:

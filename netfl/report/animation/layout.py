@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -65,12 +66,13 @@ class AnimationLayout:
     @property
     def next_hops(self) -> NDArray[np.int64]:
         """Next node from each node on a shortest path to the server; the node itself without a path."""
-        hops = list(range(len(self.names)))
+        hops = np.arange(len(self.names), dtype=np.int64)
         graph: nx.Graph[int] = nx.Graph(self.links)
         if "server" in self.roles and (server := self.roles.index("server")) in graph:
             for node, path in nx.single_source_shortest_path(graph, server).items():
-                hops[node] = path[-2] if len(path) > 1 else node
-        return np.array(hops, np.int64)
+                if node != server:
+                    hops[node] = path[-2]  # the path begins at the server and ends at the node
+        return hops
 
     def frames(self, end_s: float) -> NDArray[np.float64]:
         """Return positions at even instants from 0 to *end_s*, ``[instants, users, 2]``; none if no user moves."""
@@ -82,20 +84,30 @@ class AnimationLayout:
 
 def build_layout(data: RunData) -> AnimationLayout:
     """Return the network of the animated replica, or users around a server without a network."""
-    nodes, number_of_users = data.nodes, len(data.first_users)
+    nodes = data.nodes
+    number_of_users = len(data.first_users)
     if not data.has_positions or nodes.empty:
-        server, towers = np.zeros((1, 2)), np.zeros(number_of_users, np.int64)
-        users = circular_positions(number_of_users)
-        return AnimationLayout(users, ("server",), ("server",), server, (), True, False, towers)
+        return AnimationLayout(
+            users=circular_positions(number_of_users),
+            names=("server",),
+            roles=("server",),
+            nodes=np.zeros((1, 2)),
+            links=(),
+            has_scenario_links=True,
+            has_positions=False,
+            tower=np.zeros(number_of_users, np.int64),
+        )
     names = tuple(nodes["node"].astype(str))
+    numbers = {name: index for index, name in enumerate(names)}
     users = data.first_users[["x_m", "y_m"]].to_numpy(float)
     sites = _scenario_layout(data, users)
+    trajectory: Trajectory | None = None
     if sites is None:
         links = _links_from_events(data, names)
     else:
-        links = [(names.index(first), names.index(second)) for first, second in sites.graph.edges]
-    numbers = {name: index for index, name in enumerate(names)}
-    moves = sites is not None and sites.paths is not None
+        links = [(numbers[first], numbers[second]) for first, second in sites.graph.edges]
+        if sites.paths is not None:  # users move
+            trajectory = partial(sites.paths.xy_m, np.arange(number_of_users))
     return AnimationLayout(
         users=users,
         names=names,
@@ -105,7 +117,7 @@ def build_layout(data: RunData) -> AnimationLayout:
         has_scenario_links=sites is not None,
         has_positions=True,
         tower=np.array([numbers.get(name, len(names)) for name in data.towers], np.int64),
-        trajectory=(lambda at_s: sites.paths.xy_m(np.arange(number_of_users), at_s)) if moves else None,
+        trajectory=trajectory,
     )
 
 
@@ -113,10 +125,12 @@ def circular_positions(users: int) -> NDArray[np.float64]:
     """Return even positions around the origin: a ring or, for many users, a disk with a hole, ``[users, 2]``."""
     index = np.arange(users)
     if users <= MAX_RING_USERS:
-        turn, radius = index / max(users, 1), np.ones(users)
-    else:
-        turn, radius = index * (np.sqrt(5.0) - 1.0) / 2.0, np.sqrt((index + 0.04 * users) / (1.04 * users))
-    angle = 2.0 * np.pi * (0.25 - turn)
+        turn = index / max(users, 1)
+        radius = np.ones(users)
+    else:  # H. Vogel's spiral: turns by the golden ratio, and the same area for each user
+        turn = index * (np.sqrt(5.0) - 1.0) / 2.0
+        radius = np.sqrt((index + 0.04 * users) / (1.04 * users))
+    angle = 2.0 * np.pi * (0.25 - turn)  # from the top, clockwise
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
@@ -138,7 +152,9 @@ def _scenario_layout(data: RunData, users: NDArray[np.float64]) -> Any:
         return None
     if sites is None or sites.names != tuple(data.nodes["node"].astype(str)):
         return None
-    return sites if np.allclose(sites.user_xy_m, users) else None
+    if not np.allclose(sites.user_xy_m, users):
+        return None
+    return sites
 
 
 def _links_from_events(data: RunData, names: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -156,5 +172,6 @@ def _links_from_events(data: RunData, names: tuple[str, ...]) -> list[tuple[int,
 
 def entity_numbers(rows: pd.DataFrame, layout: AnimationLayout, users: int) -> NDArray[np.int64]:
     """Return the number of the user or, after all users, the node or link of each row; -1 if neither."""
-    node = rows["node"].astype(str).map(layout.numbers).fillna(-users - 1).to_numpy(np.int64)
-    return np.where(rows["user"].to_numpy() >= 0, rows["user"].to_numpy(np.int64), node + users)
+    user = rows["user"].to_numpy(np.int64)
+    node = rows["node"].astype(str).map(layout.numbers).fillna(-users - 1).to_numpy(np.int64)  # -1 after the sum below
+    return np.where(user >= 0, user, node + users)

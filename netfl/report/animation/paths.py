@@ -30,13 +30,18 @@ class _Attempt:
     def forward(self, node: int, arrived_s: float, left_s: float, user_code: int) -> None:
         """Arrive at *node* and leave it; *user_code* represents the user in the legs."""
         arrived_s = max(self.since_s, arrived_s)
-        self.legs.append((self.since_s, arrived_s, user_code if self.position is None else self.position, node))
-        if left_s > arrived_s:
+        source = user_code if self.position is None else self.position
+        self.legs.append((self.since_s, arrived_s, source, node))
+        if left_s > arrived_s:  # it waited at the node, or was in transmission
             self.legs.append((arrived_s, left_s, node, node))
-        self.position, self.since_s = node, left_s
+        self.position = node
+        self.since_s = left_s
 
     def may_reach(self, node: int, links: set[tuple[int, int]]) -> bool:
-        return self.node == node if self.position is None else (self.position, node) in links
+        """Return whether *node* can be the next one: the receiver on the air, a neighbour beyond it."""
+        if self.position is None:
+            return self.node == node
+        return (self.position, node) in links
 
 
 def update_paths(events: pd.DataFrame, layout: AnimationLayout, deliveries: pd.DataFrame, end_s: float) -> pd.DataFrame:
@@ -97,40 +102,53 @@ def _legs(
     """Yield the legs of all attempts of updates with an event of sending."""
     is_shown = events["kind"].isin(("sent", "failed", "forwarded", *OUTCOMES)) & (events["user"] >= 0)
     rows = events[is_shown & (events["traffic"] == "")]
-    numbers, user_code = layout.numbers, len(layout.names)
-    links = {*layout.links, *((second, first) for first, second in layout.links)}
+    user_code = len(layout.names)
+    links = {*layout.links, *((second, first) for first, second in layout.links)}  # in both directions
     under_way: dict[int, list[_Attempt]] = {}
     last_failure: dict[int, tuple[float, str]] = {}
     columns = (rows["time_s"], rows["kind"].astype(str), rows["user"], rows["node"].astype(str), rows["value"])
     for time_s, kind, user, name, value in zip(*(column.tolist() for column in columns), strict=True):
-        node, attempts = numbers.get(name, user_code), under_way.setdefault(user, [])
+        node = layout.numbers.get(name, user_code)
+        attempts = under_way.setdefault(user, [])
         if kind == "sent":
             attempts.append(_Attempt(user, node, time_s))
         elif kind == "forwarded":
-            attempt = next((attempt for attempt in attempts if attempt.may_reach(node, links)), None)
-            if attempt is not None:
-                attempt.forward(node, time_s - value, time_s, user_code)
+            for attempt in attempts:
+                if attempt.may_reach(node, links):
+                    attempt.forward(node, time_s - value, time_s, user_code)
+                    break
         elif kind != "failed" and last_failure.get(user) == (time_s, name):
             continue  # the update ends with the attempt that has just failed
         elif name and attempts:
             if kind == "failed":
                 last_failure[user] = time_s, name
-            # on the air only the last attempt can end, beyond it the first does so first
-            last = attempts[-1]
-            index = len(attempts) - 1 if last.position is None and last.node == node else 0
-            yield from _finished(attempts.pop(index), node, time_s, OUTCOME_CODES.get(kind, 0), user_code)
+            ended = _pop_ended(attempts, node)
+            yield from _finished(ended, node, time_s, OUTCOME_CODES.get(kind, 0), user_code)
     for attempts in under_way.values():
         for attempt in attempts:
             yield from _finished(attempt, attempt.node, end_s, 0, user_code)
+
+
+def _pop_ended(attempts: list[_Attempt], node: int) -> _Attempt:
+    """Remove and return the attempt of a user that has ended at *node*."""
+    last = attempts[-1]
+    if last.position is None and last.node == node:
+        return attempts.pop()  # on the air only the last attempt can end
+    return attempts.pop(0)  # beyond it the first attempt ends first
 
 
 def _finished(
     attempt: _Attempt, node: int, time_s: float, outcome: int, user_code: int
 ) -> Iterator[tuple[int, float, float, int, int, int]]:
     """Yield all legs of an attempt that ended at a node, or on a link, at *time_s*."""
-    position = attempt.position
-    target = node if node < user_code else position if position is not None else attempt.node
-    attempt.legs.append((attempt.since_s, time_s, user_code if position is None else position, target))
-    for start_s, end_s, source, to in attempt.legs:
-        if source < user_code or to < user_code:
-            yield attempt.user, start_s, end_s, source, to, outcome
+    source = user_code if attempt.position is None else attempt.position
+    if node < user_code:
+        target = node
+    elif attempt.position is None:  # on the air it is drawn on its way to the node that it was sent to
+        target = attempt.node
+    else:  # on a link it is drawn at the node before the link
+        target = attempt.position
+    attempt.legs.append((attempt.since_s, time_s, source, target))
+    for start_s, end_s, leg_source, leg_target in attempt.legs:
+        if leg_source < user_code or leg_target < user_code:
+            yield attempt.user, start_s, end_s, leg_source, leg_target, outcome

@@ -33,7 +33,8 @@ def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list
     delivered = np.unique(deliveries[["user", "round"]].to_numpy(np.int64), axis=0)
     if in_rounds:
         return presence_by_rounds(users, delivered, np.arange(0.0, len(rounds)), np.arange(1.0, len(rounds) + 1))
-    opened_s, closed_s = rounds["opened_s"].to_numpy(), rounds["closed_s"].to_numpy()
+    opened_s = rounds["opened_s"].to_numpy()
+    closed_s = rounds["closed_s"].to_numpy()
     if (closed_s <= opened_s).any():
         remedy = f"export rounds in place of times: {argument('in_rounds=True', '--rounds')}"
         raise ScenarioError([Fault("", "some rounds have a duration of 0", None, remedy)])
@@ -52,19 +53,23 @@ def presence_by_rounds(
         closed: when it closed.
     """
     bounds = np.searchsorted(delivered[:, 0], np.arange(users + 1))
-    rows = []
+    schedules = []
     for user in range(users):
         rounds = delivered[bounds[user] : bounds[user + 1], 1]
-        begins = rounds[np.diff(rounds, prepend=-1) > 1]
+        begins = rounds[np.diff(rounds, prepend=-1) > 1]  # first and last of consecutive rounds
         ends = rounds[np.diff(rounds, append=len(closed) + 2) > 1]
-        times = np.stack([opened[begins - 1], closed[ends - 1]], axis=1).ravel().astype(float)
-        start = bool(rounds.size and rounds[0] == 1)
-        last = bool(rounds.size and rounds[-1] == len(closed))
-        rows.append(UserSchedule(user, start, times[start : len(times) - last]))
-    return rows
+        switches = np.stack([opened[begins - 1], closed[ends - 1]], axis=1).ravel().astype(float)
+        is_present_first = bool(rounds.size and rounds[0] == 1)
+        if is_present_first:
+            switches = switches[1:]
+        if rounds.size and rounds[-1] == len(closed):  # it stays
+            switches = switches[:-1]
+        schedules.append(UserSchedule(user, is_present_first, switches))
+    return schedules
 
 
 def _outages(run: Run, replica: int, users: int) -> list[UserSchedule]:
+    """Return the presence of each user with a network, by the events of outages."""
     missing = [kind for kind in ("down", "up") if kind not in run.recorded_kinds]
     if missing:
         problem = f"events of the kind {' and '.join(missing)} were not recorded, but state when users were available"
@@ -74,13 +79,16 @@ def _outages(run: Run, replica: int, users: int) -> list[UserSchedule]:
     events = run.events
     events = events[(events["replica"] == replica) & (events["user"] >= 0) & events["kind"].isin(["down", "up"])]
     events = events.sort_values(["user", "time_s"], kind="stable")
-    user_ids, times_s = events["user"].to_numpy(), events["time_s"].to_numpy()
-    down = (events["kind"] == "down").to_numpy()
-    bounds = np.searchsorted(user_ids, np.arange(users + 1))
-    rows = []
+    times_s = events["time_s"].to_numpy()
+    is_down = (events["kind"] == "down").to_numpy()
+    bounds = np.searchsorted(events["user"].to_numpy(), np.arange(users + 1))  # the rows of each user
+    schedules = []
     for user in range(users):
-        times, is_down = times_s[bounds[user] : bounds[user + 1]], down[bounds[user] : bounds[user + 1]]
-        from_start = bool(times.size and times[0] <= 0.0)
-        start = not (from_start and is_down[0])
-        rows.append(UserSchedule(user, start, times[from_start:]))
-    return rows
+        of_user = slice(bounds[user], bounds[user + 1])
+        switches_s = times_s[of_user]
+        is_present_first = True
+        if switches_s.size and switches_s[0] <= 0.0:  # this is the state at the start, not a switch
+            is_present_first = not is_down[of_user][0]
+            switches_s = switches_s[1:]
+        schedules.append(UserSchedule(user, is_present_first, switches_s))
+    return schedules

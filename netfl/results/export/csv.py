@@ -31,17 +31,28 @@ def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
 
 
 def _convert(table: Path, path: Path) -> int:
+    """Write a Parquet file as CSV, and return the number of its rows."""
     with open_parquet(table) as file:
-        fields = [(field.name, field.type) for field in file.schema_arrow]
+        schema = pa.schema([(field.name, _plain_type(field.type)) for field in file.schema_arrow])
     length = 0
-    schema = pa.schema([(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in fields])
     options = pacsv.WriteOptions(quoting_style="needed")
     with atomic_write(path) as part, pacsv.CSVWriter(absolute_path(part), schema, write_options=options) as writer:
         for batch in read_rows(table):
-            length += batch.num_rows
-            columns = [  # NaN becomes an empty cell
-                pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
-                for column in batch.columns
-            ]
+            columns = [_without_nan(column) for column in batch.columns]
             writer.write_table(pa.Table.from_arrays(columns, names=schema.names).cast(schema))
+            length += batch.num_rows
     return length
+
+
+def _without_nan(column: pa.Array) -> pa.Array:
+    """Return a column with nulls in place of NaN, which become empty cells."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), None, column)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the cells of a column: that of the words of a dictionary."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return kind

@@ -38,50 +38,63 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
         ScenarioError: there is no such replica, or no events were recorded.
     """
     rounds = run.rounds_of(replica)
+    _check_exportable(run, rounds)
+    access = dict(run.required_section("access"))
+    is_network = access.get("kind") == "network"
+    events = run.events[run.events["replica"] == replica]
+    attempts = run.attempts[run.attempts["replica"] == replica]
+    facts = {"scenario": str(run.manifest.get("scenario", "")), "replica": replica, "status": run.status, "unit": "s"}
+    with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
+        tracks = TraceEvents(file, facts)
+        _write_rounds(tracks, rounds)
+        _write_accuracy(tracks, run.metrics[run.metrics["replica"] == replica])
+        timelines = _UserTimelines(
+            tracks,
+            rounds["opened_s"].tolist(),
+            is_network=is_network,
+            restarts=access.get("on_new_version", "restart") == "restart",
+            packets=run.duration_s is not None,
+            has_attempts=not run.attempts.empty,
+        )
+        for event in _merged(events, attempts):
+            timelines.add(event)
+        timelines.close(float(rounds["closed_s"].max()))
+        tracks.close()
+    summary = f"{len(events)} events, {tracks.slices} slices of replica {replica}"
+    missing = [kind for kind in _STEPS if kind not in run.recorded_kinds]
+    if is_network and missing:
+        names = ", ".join(missing)
+        summary += f"\n{names} were not recorded, so some slices are missing: run with {changed('record', 'all')}"
+    if run.status != "done":
+        summary += f"\nthe run is {run.status}: it has {len(rounds)} of {run.manifest.get('rounds', '?')} rounds"
+    return summary
+
+
+def _check_exportable(run: Run, rounds: pd.DataFrame) -> None:
+    """Check that there are events of the run, and that it is not too long for a trace."""
     if run.events.empty and run.attempts.empty:
         problem = "no events were recorded, which a trace needs"
         raise ScenarioError([Fault("record", problem, None, f"run it again with: {changed('record', 'all')}")])
     end_s = float(rounds["closed_s"].max())
     if end_s >= LATEST_S:
         problem = "the run is longer than 292 years, the limit of a trace in nanoseconds"
-        raise ScenarioError(
-            [Fault("", problem, f"{end_s:g} s", f"export its tables: {call('export', run.folder, csv=True)}")]
-        )
-    access = dict(run.required_section("access"))
-    network = access.get("kind") == "network"
-    facts = {"scenario": str(run.manifest.get("scenario", "")), "replica": replica, "status": run.status, "unit": "s"}
-    with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
-        tracks = TraceEvents(file, facts)
-        columns = ["round", "opened_s", "closed_s", "delivered"]
-        for index, opened_s, closed_s, delivered in rounds[columns].itertuples(index=False, name=None):
-            tracks.slice(Track("server", "rounds"), f"round {index}", opened_s, closed_s, f'"delivered":{delivered}')
-            tracks.counter("delivered", closed_s, delivered)
-        accuracy = run.metrics[(run.metrics["metric"] == "accuracy") & (run.metrics["group"] == "")]
-        accuracy = accuracy[accuracy["replica"] == replica]
-        for learner, time_s, value in accuracy[["learner", "time_s", "value"]].itertuples(index=False, name=None):
-            tracks.counter(f"accuracy of {learner}", time_s, value)
-        timelines = _UserTimelines(
-            tracks,
-            rounds["opened_s"].tolist(),
-            is_network=network,
-            restarts=access.get("on_new_version", "restart") == "restart",
-            packets=run.duration_s is not None,
-            has_attempts=not run.attempts.empty,
-        )
-        events = run.events
-        events = events[events["replica"] == replica]
-        for event in _merged(events, run.attempts[run.attempts["replica"] == replica]):
-            timelines.add(event)
-        timelines.close(end_s)
-        tracks.close()
-    summary = f"{len(events)} events, {tracks.slices} slices of replica {replica}"
-    missing = [kind for kind in _STEPS if kind not in run.recorded_kinds]
-    if network and missing:
-        names = ", ".join(missing)
-        summary += f"\n{names} were not recorded, so some slices are missing: run with {changed('record', 'all')}"
-    if run.status != "done":
-        summary += f"\nthe run is {run.status}: it has {len(rounds)} of {run.manifest.get('rounds', '?')} rounds"
-    return summary
+        remedy = f"export its tables: {call('export', run.folder, csv=True)}"
+        raise ScenarioError([Fault("", problem, f"{end_s:g} s", remedy)])
+
+
+def _write_rounds(tracks: TraceEvents, rounds: pd.DataFrame) -> None:
+    """Write a slice for each round, and its deliveries as a counter."""
+    columns = ["round", "opened_s", "closed_s", "delivered"]
+    for index, opened_s, closed_s, delivered in rounds[columns].itertuples(index=False, name=None):
+        tracks.slice(Track("server", "rounds"), f"round {index}", opened_s, closed_s, f'"delivered":{delivered}')
+        tracks.counter("delivered", closed_s, delivered)
+
+
+def _write_accuracy(tracks: TraceEvents, metrics: pd.DataFrame) -> None:
+    """Write the accuracy of each learner over all data as a counter."""
+    accuracy = metrics[(metrics["metric"] == "accuracy") & (metrics["group"] == "")]
+    for learner, time_s, value in accuracy[["learner", "time_s", "value"]].itertuples(index=False, name=None):
+        tracks.counter(f"accuracy of {learner}", time_s, value)
 
 
 class _Attempt(NamedTuple):
@@ -103,8 +116,11 @@ class _Attempt(NamedTuple):
             facts["version"] = self.base
         if self.outcome:
             facts["channel"] = self.channel
-        facts |= {name: word for name, word in (("mode", self.mode_name), ("traffic", self.traffic)) if word}
-        return json.dumps(facts, separators=(",", ":"))[1:-1]
+        if self.mode_name:
+            facts["mode"] = self.mode_name
+        if self.traffic:
+            facts["traffic"] = self.traffic
+        return json.dumps(facts, separators=(",", ":"))[1:-1]  # without its braces
 
 
 class _Event(NamedTuple):
@@ -123,21 +139,24 @@ class _Event(NamedTuple):
 
 def _merged(events: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[_Event]:
     """Yield events and ends of attempts in the order of time; at one instant attempts end before all else."""
-    events = sort_by_cause(events)
+    yield from heapq.merge(_ends(attempts), _rows(events), key=itemgetter(0))
+
+
+def _rows(events: pd.DataFrame) -> Iterator[_Event]:
+    """Yield the rows of the events table in the order of time and cause."""
     words = {"kind": str, "node": str, "detail": str, "traffic": str}
     columns = [name for name in _Event._fields if name != "attempt"]
-    rows = (_Event(*row) for row in events.astype(words)[columns].itertuples(index=False, name=None))
+    for row in sort_by_cause(events).astype(words)[columns].itertuples(index=False, name=None):
+        yield _Event(*row)
+
+
+def _ends(attempts: pd.DataFrame) -> Iterator[_Event]:
+    """Yield the ends of attempts in the order of time."""
     attempts = attempts.sort_values("end_s", kind="stable")
-    ends = zip(
-        attempts[["end_s", "user", "node", "round"]].itertuples(index=False, name=None),
-        attempts[[*_Attempt._fields]].itertuples(index=False, name=None),
-        strict=True,
-    )
-    ended = (
-        _Event(end_s, "ended", user, node, index, math.nan, "", attempt=_Attempt(*attempt))
-        for (end_s, user, node, index), attempt in ends
-    )
-    yield from heapq.merge(ended, rows, key=itemgetter(0))
+    ends = attempts[["end_s", "user", "node", "round"]].itertuples(index=False, name=None)
+    rows = attempts[[*_Attempt._fields]].itertuples(index=False, name=None)
+    for (end_s, user, node, index), row in zip(ends, rows, strict=True):
+        yield _Event(end_s, "ended", user, node, index, math.nan, "", attempt=_Attempt(*row))
 
 
 @dataclass(slots=True)
@@ -187,8 +206,11 @@ class _UserTimelines:
         packets: bool,
         has_attempts: bool,
     ) -> None:
-        self._tracks, self._opened_s = tracks, opened_s
-        self._is_network, self._restarts, self._packets = is_network, restarts, packets
+        self._tracks = tracks
+        self._opened_s = opened_s
+        self._is_network = is_network
+        self._restarts = restarts
+        self._packets = packets
         self._has_attempts = has_attempts
         self._handlers: dict[str, Callable[[_Event], None]] = {
             **dict.fromkeys(OUTCOMES, self._end),
@@ -197,8 +219,10 @@ class _UserTimelines:
             "forwarded": self._forward,
             "failed": self._fail,
             "received": self._receive,
-            **dict.fromkeys(("trained", "queued"), self._trained),
-            **dict.fromkeys(("down", "up"), self._outage),
+            "trained": self._trained,
+            "queued": self._trained,
+            "down": self._outage,
+            "up": self._outage,
         }
         self._users: dict[int, _User] = {}
         self._down: dict[str, float] = {}
@@ -227,20 +251,25 @@ class _UserTimelines:
 
     def _receive(self, event: _Event) -> None:
         """Note a version that a user has received; a user that restarts begins to train on it."""
-        user, base = self._of(event.user), int(event.value)
+        user = self._of(event.user)
+        base = int(event.value)
         user.received_s[base] = event.time_s
         if self._restarts:
             self._begin(user, base)
 
     def _begin(self, user: _User, base: int) -> None:
         """Begin an update from *base*, if that is new: it began when the user had the version and was free."""
-        if base != user.base:
-            received_s = user.received_s.get(base)
-            user.base, user.waiting_s = base, None
-            user.training_s = None if received_s is None else max(received_s, user.free_s)
-            user.received_s = {later: at_s for later, at_s in user.received_s.items() if later > base}
+        if base == user.base:
+            return
+        user.base = base
+        user.waiting_s = None
+        user.training_s = None  # not known, if the reception was not recorded
+        if base in user.received_s:
+            user.training_s = max(user.received_s[base], user.free_s)
+        user.received_s = {later: at_s for later, at_s in user.received_s.items() if later > base}
 
     def _trained(self, event: _Event) -> None:
+        """End a training; from now on the update waits to be sent."""
         user = self._of(event.user)
         self._begin(user, int(event.value))
         if user.training_s is not None:
@@ -249,21 +278,25 @@ class _UserTimelines:
             user.waiting_s = event.time_s
 
     def _train(self, user: _User, end_s: float, name: str) -> None:
-        began_s, user.training_s = user.training_s or 0.0, None
+        """Write the training that is under way, until *end_s*."""
+        began_s = user.training_s or 0.0
+        user.training_s = None
         mark = self._tracks.slice(user.track, name, began_s, end_s, f'"version":{user.base}')
         user.marks[user.base] = [mark]
 
     def _stop(self, user: _User, time_s: float, reason: str) -> None:
+        """End what the user does with its update, training or waiting, for a *reason*."""
         if user.training_s is not None:
-            self._train(user, time_s, f"training, {reason}" if reason else "training")
+            self._train(user, time_s, _with_reason("training", reason))
         if user.waiting_s is not None:
             self._wait(user, time_s, reason)
 
     def _wait(self, user: _User, end_s: float, reason: str = "") -> None:
-        began_s, user.waiting_s = user.waiting_s or 0.0, None
+        """Write the waiting time until *end_s*, if it is any."""
+        began_s = user.waiting_s or 0.0
+        user.waiting_s = None
         if end_s > began_s:
-            name = f"waiting, {reason}" if reason else "waiting"
-            self._tracks.slice(user.track, name, began_s, end_s, f'"version":{user.base}')
+            self._tracks.slice(user.track, _with_reason("waiting", reason), began_s, end_s, f'"version":{user.base}')
 
     def _send(self, event: _Event) -> None:
         if event.traffic:  # its end is known from the table of attempts only
@@ -278,12 +311,12 @@ class _UserTimelines:
 
     def _sending(self, user: _User, attempt: _Attempt, end_s: float, reason: str) -> None:
         """Write an attempt on the tracks of its user and of its cell."""
-        name = f"sending, {reason}" if reason else "sending"
+        name = _with_reason("sending", reason)
         mark = self._tracks.slice(user.track, name, attempt.start_s, end_s, attempt.details)
-        label = f"{user.track.name}, {reason}" if reason else user.track.name
-        cell = self._tracks.slice(Track("cells", attempt.node), label, attempt.start_s, end_s, attempt.details)
-        if not reason and not attempt.traffic:
-            user.marks.setdefault(attempt.base, []).extend((mark, cell))
+        label = _with_reason(user.track.name, reason)
+        cell_mark = self._tracks.slice(Track("cells", attempt.node), label, attempt.start_s, end_s, attempt.details)
+        if not reason and not attempt.traffic:  # arrows connect the attempts that succeeded
+            user.marks.setdefault(attempt.base, []).extend((mark, cell_mark))
 
     def _end_attempt(self, event: _Event) -> None:
         """Write an attempt of the table; if it failed, an update that is still its user's newest waits again."""
@@ -291,7 +324,8 @@ class _UserTimelines:
         assert attempt is not None
         user = self._of(event.user)
         is_received = attempt.outcome == "received"
-        self._sending(user, attempt, event.time_s, "" if is_received else attempt.outcome)
+        reason = "" if is_received else attempt.outcome
+        self._sending(user, attempt, event.time_s, reason)
         if attempt.traffic:
             return
         if is_received:
@@ -315,16 +349,14 @@ class _UserTimelines:
     def _forward(self, event: _Event) -> None:
         """Write a message that has left a port, which it entered *value* seconds ago."""
         entered_s = event.time_s - event.value
-        name = "traffic" if event.user < 0 else f"user {event.user}"
-        if event.traffic:
-            self._tracks.slice(Track("links", event.node), f"{name}, {event.traffic}", entered_s, event.time_s)
-            return
-        mark = self._tracks.slice(Track("links", event.node), name, entered_s, event.time_s)
+        link = Track("links", event.node)
+        name = _with_reason(_sender(event), event.traffic)
+        mark = self._tracks.slice(link, name, entered_s, event.time_s)
         user = self._users.get(event.user)
-        if user is None:
+        if user is None or event.traffic:
             return
         if user.on_air and user.on_air[0].node == event.node and user.on_air[0].start_s < entered_s:
-            user.free_s = entered_s
+            user.free_s = entered_s  # the attempt succeeded, and ended as its update entered the port
             self._sending(user, user.on_air.pop(0), entered_s, "")
         if user.marks:
             user.marks[min(user.marks)].append(mark)  # of the oldest outstanding update
@@ -332,33 +364,58 @@ class _UserTimelines:
     def _end(self, event: _Event) -> None:
         """End an update, or a packet of traffic, whose *value* is its age."""
         if self._packets:
-            track = Track("users", "traffic" if event.user < 0 else f"user {event.user}")
+            track = Track("users", _sender(event))
             self._tracks.slice(track, event.kind, event.time_s - event.value, event.time_s)
             return
-        user, kind, time_s = self._of(event.user), event.kind, event.time_s
+        user = self._of(event.user)
+        time_s = event.time_s
         base = user.base if math.isnan(event.value) else int(event.value)
         if not self._is_network:
-            began_s = self._opened_s[event.round - 1] if event.round <= len(self._opened_s) else time_s
-            user.marks[base] = [self._tracks.slice(user.track, kind, began_s, time_s)]
+            began_s = time_s
+            if event.round <= len(self._opened_s):
+                began_s = self._opened_s[event.round - 1]
+            user.marks[base] = [self._tracks.slice(user.track, event.kind, began_s, time_s)]
         elif base > user.base >= 0:
             self._begin(user, base)
-        reason = "" if kind in _AT_SERVER else event.detail or kind
-        if base == user.base and kind not in _AT_SERVER:
+        reason = ""  # why it did not reach the server
+        if event.kind not in _AT_SERVER:
+            reason = event.detail or event.kind
+        if base == user.base and reason:
             self._stop(user, time_s, reason)
-        ended = [each for each in user.on_air if each.base in {base, -1} or (each.base < base and not self._restarts)]
-        user.on_air = [attempt for attempt in user.on_air if attempt not in ended]
+        ended = self._pop_ended(user, base)
         for attempt in ended:
-            last = attempt is ended[-1]
-            self._sending(user, attempt._replace(base=base), time_s, reason if last else "")
+            is_last = attempt is ended[-1]
+            self._sending(user, attempt._replace(base=base), time_s, reason if is_last else "")
         if base == user.base and (ended or reason):
             user.free_s = time_s
         marks = user.marks.pop(base, None) or user.marks.pop(-1, [])
-        if kind in _AT_SERVER:
-            details = f'"version":{base}' if base >= 0 else ""
-            name = user.track.name if kind == "delivered" else f"{user.track.name}, {kind}"
-            marks.append(self._tracks.slice(Track("server", "arrivals"), name, time_s, time_s, details))
-            if len(marks) > 1:
-                self._tracks.arrows("update", marks)
+        if event.kind in _AT_SERVER:
+            self._arrive(user, event, base, marks)
+
+    def _pop_ended(self, user: _User, base: int) -> list[_Attempt]:
+        """Remove and return the attempts that have ended with the update from *base*: its own and superseded ones."""
+        ended = []
+        on_air = []
+        for attempt in user.on_air:
+            is_of_update = attempt.base in {base, -1}
+            is_superseded = attempt.base < base and not self._restarts
+            if is_of_update or is_superseded:
+                ended.append(attempt)
+            else:
+                on_air.append(attempt)
+        user.on_air = on_air
+        return ended
+
+    def _arrive(self, user: _User, event: _Event, base: int, marks: list[Mark]) -> None:
+        """Write the arrival of an update at the server, and arrows from the slices of its way, which have *marks*."""
+        details = f'"version":{base}' if base >= 0 else ""
+        name = user.track.name
+        if event.kind != "delivered":
+            name = f"{name}, {event.kind}"
+        arrivals = Track("server", "arrivals")
+        marks.append(self._tracks.slice(arrivals, name, event.time_s, event.time_s, details))
+        if len(marks) > 1:
+            self._tracks.arrows("update", marks)
 
     def _outage(self, event: _Event) -> None:
         name = event.node or f"user {event.user}"
@@ -368,6 +425,20 @@ class _UserTimelines:
             self._tracks.slice(Track("outages", name), "down", self._down.pop(name), event.time_s)
         else:
             return
-        if not event.node:
+        if not event.node:  # a user is down or up, not a node or a link
             self._users_down += 1 if event.kind == "down" else -1
             self._tracks.counter("users down", event.time_s, self._users_down)
+
+
+def _with_reason(name: str, reason: str) -> str:
+    """Return the name of a slice with the reason or the traffic that it belongs to, if there is any."""
+    if reason:
+        return f"{name}, {reason}"
+    return name
+
+
+def _sender(event: _Event) -> str:
+    """Return the name of the sender of a packet; without a user it is other traffic."""
+    if event.user < 0:
+        return "traffic"
+    return f"user {event.user}"

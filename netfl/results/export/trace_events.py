@@ -60,13 +60,17 @@ class TraceEvents:
     """
 
     def __init__(self, file: TextIO, facts: Mapping[str, object]) -> None:
-        self._file, self._arrows, self.slices = file, 0, 0
-        self._lanes: dict[Track, list[list[int]]] = {}
+        self._file = file
+        self._arrows = 0
+        self.slices = 0
+        self._lanes: dict[Track, list[list[int]]] = {}  # number and end of each track of one name
         self._count = 0
         file.write(f'{{"displayTimeUnit":"ms","otherData":{json.dumps(facts)},"traceEvents":[')
-        names = [_metadata("process_name", place, 0, f'"name":"{name}"') for place, name in enumerate(GROUPS, 1)]
-        places = range(1, 1 + len(GROUPS))
-        order = [_metadata("process_sort_index", place, 0, f'"sort_index":{place}') for place in places]
+        names = []
+        order = []
+        for group, name in enumerate(GROUPS, 1):
+            names.append(_metadata("process_name", group, 0, f'"name":"{name}"'))
+            order.append(_metadata("process_sort_index", group, 0, f'"sort_index":{group}'))
         file.write("\n" + ",\n".join(names + order))
 
     def slice(self, track: Track, name: str, begin_s: float, end_s: float, details: str = "") -> Mark:
@@ -76,22 +80,28 @@ class TraceEvents:
         """
         begin = nanoseconds(begin_s)
         end = max(begin, nanoseconds(end_s))
-        place, number = GROUPS.index(track.group) + 1, self._lane(track, begin, end)
+        group = GROUPS.index(track.group) + 1
+        number = self._lane(track, begin, end)
         self._write(
-            f'{{"ph":"X","name":{_text(name)},"cat":"{track.group}","pid":{place},"tid":{number},'
+            f'{{"ph":"X","name":{_text(name)},"cat":"{track.group}","pid":{group},"tid":{number},'
             f'"ts":{_us(begin)},"dur":{_us(end - begin)},"args":{{{details}}}}}'
         )
         self.slices += 1
-        return begin, place, number
+        return begin, group, number
 
     def arrows(self, name: str, marks: Sequence[Mark]) -> None:
         """Connect slices in the order in which they begin."""
         self._arrows += 1
         last = len(marks) - 1
-        for step, (begin, place, number) in enumerate(sorted(marks, key=itemgetter(0))):
-            phase = '"f","bp":"e"' if step == last else '"t"' if step else '"s"'
+        for step, (begin, group, number) in enumerate(sorted(marks, key=itemgetter(0))):
+            if step == last:
+                phase = '"f","bp":"e"'  # finish, at the slice that encloses its time
+            elif step:
+                phase = '"t"'
+            else:
+                phase = '"s"'
             self._write(
-                f'{{"ph":{phase},"name":"{name}","cat":"update","id":{self._arrows},"pid":{place},'
+                f'{{"ph":{phase},"name":"{name}","cat":"update","id":{self._arrows},"pid":{group},'
                 f'"tid":{number},"ts":{_us(begin)}}}'
             )
 
@@ -113,16 +123,25 @@ class TraceEvents:
                 return lane[0]
         self._count += 1
         lanes.append([self._count, end])
-        place = GROUPS.index(track.group) + 1
-        shown = track.name if len(lanes) == 1 else f"{track.name} ({len(lanes)})"
-        self._write(_metadata("thread_name", place, self._count, f'"name":{json.dumps(shown)}'))
-        number = re.search("[0-9]+", track.name)  # the tracks of a group are sorted by the first number in their names
-        rank = (min(int(number[0]), 1_000_000) if number else 0) * _LANES + min(len(lanes), _LANES) - 1
-        self._write(_metadata("thread_sort_index", place, self._count, f'"sort_index":{rank}'))
+        group = GROUPS.index(track.group) + 1
+        name = track.name
+        if len(lanes) > 1:
+            name = f"{name} ({len(lanes)})"
+        self._write(_metadata("thread_name", group, self._count, f'"name":{json.dumps(name)}'))
+        rank = _number_in(track.name) * _LANES + min(len(lanes), _LANES) - 1
+        self._write(_metadata("thread_sort_index", group, self._count, f'"sort_index":{rank}'))
         return self._count
 
     def _write(self, line: str) -> None:
         self._file.write(f",\n{line}")
+
+
+def _number_in(name: str) -> int:
+    """Return the first number in the name of a track, by which the tracks of a group are sorted; 0 without one."""
+    number = re.search("[0-9]+", name)
+    if number is None:
+        return 0
+    return min(int(number[0]), 1_000_000)
 
 
 def _metadata(kind: str, group: int, number: int, details: str) -> str:
