@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn
@@ -238,6 +238,18 @@ class UserFileData(UserExamples):
                 problem = f"{self.file} is another file, or is incomplete: its SHA-256 is {digest}"
                 raise_fault("sha256", problem, self.sha256)
         return super().load(streams)
+
+
+def check_token_rows(tokens: int | None, features: Sequence[int]) -> None:
+    """Raise a `ValueError` if examples are to be rows of tokens, and their *features* are not those of a row."""
+    if tokens is not None and len(features) != 1:
+        raise ValueError(f"tokens needs rows, not features of {[*features]}; give features: [length], or leave it out")
+
+
+def check_label_columns(label: str | tuple[str, ...], targets: int | None) -> None:
+    """Raise a `ValueError` if several columns are the *label*, and the regression has another number of targets."""
+    if isinstance(label, tuple) and len(label) != targets:
+        raise ValueError("label has another number of columns; give one column or, in a regression, as many as targets")
 
 
 def _warn_of_rounding(key: str, source: str, given: NDArray[Any], x: NDArray[np.float32]) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from netfl.files.arrays import read_arrays
 from netfl.learning.data import Dataset
 from netfl.learning.data._augment import Augment
-from netfl.learning.data._user_files import FileColumns, UserFileData
+from netfl.learning.data._user_files import FileColumns, UserFileData, check_token_rows
 from netfl.streams import Streams
 
 
@@ -50,10 +50,7 @@ class Arrays(UserFileData):
 
     @model_validator(mode="after")
     def _check_tokens(self) -> Arrays:
-        if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(
-                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
-            )
+        check_token_rows(self.tokens, self.features)
         return self
 
     @property

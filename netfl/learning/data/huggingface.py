@@ -18,7 +18,13 @@ from netfl.core.spec import ByForm
 from netfl.errors import Fault, ScenarioError
 from netfl.files.tables import read_table
 from netfl.learning.data._in_memory import stack_values
-from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
+from netfl.learning.data._user_files import (
+    FileColumns,
+    UserExamples,
+    check_label_columns,
+    check_token_rows,
+    raise_fault,
+)
 
 _READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
 _Columns = Annotated[Annotated[str, Field()] | Annotated[tuple[str, ...], Field(min_length=1)], ByForm()]
@@ -66,14 +72,8 @@ class Huggingface(UserExamples):
 
     @model_validator(mode="after")
     def _check_columns(self) -> Huggingface:
-        if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(
-                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
-            )
-        if isinstance(self.label, tuple) and len(self.label) != self.targets:
-            raise ValueError(
-                "label has another number of columns; give one column or, in a regression, as many as targets"
-            )
+        check_token_rows(self.tokens, self.features)
+        check_label_columns(self.label, self.targets)
         twice = {*_names(self.label)} & {*_names(self.x)}
         if twice:
             raise ValueError(f"the column '{min(twice)}' cannot be both feature and label; use another column")

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from netfl.core.spec import ByForm
 from netfl.files.schema import NAME, NUMBER, FileColumn, FileSchema
 from netfl.files.tables import UserTable, read_table
-from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
+from netfl.learning.data._user_files import FileColumns, UserFileData, check_label_columns, raise_fault
 from netfl.types import Floats
 
 SCHEMA = FileSchema(
@@ -53,10 +53,7 @@ class Table(UserFileData):
     def _check_columns(self) -> Table:
         if self.user in self._labels:
             raise ValueError(f"the column '{self.user}' cannot be both label and user; use another column")
-        if isinstance(self.label, tuple) and len(self.label) != self.targets:
-            raise ValueError(
-                "label has another number of columns; give one column or, in a regression, as many as targets"
-            )
+        check_label_columns(self.label, self.targets)
         named = self.features if isinstance(self.features, tuple) else ()
         others = [*(("label", name) for name in self._labels), ("user", self.user)]
         for role, column in others:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from netfl.core.plugins import PluginError, import_plugin, one_line
 from netfl.core.spec import OnlyWith
 from netfl.learning.data._in_memory import stack
-from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
+from netfl.learning.data._user_files import FileColumns, UserExamples, check_token_rows, raise_fault
 
 _Features = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
@@ -49,10 +49,7 @@ class TorchDataset(UserExamples):
 
     @model_validator(mode="after")
     def _check_tokens(self) -> TorchDataset:
-        if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(
-                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
-            )
+        check_token_rows(self.tokens, self.features)
         return self
 
     @property
