@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 import numpy as np
@@ -57,8 +58,9 @@ class ByClass(Partition):
                 if label >= facts.classes:
                     problem = f"the data have labels 0 to {facts.classes - 1}"
                     yield Fault(f"classes.{user}.{index}", problem, label, "use one of them")
-        held = {label for labels in self.classes for label in labels}
-        missing = [label for label in range(facts.classes) if label not in held]
+        held = {label for labels in self.classes for label in labels if label < facts.classes}
+        missing = facts.classes - len(held)  # not a list, as unreadable data may have any number of classes
         if missing:
-            problem = f"no user holds {len(missing)} of the {facts.classes} labels"
-            yield Fault("classes", problem, missing[:10], "assign each label to a user")
+            problem = f"no user holds {missing} of the {facts.classes} labels"
+            first = islice((label for label in range(facts.classes) if label not in held), 10)
+            yield Fault("classes", problem, [*first], "assign each label to a user")
