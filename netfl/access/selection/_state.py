@@ -145,7 +145,8 @@ class SelectionState:
         with self._errors_of(self._selector, "choose", round):
             selected = np.asarray(self._selector.choose(self._moment))
         if selected.size and not self._is_valid(selected):
-            problem = f"chose {selected!r} in round {round}: not distinct users in ascending order, from 0 to "
+            chosen = np.array2string(selected, separator=", ", threshold=10)
+            problem = f"chose {chosen} in round {round}: not distinct users in ascending order, from 0 to "
             remedy = "return user numbers, as np.flatnonzero(mask) does"
             raise ModelError(self._name, f"{problem}{self._users - 1}; {remedy}")
         if self._reports:

@@ -142,7 +142,7 @@ class FixedSelection(Selection):
 def test_invalid_selection_raises_a_model_error(selected):
     values = np.array(selected)
     selection = FixedSelection.model_construct(selected=values if values.dtype.kind == "i" else selected)
-    with pytest.raises(ModelError, match="not distinct users in ascending order"):
+    with pytest.raises(ModelError, match=r"chose \[.*\] in round 1: not distinct users in ascending order"):
         make_state(selection).choose(1, None)
 
 
