@@ -25,7 +25,7 @@ from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Probability, Seconds, Watts
 
 DAY_S = 86400.0
-_AHEAD = 16
+_AHEAD = 4
 """Segments of the energy source that are searched for a change at once."""
 _DARK_W = 1e-300
 """Least power by which a drain is divided."""

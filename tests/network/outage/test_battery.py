@@ -475,13 +475,13 @@ def test_use_while_down_delays_restart():
     assert presence.all_up_from_s(USER_0[None], 20.0) == pytest.approx([70.0])
 
 
-def test_look_ahead_is_sixteen_segments():
-    """The charger has two edges a day: the sixteenth after 0 h is at 22 h on the eighth day."""
+def test_look_ahead_is_four_segments():
+    """The charger has two edges a day: the fourth after 0 h is at 22 h on the second day."""
     charged = open_battery(capacity=100, per_training=1, charger={"power": 1, "opens": "22 h", "closes": "6 h"})
     edges = np.sort(np.concatenate([np.arange(6, 2000, 24), np.arange(22, 2000, 24)]))
     hours = np.random.default_rng(7).integers(0, 1200, 60)
     for hour in [0, *hours, *edges[:40]]:
-        expected = edges[np.searchsorted(edges, hour, side="right") + 15]
+        expected = edges[np.searchsorted(edges, hour, side="right") + 3]
         assert charged.next_change(USER_0, hour * HOUR) == [expected * HOUR]
         assert charged.up(USER_0, hour * HOUR).all()
 
