@@ -40,11 +40,11 @@ demo: $(READY)
 
 # Each worker collects all tests first, which takes 15 s: more than four of them would spend more time than they save.
 test: $(READY)
-	@echo "about 15,900 tests, 9 to 14 minutes on two cores, the first half minute without a sign"
+	@echo "about 15,800 tests, 7 to 12 minutes on two cores, the first half minute without a sign"
 	$(PYTEST) --maxprocesses 4 -m 'not slow and not extra'
 
 slow: $(READY)
-	@echo "about 3,800 tests, 25 to 40 minutes on two cores"
+	@echo "about 3,900 tests, 30 to 45 minutes on two cores"
 	$(PYTEST) -m 'slow and not extra'
 
 # Flower needs older versions of some packages than constraints.txt pins, so the extras have an environment of their own.

@@ -312,6 +312,7 @@ def check_scale(row, factor):
         pytest.fail(explain(row, f"times multiplied by {factor:.3g} are not the times of the deliveries"))
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("index", range(4))
 @pytest.mark.parametrize("factor", UNITS)
 def test_outcomes_do_not_depend_on_the_unit_of_time(index, factor):

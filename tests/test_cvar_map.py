@@ -180,6 +180,7 @@ def test_the_section_shows_what_was_run():
     assert "All 30 cells together took 3.0 hours of one core" in "\n".join(cvar_map.section(all_rows))
 
 
+@pytest.mark.slow
 def test_the_plot_marks_open_cells_and_those_that_were_not_run():
     figure = cvar_map.draw({CELLS[0]: rows({CVAR: 0.75}), CELLS[1]: rows({CVAR: 0.712})})
     panel = next(ax for ax in figure.axes if ax.get_title() == CVAR)

@@ -87,7 +87,14 @@ def test_guides_run(page, folder):
     guides.Player(SHORTENED.get(page.stem, ())).play(page, commands=True)
 
 
-@pytest.mark.parametrize("page", [guides.case(page) for page in PYTHON_PAGES])
+def python_case(page):
+    """The first run of the README and of the index is that of `make demo`, which takes a minute."""
+    if page.stem in {"README", "index"}:
+        return guides.case(page, pytest.mark.slow)
+    return guides.case(page)
+
+
+@pytest.mark.parametrize("page", [python_case(page) for page in PYTHON_PAGES])
 def test_python_of_pages_runs(page, folder, small):
     guides.skip_without_packages(page)
     for name in ("first", "mine-001", "rural_outage-001"):

@@ -33,6 +33,7 @@ def test_every_series_of_a_hypothesis_is_run(finding):
             assert series.metric in findings.METRICS
 
 
+@pytest.mark.slow
 def test_the_page_is_that_of_the_stored_results():
     assert findings.PAGE.read_text(encoding="utf-8") == findings.page()
 

@@ -179,6 +179,7 @@ def test_the_terminal_shows_labels_and_units(run):
     assert "distance from the plain mean" in text
 
 
+@pytest.mark.slow
 def test_the_report_has_both(run, tmp_path):
     from netfl import report
 
@@ -230,6 +231,7 @@ def test_si_units_are_in_the_labels_of_learners():
     assert reported_metrics([entry])[0].label == "spent (J)"
 
 
+@pytest.mark.slow
 def test_a_sweep_shows_and_places_them(tmp_path):
     sweep = {"grid": {"access.selection.m": [3, 5]}}
     found = netfl.sweep(netfl.load(settings(sweep=sweep, replicas=1)), tmp_path / "sweep", progress=False)
@@ -315,6 +317,7 @@ def test_a_stopped_run_has_the_tables_of_one_that_was_not(run, tmp_path, stop):
     assert run_digests(resumed.folder) == run_digests(run.folder)
 
 
+@pytest.mark.slow
 def test_workers_report_the_same(run, tmp_path):
     """A stop with two workers, and a resumption with one, after which the sums go on."""
     folder = tmp_path / "two"

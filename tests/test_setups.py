@@ -135,6 +135,7 @@ def radio_of(links):
     return share, snr * noise_w / (POWER_W * 10 ** (links["gain_db"] / 10))
 
 
+@pytest.mark.slow
 def test_allocation_meets_the_deadline_at_the_energy_by_hand(run_of):
     run = run_of("joint_allocation")
     links, energy = run.table("links"), run.table("energy").set_index("user")
@@ -157,6 +158,7 @@ def test_allocation_has_the_path_loss_of_the_paper(run_of):
     assert 50 * gains.pow(2).mean() / 64 == pytest.approx(50, abs=4 * math.sqrt(2 * 50))
 
 
+@pytest.mark.slow
 def test_least_time_spends_the_budget(run_of):
     run = run_of("joint_allocation", "least_time")
     assert run.table("energy")["energy_J"].to_numpy() == pytest.approx(np.full(50, 50 * 5e-3), rel=1e-4)
@@ -254,6 +256,7 @@ def buffered_end_s(cycle_s, upload_s, downlink_s, rng):
     return now_s
 
 
+@pytest.mark.slow
 def test_asynchronous_run_takes_the_time_of_its_devices(run_of):
     run = run_of("asynchronous")
     cycle_s = 300 / run.users["speed"].to_numpy()
@@ -278,6 +281,7 @@ def test_asynchronous_run_counts_its_bits(run_of):
 # --- harvesting_users ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_users_train_in_turns_and_pay_for_it(run_of):
     run = run_of("harvesting_users")
     delivered, energy = run.deliveries, run.table("energy")
@@ -325,6 +329,7 @@ def airtime_s(factor, payload_bytes):
     return (8 + 4.25 + 8 + 5 * blocks) * 2**factor / 125e3
 
 
+@pytest.mark.slow
 def test_lora_updates_are_twelve_packets_of_known_airtime(run_of):
     run = run_of("lpwan")
     bits = 650 * 4 + 10 * 32  # 4 bits a number, and a norm of 32 bits for each 65
@@ -391,6 +396,7 @@ def test_three_gateways_receive_the_union(run_of):
     assert 4 * deviation + 2 * collided < 0.1 * copies
 
 
+@pytest.mark.slow
 def test_erased_parts_are_those_that_parity_does_not_restore(run_of):
     """Parity restores a block of 4 packets of data if any 4 of its 6 packets arrive."""
     run = run_of("lpwan", "common_loss")
@@ -487,6 +493,7 @@ def test_satellites_pass_where_geometry_has_them_above_ten_degrees():
         assert (inside == (height > 10))[clear].all()
 
 
+@pytest.mark.slow
 def test_satellites_send_at_the_rate_of_their_range(run_of):
     """A frame has the n-th part of the band, and the SNR of the last line of the gains before it begins."""
     run = run_of("satellites")
@@ -522,6 +529,7 @@ def fading_users(run):
     return 10 ** (snr_db / 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("blocks", "threshold_db", "target_db"), [((), 10, 10), (("strict",), 20, 10)])
 def test_over_the_air_sums_users_by_their_fading(run_of, blocks, threshold_db, target_db):
     run = run_of("over_the_air", *blocks)

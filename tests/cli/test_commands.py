@@ -421,6 +421,7 @@ def interrupt_at_call(monkeypatch):
     return run_command
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of an interrupted finalizer
 def test_second_interruption_anywhere_names_the_command_that_continues(interrupt_at_call, folder):
     words = ["run", "learning.yaml", "--out", "here", "--set", "rounds=1000"]

@@ -214,6 +214,7 @@ def test_levels_in_python_name_their_arguments():
         CvarLevel(0)
 
 
+@pytest.mark.slow
 def test_the_report_has_the_weights(run):
     from netfl.report.sections import write
 

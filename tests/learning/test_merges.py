@@ -277,6 +277,7 @@ def test_a_run_that_still_grows_states_the_nodes(tmp_path, monkeypatch):
     assert [sorted(found) for found in nodes] == [[1, 2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (4, 1), (1, 3)])
 def test_a_stopped_run_continues_with_any_number_of_workers(whole, tmp_path, before, after):
     access, _ = whole
@@ -293,6 +294,7 @@ def test_a_recording_is_replayed_to_the_bit(whole, tmp_path):
     assert_equal_tables(netfl.open_run(folder), replayed)
 
 
+@pytest.mark.slow
 def test_workers_compute_the_same(whole, tmp_path):
     access, folder = whole
     run = netfl.run(scenario(access), tmp_path / "two", progress=False, workers=2)

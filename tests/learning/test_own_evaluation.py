@@ -240,6 +240,7 @@ def test_fine_tuning_without_own_models_is_an_error():
         netfl.load(settings(evaluate={"fine_tune": 3}))
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(tmp_path):
     scenario = settings(evaluate={"every": 3, "metrics": ["own_models"], "fine_tune": 2})
     whole = netfl.run(scenario, tmp_path / "whole", progress=False)

@@ -191,6 +191,7 @@ def test_gains_are_those_of_free_space_within_passes():
     assert len(first) == 24
 
 
+@pytest.mark.slow
 def test_files_of_a_month_have_one_line_for_each_time(tmp_path):
     """A pass and its last line may be 50 μs apart, after millions of seconds."""
     model = orbits(

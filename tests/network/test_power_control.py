@@ -271,6 +271,7 @@ def test_withheld_frames_cost_lorawan_no_duty_cycle():
         assert ends_s[1] < 1.5 * ends_s[0]
 
 
+@pytest.mark.slow
 def test_a_station_of_wifi_is_alone_if_the_others_withhold_their_frames():
     wifi = {
         "reception": {"kind": "snr_threshold", "threshold": "3 dB", "rate": "54 Mbps"},
@@ -353,6 +354,7 @@ def test_full_power_changes_nothing():
     assert (attempts["power_db"] == 0.0).all()
 
 
+@pytest.mark.slow
 def test_a_saturated_station_of_wifi_sends_in_the_share_of_fades_above_the_threshold(tmp_path):
     """Of Rayleigh fades the share exp(-g/s) is above g at the mean s; a frame of 0.3 ms is short against one."""
     network = {

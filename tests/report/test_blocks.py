@@ -124,6 +124,7 @@ def test_a_damaged_partition_is_named(run, tmp_path, blocks, problem):
         _ = netfl.open_run(folder).blocks
 
 
+@pytest.mark.slow
 def test_final_values_of_groups_in_sweeps(tmp_path):
     changes = {"sweep": {"learners.A.lr": [0.1, 0.3]}, "rounds": 6, "replicas": 1}
     sweep = netfl.sweep(SCENARIO | changes, out=tmp_path / "sweep", progress=False)

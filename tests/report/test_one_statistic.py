@@ -188,6 +188,7 @@ def test_sweep_has_same_cells_everywhere(sweep, tmp_path, width):
         assert f"{title} ({sweep.comparison}): {best} ends highest, at {100 * mean:.1f}" in _text(page)
 
 
+@pytest.mark.slow
 def test_point_of_sweep_equals_single_run(sweep, first, tmp_path):
     overrides = {"rounds": 60, "replicas": 3, "access.mac.probability": 0.05}
     single = netfl.run(netfl.load(first, overrides), tmp_path / "alone", device="cpu")

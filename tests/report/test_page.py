@@ -92,6 +92,7 @@ def test_report_loads_nothing_and_runs_only_the_replay(whole):
     assert set(re.findall(r"url\((.)", whole)) <= {"#"}
 
 
+@pytest.mark.slow
 def test_ids_are_unique_and_references_exist(whole):
     found = Reader(whole)
     ids = found.of("id")

@@ -151,6 +151,7 @@ def test_unknown_names_are_errors_with_a_remedy(folders, arguments, message):
     assert message in str(raised.value)
 
 
+@pytest.mark.slow
 def test_report_command_writes_the_table(folders, tmp_path):
     path = tmp_path / "table.tex"
     command = ["report", *map(str, folders), "--out", str(tmp_path / "report.html"), "--latex", str(path)]

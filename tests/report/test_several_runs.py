@@ -105,6 +105,7 @@ def test_names_are_escaped(page):
     assert content.count("&lt;script&gt;alert(1)") > 3
 
 
+@pytest.mark.slow
 def test_damaged_and_unfinished_runs_are_marked(page):
     content = text(page)
     assert "not all done" in content

@@ -107,6 +107,7 @@ def section_text(run):
     return "".join(found["network-metrics"])
 
 
+@pytest.mark.slow
 def test_section_matches_tables(make, monkeypatch):
     run = make(users=8, rounds=30, replicas=2)
     text = section_text(run)

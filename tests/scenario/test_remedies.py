@@ -318,6 +318,7 @@ def test_a_key_with_another_value_is_not_the_place_of_this_one(rate, is_meant):
         assert remedy.endswith("; access.topology.rate has another value already")
 
 
+@pytest.mark.slow
 def test_of_a_hundred_thousand_unknown_keys_few_are_searched(monkeypatch):
     """The first are explained, and the others counted; a search took 12 ms for each."""
     searched = []

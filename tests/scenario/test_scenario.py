@@ -283,6 +283,7 @@ def limited_memory():
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+@pytest.mark.slow
 def test_unreadable_data_take_no_memory(messages_of, limited_memory):
     """The number of labels is then unknown."""
     text = """\

@@ -227,6 +227,7 @@ def by_replica(tmp_path_factory):
     return netfl.run(scenario(replicas=3, tuning=BY_REPLICA), tmp_path_factory.mktemp("by") / "run", device="cpu")
 
 
+@pytest.mark.slow
 def test_each_replica_runs_with_the_settings_that_it_has_chosen(by_replica, tmp_path):
     """The reference tunes and runs each replica by hand: passes of its own seeds, the best candidate, a plain run."""
     loaded = netfl.load(scenario(replicas=3, tuning=BY_REPLICA))
@@ -301,6 +302,7 @@ def test_a_run_of_replicas_tuned_by_themselves_is_whole(by_replica):
     assert by_replica.comparison == by_replica.manifest["tuning"]["state"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("observer", [StopInPass(2, 3), StopAfter(3)], ids=["pass", "run"])
 def test_a_run_of_replicas_that_was_stopped_continues_exactly(by_replica, tmp_path, observer):
     settings = scenario(replicas=3, tuning=BY_REPLICA)
@@ -313,6 +315,7 @@ def test_a_run_of_replicas_that_was_stopped_continues_exactly(by_replica, tmp_pa
     assert resumed.manifest["tuning"] == by_replica.manifest["tuning"]
 
 
+@pytest.mark.slow
 def test_an_extended_run_of_replicas_equals_one_from_the_start(by_replica, tmp_path):
     part = netfl.run(scenario(replicas=2, tuning=BY_REPLICA), tmp_path / "run", device="cpu")
     extended = netfl.extend(part.folder, 3, device="cpu")

@@ -113,6 +113,7 @@ def test_a_rule_without_its_base_is_refused():
         scenario(learners=learners)
 
 
+@pytest.mark.slow
 def test_workers_and_a_stop_change_nothing(tmp_path):
     from support.stop_run import StopAfter
 

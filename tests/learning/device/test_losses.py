@@ -186,6 +186,7 @@ def test_other_tables_do_not_depend_on_the_record(tmp_path):
     pd.testing.assert_frame_equal(plain.metrics[is_other], asked.metrics[is_other])
 
 
+@pytest.mark.slow
 def test_workers_a_stop_and_a_replay_change_nothing(tmp_path):
     settings = scenario()
     whole = netfl.run(settings, tmp_path / "whole", progress=False)

@@ -49,6 +49,7 @@ def one(**options):
     return {"A": PLAIN | options}
 
 
+@pytest.mark.slow
 def test_workers_a_stop_and_a_replay_change_nothing(tmp_path):
     whole = netfl.run(settings(), tmp_path / "whole", progress=False)
     netfl.run(settings(), tmp_path / "part", progress=False, observer=StopAfter(5))
@@ -219,6 +220,7 @@ def _without_first(kept):
     return {name: column[1:] for name, column in kept.items()}
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_run_is_not_resumed_without_what_its_devices_have_kept(tmp_path, workers):
     folder = tmp_path / "run"

@@ -71,6 +71,7 @@ def test_stations_that_sense_each_other_are_as_without_hidden_ones(standard, rts
     assert runs[0].failed["collided"] == runs[1].failed["collided"] > 0
 
 
+@pytest.mark.slow
 def test_many_stations_that_sense_each_other_are_as_without_hidden_ones():
     losses = []
     for senses in ("all", "by_power"):

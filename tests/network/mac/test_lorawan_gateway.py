@@ -51,6 +51,7 @@ def missed_by_hand(attempts, demodulators):
 TRAFFIC = {"kind": "poisson", "rate": 0.2, "size": {"distribution": "fixed", "mean": "20 B"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [4, 5000])
 def test_ninth_frame_is_missed(channels):
     """Frames beyond the demodulators are `busy`, or have collided, and all others are as without limits."""
@@ -78,6 +79,7 @@ def erlang_b(servers, load):
     return terms[-1] / sum(terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("demodulators", [2, 8])
 def test_share_of_missed_frames_is_erlangs_loss_formula(demodulators):
     """Of a Poisson number of frames, for holding times of any distribution."""

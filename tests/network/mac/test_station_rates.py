@@ -64,6 +64,7 @@ def timings_us(rates_bps):
     return success_us, collision_us
 
 
+@pytest.mark.slow
 def test_slow_station_slows_all():
     """Stations with equal frames have equal shares: within 3 % of Bianchi's fixed point of their durations."""
     expected_hz = bianchi_rates_hz(*timings_us(MIXED))
@@ -78,6 +79,7 @@ def test_slow_station_slows_all():
     assert fast_hz.sum() > 2.3 * expected_hz.sum()
 
 
+@pytest.mark.slow
 def test_frames_per_second_match_independent_simulation():
     timings = [CsmaCa(rate=rate_bps).frame_timing(BITS) for rate_bps in MIXED]
     data = [timing.data // 1000 for timing in timings]
@@ -139,6 +141,7 @@ def test_arf_probes_the_next_rate_after_ten_frames(tmp_path, senses):
     assert outcomes == (["received"] * 10 + ["faded"]) * (len(outcomes) // 11)
 
 
+@pytest.mark.slow
 def test_arf_under_fading_spends_its_frames_as_in_closed_form(tmp_path):
     """Frames at 24 Mb/s fade with q = 1 - exp(-s / s̄), independently: q^-2 of them follow 10 at 6 Mb/s."""
     channel = [{"kind": "constant", "gain": gain_for_snr(13.0)}, {"kind": "rayleigh", "coherence": "100 us"}]

@@ -124,6 +124,7 @@ def test_loads_match_reference(kind, stations):
     assert abs(np.mean(found) - expected) < 7.0 * np.std(found) / math.sqrt(RUNS) + (0.01 + spread) * expected
 
 
+@pytest.mark.slow
 def test_duplicates_follow_lost_acknowledgements():
     """A station whose acknowledgement is disturbed repeats a frame that the tower has, and is counted once."""
     reference = simulate(5, REFERENCE_S, 7)

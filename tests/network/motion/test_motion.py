@@ -48,6 +48,7 @@ class TestRandomWaypoint:
             assert (random_paths.xy_m(subset, times[index]) == forward[index][subset]).all()
         assert all((forward_m == backward_m).all() for forward_m, backward_m in zip(forward, backward, strict=True))
 
+    @pytest.mark.slow
     def test_single_users_have_the_positions_of_arrays(self):
         """To the bit, forwards and backwards, over more legs than are kept."""
         users, rng = np.arange(40), np.random.default_rng(2)

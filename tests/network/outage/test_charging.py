@@ -153,6 +153,7 @@ def test_times_between_poisson_arrivals_are_exponential():
     assert stats.kstest(gaps_s, stats.expon(scale=10.0).cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("charger", [POISSON, BERNOULLI], ids=["poisson", "bernoulli"])
 def test_law_holds(charger):
     assert check_laws(Battery(capacity=10, charger=charger), STREAMS) == []

@@ -88,6 +88,7 @@ def ended(run):
 
 
 class TestUnion:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("receivers", "heard", "common_loss"),
         [
@@ -107,10 +108,12 @@ class TestUnion:
         assert len(run.attempts) > 9_000
         assert_share(run.attempts["outcome"], "faded", lost)
 
+    @pytest.mark.slow
     def test_links_that_never_fail_have_the_common_loss_alone(self, tmp_path):
         run = netfl.trace(scenario(common_loss=0.3, channel=CLEAR), tmp_path / "run")
         assert_share(run.attempts["outcome"], "faded", 0.3)
 
+    @pytest.mark.slow
     def test_duplicates_are_the_copies_beyond_the_first(self, tmp_path):
         checked = scenario()
         run = netfl.trace(checked, tmp_path / "run")
@@ -129,6 +132,7 @@ class TestUnion:
 class TestEqualToOwn:
     """Towers that never receive a frame of another cell change nothing."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("timed", [True, False])
     def test_to_the_bit(self, tmp_path, timed):
         places = ((20, 0), (580, 10), (10, 30))
@@ -150,17 +154,20 @@ class TestFirstCopy:
         """Return the share of time in which each tower's link is in use."""
         return [run.summary[f"utilisation.{tower}-server"] for tower in TOWERS]
 
+    @pytest.mark.slow
     def test_goes_on_from_the_tower_with_the_smallest_delay(self, tmp_path):
         used = self.routes(netfl.trace(scenario(channel=CLEAR), tmp_path / "run"))
         assert used[1] > 0.0
         assert used[0] == used[2] == 0.0
 
+    @pytest.mark.slow
     def test_of_equals_is_that_of_the_own_tower(self, tmp_path):
         checked = scenario(channel=CLEAR, delays=("2 ms",) * 3, places=((10, 680), (10, 690)))
         used = self.routes(netfl.trace(checked, tmp_path / "run"))
         assert used[2] > 0.0
         assert used[0] == used[1] == 0.0
 
+    @pytest.mark.slow
     def test_is_that_of_whoever_received_it(self, tmp_path):
         """Each tower passes on what it has received and no tower with a smaller delay has."""
         checked = scenario(delays=("1 ms", "2 ms", "3 ms"))
@@ -180,6 +187,7 @@ class TestFirstCopy:
         run = netfl.trace(checked, tmp_path / "run")
         assert run.attempts["snr_db"].to_numpy() == pytest.approx(expected_db)
 
+    @pytest.mark.slow
     def test_carries_packets_and_traffic_that_ends_at_towers(self, tmp_path):
         packets = {**ROUNDS, "transport": {"grain": "packet", "mtu": "64 B", "header": 8}, "update_size": "4 kbit"}
         used = self.routes(netfl.trace(scenario(channel=CLEAR, **packets), tmp_path / "packets"))
@@ -192,6 +200,7 @@ class TestFirstCopy:
 
 
 class TestInterference:
+    @pytest.mark.slow
     def test_each_tower_judges_by_its_own(self, tmp_path):
         """Two users of one cell send together: the tower beside each hears it over the other."""
         places = ((290, 0), (-290, 0))
@@ -219,6 +228,7 @@ class TestInterference:
 class TestOutages:
     """Tower 0, that of the user, is down from 2 to 4 s in every 10 s."""
 
+    @pytest.mark.slow
     def test_user_sends_while_another_tower_hears_it(self, tmp_path):
         shares = {}
         for receivers in ("own", "all"):

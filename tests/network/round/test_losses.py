@@ -213,6 +213,7 @@ def check_deadline(row):
     return True
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("number", range(6))
 def test_deadline_matters_only_when_it_comes(number):
     check_deadline(budgeted(checked(compositions()[number])))
