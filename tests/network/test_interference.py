@@ -1,5 +1,7 @@
 """The family of interference: formulas, a model of a user's own, and errors; `radio.test_medium` has more cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.guide_models import of_family
@@ -39,6 +41,30 @@ def test_interference_is_the_largest_sum_at_one_time():
     assert frames.interference(mode=0) == pytest.approx([1.0, 6.0])
     assert frames.interference(mode=1) == pytest.approx([8.0, 8.0])
     assert overlapping([6.0], [(-1, 0.5, [2.0])], start_s=0.5).interference() == pytest.approx([0.0])
+
+
+def test_the_worst_moment_is_that_of_all_moments():
+    """Bursts of a jammer, which have a power for each frame, beside other frames; the frame lasts from 0 to 1."""
+    rng = np.random.default_rng(3)
+    for count in (1, 2, 7, 40):
+        starts_s = rng.uniform(-0.5, 1.0, count).round(2)
+        ends_s = starts_s + rng.uniform(0.01, 0.5, count).round(2)
+        powers = rng.exponential(size=(count, 2))
+        bursts = [*zip(starts_s.tolist(), ends_s.tolist(), powers, strict=True)]
+        frames = replace(overlapping([6.0, 1.0], [(0.25, 0.75, [2.0, 1.0])]), bursts=bursts)
+        moments_s = np.maximum([*starts_s, 0.25], 0.0)
+        is_on_air = (starts_s <= moments_s[:, None]) & (moments_s[:, None] < ends_s)  # [moments, bursts]
+        of_others = 3.0 * ((moments_s >= 0.25) & (moments_s < 0.75))
+        worst = np.max(is_on_air @ powers + of_others[:, None], axis=0)
+        assert frames.interference() == pytest.approx(worst + np.array([1.0, 6.0]), rel=1e-12)
+        assert frames.burst_power() == pytest.approx((is_on_air[:-1] @ powers).max(0))
+
+
+def test_a_frame_may_meet_any_number_of_bursts():
+    """Ten thousand, of which two never meet: the time grows with their number, not with its square."""
+    starts_s = np.linspace(0.0, 1.0, 10_000, endpoint=False)
+    bursts = [(start_s, start_s + 5e-5, np.array([2.0])) for start_s in starts_s.tolist()]
+    assert replace(overlapping([6.0]), bursts=bursts).interference() == pytest.approx([2.0])
 
 
 def test_each_model_judges_by_its_formula():

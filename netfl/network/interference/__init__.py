@@ -39,6 +39,7 @@ Users that a MAC lets send at once as a group choose their rates by `Interferenc
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -256,10 +257,15 @@ class DisturbedFrames:
     def _worst_sum(self, spans: Sequence[_Span]) -> Floats:
         """Return the largest sum of the powers of *spans* that are on the air at once, ``[n]``."""
         worst = np.zeros(len(self.users))
-        moments_s = {max(start_s, self.start_s) for start_s, _, _ in spans}
-        for at_s in moments_s:
-            at_once = [powers for start_s, end_s, powers in spans if start_s <= at_s < end_s]
-            worst = np.maximum(worst, np.sum(at_once, axis=0))
+        by_start = sorted(range(len(spans)), key=lambda number: spans[number][0])
+        begun = 0
+        on_air: list[int] = []  # in the order of *spans*, in which their powers are added
+        for at_s in sorted({max(start_s, self.start_s) for start_s, _, _ in spans}):
+            while begun < len(spans) and spans[by_start[begun]][0] <= at_s:
+                insort(on_air, by_start[begun])
+                begun += 1
+            on_air = [number for number in on_air if at_s < spans[number][1]]
+            worst = np.maximum(worst, np.sum([spans[number][2] for number in on_air], axis=0))
         return worst
 
 
