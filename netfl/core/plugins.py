@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import pydantic
 from pydantic import PydanticUserError
 
+from netfl.core.environment import variable_set
 from netfl.core.kinds import is_built_in, kind_of
 from netfl.core.remedies import argument, is_command_line
 from netfl.errors import NetflError, PluginCallError, lacks_memory, suggest
@@ -64,15 +65,8 @@ def plugins_disabled() -> Iterator[None]:
     Traceback (most recent call last):
     netfl.core.plugins.PluginError: is not imported: only netfl's own code is allowed
     """
-    before = os.environ.get(CLOSED)
-    os.environ[CLOSED] = "1"
-    try:
+    with variable_set(CLOSED):
         yield
-    finally:
-        if before is None:
-            del os.environ[CLOSED]
-        else:
-            os.environ[CLOSED] = before
 
 
 def name_object(value: Any) -> str:

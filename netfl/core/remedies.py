@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from netfl.core.environment import variable_set
+
 COMMAND_LINE = "NETFL_COMMAND_LINE"
 """Environment variable that, set to any value, selects the words of the command line, also in processes that a command
 starts."""
@@ -32,15 +34,8 @@ def command_line() -> Iterator[None]:
     ...     call("resume", "runs/a"), argument("max_update_bits")
     ('netfl resume runs/a', '--max-update-bits')
     """
-    before = os.environ.get(COMMAND_LINE)
-    os.environ[COMMAND_LINE] = "1"
-    try:
+    with variable_set(COMMAND_LINE):
         yield
-    finally:
-        if before is None:
-            del os.environ[COMMAND_LINE]
-        else:
-            os.environ[COMMAND_LINE] = before
 
 
 def is_command_line() -> bool:
