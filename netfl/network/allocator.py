@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netfl.core.kinds import kind_of
-from netfl.core.plugins import one_line_of
-from netfl.errors import Fault, ScenarioError, is_explained
+from netfl.core.plugin_answers import PluginMethod
 from netfl.network.allocation import MIN_FREQUENCY, MIN_POWER, Allocation, AllocationRequest, Blocks, Decision
 from netfl.network.clock import Clock
 from netfl.network.config import NetworkConfig
@@ -143,13 +141,9 @@ class RoundAllocator:
         """Decide on *users*, by their numbers in the cell of *tower*."""
         free = self._free_part(tower, users)
         request = self._request(tower, users, free)
-        try:
-            decision = self._allocation.allocate(request)
-        except Exception as error:  # whatever the user's class does
-            if is_explained(error):
-                raise
-            raise self._error(f"fails: {one_line_of(error, self._allocation)}") from error
-        self._check(decision, tower.name, request)
+        method = self._method("allocate", _REMEDY)
+        decision = method.instance(lambda: self._allocation.allocate(request), Decision)
+        self._check(decision, method, tower.name, request)
         if self._allocation.reports:
             self._report(request, decision)
 
@@ -234,36 +228,30 @@ class RoundAllocator:
 
     def _report(self, request: AllocationRequest, decision: Decision) -> None:
         """Record the metrics that the allocation reports with a decision."""
-        try:
-            values = self._allocation.metrics(request, decision)
-        except Exception as error:  # whatever the user's class does
-            if is_explained(error):
-                raise
-            problem = f"fails: {one_line_of(error, self._allocation)}"
-            raise self._error(problem, "correct this method", method="metrics") from error
+        method = self._method("metrics", "correct this method")
+        values = method.answer(lambda: self._allocation.metrics(request, decision))
         wrong = reported_problem(self._allocation.reports, values, numbers=True)
         if wrong is not None:
-            raise self._error(*wrong, method="metrics")
+            raise method.error(*wrong)
         self._recorder.round_metrics(self._rounds, values)
 
-    def _check(self, decision: Decision, tower: str, request: AllocationRequest) -> None:
+    def _check(self, decision: Decision, method: PluginMethod, tower: str, request: AllocationRequest) -> None:
+        """Raise an error of *method* unless the decision gives each user a fraction, of no more than there is."""
         users = request.users
-        if not isinstance(decision, Decision):
-            raise self._error(f"gives {decision!r}, which is no Decision")
         for name in ("share", "power", "frequency"):
             given = getattr(decision, name)
             try:
                 values = np.asarray(given, float)
             except (TypeError, ValueError):
-                raise self._error(f"{name} is {given!r}: not a fraction for each of {users} users") from None
+                raise method.error(f"{name} is {given!r}: not a fraction for each of {users} users") from None
             smallest = _SMALLEST[name]
             is_fraction = (values >= smallest) & (values <= 1.0 + _ROUNDING)
             if values.shape != (users,) or not is_fraction.all():
                 bound = f" of at least {smallest:g}" if smallest else ""
-                raise self._error(f"{name} is {values!r}: not a fraction{bound} for each of {users} users")
+                raise method.error(f"{name} is {values!r}: not a fraction{bound} for each of {users} users")
         total = float(np.sum(decision.share))
         if total > 1.0 + _ROUNDING:
-            raise self._error(
+            raise method.error(
                 f"the shares of the users of {tower} add up to {total:.6g}, more than the band that is free"
             )
         is_wide = np.asarray(decision.share, float) > request.limits + _ROUNDING
@@ -271,27 +259,26 @@ class RoundAllocator:
             problem = (
                 f"share is {decision.share!r}: {np.flatnonzero(is_wide).tolist()} of the request have wider shares "
             )
-            raise self._error(problem + "than their radios", _WIDE_REMEDY)
+            raise method.error(problem + "than their radios", _WIDE_REMEDY)
         if self._interference_dbm is not None:
-            self._check_blocks(decision, tower)
+            self._check_blocks(decision, method, tower)
 
-    def _check_blocks(self, decision: Decision, tower: str) -> None:
+    def _check_blocks(self, decision: Decision, method: PluginMethod, tower: str) -> None:
         """Raise an error unless each block has at most one user, whose share is that of a block."""
         assert self._interference_dbm is not None
         count = len(self._interference_dbm)
         block = decision.block
         if block is None:
-            raise self._error("gives no blocks", _BLOCK_REMEDY)
+            raise method.error("gives no blocks", _BLOCK_REMEDY)
         given = np.asarray(block)
         if given.shape != np.shape(decision.share) or not np.isin(given, np.arange(-1, count)).all():
-            raise self._error(f"block is {block!r}: not a number from -1 to {count - 1} for each user", _BLOCK_REMEDY)
+            raise method.error(f"block is {block!r}: not a number from -1 to {count - 1} for each user", _BLOCK_REMEDY)
         assigned = given[given >= 0]
         if len(np.unique(assigned)) < len(assigned):
-            raise self._error(f"block is {block!r}: several users of {tower} have one block", _BLOCK_REMEDY)
+            raise method.error(f"block is {block!r}: several users of {tower} have one block", _BLOCK_REMEDY)
         if not np.allclose(decision.share, np.where(given >= 0, 1.0 / count, 0.0)):
-            raise self._error(f"share is {decision.share!r}: not that of the blocks {block!r}", _BLOCK_REMEDY)
+            raise method.error(f"share is {decision.share!r}: not that of the blocks {block!r}", _BLOCK_REMEDY)
 
-    def _error(self, problem: str, remedy: str = _REMEDY, method: str = "allocate") -> ScenarioError:
-        kind = kind_of(type(self._allocation))
-        where = f"{method}() of {kind}, at {self._env.now:.6g} s of simulated time: "
-        return ScenarioError([Fault("allocation", where + problem, None, remedy)])
+    def _method(self, name: str, remedy: str) -> PluginMethod:
+        circumstance = f", at {self._env.now:.6g} s of simulated time:"
+        return PluginMethod(self._allocation, name, remedy, "allocation", circumstance)

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netfl.core.kinds import kind_of
-from netfl.core.plugins import is_plugin, one_line_of
-from netfl.errors import Fault, ScenarioError, is_explained
+from netfl.core.plugin_answers import PluginMethod
+from netfl.core.plugins import is_plugin
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.trains_when import TrainingOccasion, TrainingRule
 from netfl.streams import RandomField
 from netfl.types import Bools, Floats, Ints
-
-_REMEDY = "return whether each user trains, [n] booleans"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +55,8 @@ class TrainingGate:
 
 def _checked(rule: TrainingRule, occasion: TrainingOccasion) -> Bools:
     """Return what a rule from outside netfl answers."""
-    try:
-        answer = np.asarray(rule.trains(occasion))
-    except Exception as error:  # whatever the user's class does
-        if is_explained(error):
-            raise
-        raise _error(rule, f"fails: {one_line_of(error, rule)}") from error
-    if answer.shape != (len(occasion.users),) or answer.dtype != np.bool_:
-        given = f"{answer.dtype} of shape {[*answer.shape]}"
-        raise _error(rule, f"gives {given} for {len(occasion.users)} users")
+    method = PluginMethod(rule, "trains", "return whether each user trains, [n] booleans", "trains_when")
+    answer = method.value_of_each(lambda: rule.trains(occasion), len(occasion.users))
+    if answer.dtype != np.bool_:
+        raise method.error(f"gives values of type {answer.dtype}")
     return answer
-
-
-def _error(rule: TrainingRule, problem: str) -> ScenarioError:
-    return ScenarioError([Fault("trains_when", f"trains() of {kind_of(type(rule))} {problem}", None, _REMEDY)])

@@ -105,6 +105,7 @@ def test_first_come_captures():
 
 def test_model_of_a_user_decides_in_the_network():
     """Two users send updates of 1 s; user 1 ends its training half a second later, within the frame of user 0."""
+    assert FIRST_COME in of_family("network/interference")
     later = ALOHA | {"compute": {"speed": [2.0, 1.0], "samples": 1}, "round": {"kind": "first", "deadline": 5.0}}
     outcomes = {}
     for interference in ("collide", FIRST_COME):

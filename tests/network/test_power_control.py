@@ -307,7 +307,7 @@ class Answering(PowerControl):
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"), [([0.0, 1.0], r"the shape \[2\] for 1 frames"), ([np.nan], "gives nan")]
+    ("answer", "message"), [([0.0, 1.0], r"gives 2 values for 1 frames"), ([np.nan], "gives nan")]
 )
 def test_a_power_control_that_answers_wrongly_is_told(answer, message, monkeypatch):
     monkeypatch.setattr(Answering, "answer", answer)

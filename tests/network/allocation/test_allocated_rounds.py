@@ -466,7 +466,7 @@ class Greedy(Allocation):
         ("slow", r"frequency is .* not a fraction of at least 0.001 for each of 3 users"),
         ("share", "shares of the users of tower:0 add up to 3, more than the band"),
         ("nothing", r"fails: AttributeError.*test_allocated_rounds.py, line \d+"),
-        ("none", "gives None, which is no Decision"),
+        ("none", "gives None"),
     ],
 )
 def test_a_model_that_fails_or_gives_more_than_there_is(name, problem):

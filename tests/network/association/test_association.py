@@ -342,7 +342,7 @@ def test_nobody_is_named_whose_own_tower_is_the_strongest():
 
 def test_a_time_of_a_model_of_the_users_own_is_later():
     with pytest.raises(
-        ScenarioError, match=r"Answering: next_s\(\), at 0 s of simulated time, gives 0; return a later"
+        ScenarioError, match=r"next_s\(\) of .*Answering, at 0 s of simulated time, gives 0; return a later"
     ):
         roam(motion=WALK, association=Answering(answer="serving", moves="any_time"))
 
@@ -364,7 +364,7 @@ class Visited(Answering):
 
 @pytest.mark.parametrize("answer", ["[0, 8]", "[0, 0]", "[-1]", "np.zeros((2, 2))", "0.5"])
 def test_visitors_of_a_model_of_the_users_own_are_users(answer):
-    with pytest.raises(ScenarioError, match=r"Visited: visitors\(\), for tower 0, gives other values than users"):
+    with pytest.raises(ScenarioError, match=r"visitors\(\) of .*Visited, for tower 0, gives other values than users"):
         roam(motion=WALK, association=Visited(answer=answer))
 
 
