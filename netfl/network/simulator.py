@@ -138,6 +138,7 @@ class NetworkSimulator:
         env: the clock.
         membership: the tower of each user.
         observations: the values that policies can observe.
+        fast_traffic: traffic whose packets are played in batches; ``None`` where each packet is an event.
     """
 
     def __init__(
@@ -216,8 +217,8 @@ class NetworkSimulator:
             self._roaming.start(self._towers.values())
         for cell in self._cells:
             env.process(run_mac(config.mac, cell, self._fail))
-        self._fast_traffic = start_sources(config, env, log, streams, sinks, self._routes)
-        self._links_busy_s = (self._fast_traffic or self._routes).busy_by_s
+        self.fast_traffic = start_sources(config, env, log, streams, sinks, self._routes)
+        self._links_busy_s = (self.fast_traffic or self._routes).busy_by_s
         self._warmup_busy_s: dict[str, float] = {}
 
     def rounds(
@@ -630,8 +631,8 @@ class NetworkSimulator:
             self._config.energy.restart(now_s)
 
     def _play_fast_traffic(self, now_s: float) -> None:
-        if self._fast_traffic is not None:
-            self._fast_traffic.play(now_s, self._report_progress)
+        if self.fast_traffic is not None:
+            self.fast_traffic.play(now_s, self._report_progress)
 
     def _open_round(self, index: int) -> float:
         """Open round, or window, *index*; return the time."""

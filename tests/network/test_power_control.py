@@ -306,9 +306,7 @@ class Answering(PowerControl):
         return (Law.none("draws nothing"),)
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"), [([0.0, 1.0], r"gives 2 values for 1 frames"), ([np.nan], "gives nan")]
-)
+@pytest.mark.parametrize(("answer", "message"), [([0.0, 1.0], r"gives 2 values for 1 frames"), ([np.nan], "gives nan")])
 def test_a_power_control_that_answers_wrongly_is_told(answer, message, monkeypatch):
     monkeypatch.setattr(Answering, "answer", answer)
     with pytest.raises(ScenarioError, match=message):

@@ -96,16 +96,28 @@ def test_rows_are_sorted_in_every_growing_table(undisturbed):
         pd.testing.assert_frame_equal(table, table.sort_values(columns, kind="stable", ignore_index=True))
 
 
+class StreamWatch(RunObserver):
+    """Counts the rounds after which the streams of a run have grown."""
+
+    def __init__(self, folder):
+        self.grown = 0
+        self._folder = folder
+        self._size = 0
+
+    def on_round(self, progress):
+        size = sum(path.stat().st_size for path in self._folder.glob("*.arrows.part"))
+        self.grown += size > self._size
+        self._size = size
+
+
 @pytest.mark.parametrize("chunk", [7, 64])
 def test_times_of_writes_do_not_matter(undisturbed, tmp_path, monkeypatch, chunk):
     """Rows are written after random rounds, as on a busy machine, and in chunks of several sizes."""
     seconds = iter(np.random.default_rng(chunk).choice([0.0, 100.0], 1000).cumsum())
     monkeypatch.setattr(run_writer, "monotonic", lambda: next(seconds))
-    flushed = []
-    original = RunWriter._flush
-    monkeypatch.setattr(RunWriter, "_flush", lambda self: flushed.append(1) or original(self))
-    run = netfl.run(scenario(), tmp_path / "run", device="cpu")
-    assert flushed
+    watch = StreamWatch(tmp_path / "run")
+    run = netfl.run(scenario(), tmp_path / "run", device="cpu", observer=watch)
+    assert 0 < watch.grown < 12, "rows were written after some rounds, not after each"
     assert contents(run.folder) == contents(undisturbed.folder)
     assert run.manifest["digests"] == undisturbed.manifest["digests"]
     monkeypatch.setattr(tables, "CHUNK", chunk)  # row groups have other sizes now, but the rows are the same

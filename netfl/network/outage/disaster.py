@@ -140,12 +140,13 @@ class Disaster(Outage):
     @property
     def _load(self) -> float:
         """Mean number of disasters under repair in the middle, λ E[a] E[repair]."""
-        return self._share * self.repair.mean / self.mean_interval
+        return self.struck_share * self.repair.mean / self.mean_interval
 
     @property
-    def _share(self) -> float:
-        """E[a] of the middle: ∫ P(radius ≥ s) l(s) ds / area, l(s) the length of the circle around it in the area.
+    def struck_share(self) -> float:
+        """Share of the disasters that strike the middle of the area, E[a].
 
+        ∫ P(radius ≥ s) l(s) ds / area, l(s) the length of the circle of radius s around the middle in the area.
         l(s) = s · angle(s): the whole circle in a disk; in a rectangle of half sides h, 2π less 4 arccos(h / s) for
         each pair of sides that the circle crosses.
         """
@@ -177,6 +178,9 @@ class DisasterEvents:
 
     Attributes:
         start_s: time of each disaster, in order; 0 for those before time 0.
+        repaired_s: end of the repair of each.
+        centre_m: centre of the disk of each, [number, 2].
+        radius_m: radius of the disk of each.
         before: number of those before time 0.
     """
 
@@ -187,14 +191,13 @@ class DisasterEvents:
         if model.start == "stationary":
             mean = model.repair.mean / model.mean_interval
             self.before = int(streams.rng("before").poisson(mean))
-        # of each disaster: its start, the end of its repair, its centre and its radius
         index = np.arange(self.before)
         places = streams.field("place before")
         self.start_s = np.zeros(self.before)
-        self._over_s = model.repair.residual(streams.at("rest"), self.before)
-        self._centre_m = model.place_m(places.uniform(0, index, 0), places.uniform(0, index, 1))
-        self._radius_m = model.radius.draw(streams.field("radius before"), 0, index)
-        self._last_over_s = np.maximum.accumulate(self._over_s)  # end of all repairs up to each disaster's
+        self.repaired_s = model.repair.residual(streams.at("rest"), self.before)
+        self.centre_m = model.place_m(places.uniform(0, index, 0), places.uniform(0, index, 1))
+        self.radius_m = model.radius.draw(streams.field("radius before"), 0, index)
+        self._all_repaired_s = np.maximum.accumulate(self.repaired_s)  # end of all repairs up to each disaster's
         self._drawn = 0  # disasters since time 0
         self._last_s = 0.0  # and the start of the last of them
 
@@ -213,15 +216,15 @@ class DisasterEvents:
         over_s = np.full(len(places), -np.inf)
         self._extend_beyond(time_s)
         # disasters from begin to end may be under repair: all repairs before are over, and later ones have not begun
-        begin = np.searchsorted(self._last_over_s, time_s, side="right")
+        begin = np.searchsorted(self._all_repaired_s, time_s, side="right")
         end = np.searchsorted(self.start_s, time_s, side="right")
         remaining = np.flatnonzero(begin < end)
         while remaining.size:  # a chunk of disasters for each place
             event, is_struck = self._struck(disk, places[remaining], begin[remaining])
             has_begun = event < end[remaining, None]
-            is_under_repair = self._over_s[event] > time_s[remaining, None]
+            is_under_repair = self.repaired_s[event] > time_s[remaining, None]
             is_down = is_struck & has_begun & is_under_repair
-            latest_s = np.where(is_down, self._over_s[event], -np.inf).max(axis=1)
+            latest_s = np.where(is_down, self.repaired_s[event], -np.inf).max(axis=1)
             over_s[remaining] = np.maximum(over_s[remaining], latest_s)
             begin[remaining] += _CHUNK
             remaining = remaining[begin[remaining] < end[remaining]]
@@ -239,7 +242,7 @@ class DisasterEvents:
     def _struck(self, disk: DiskMembership, places: Ints, begin: Ints) -> tuple[Ints, Bools]:
         """Return disasters from number *begin* on, and whether each place lies within them, ``[n, _CHUNK]`` both."""
         event = np.minimum(begin[:, None] + np.arange(_CHUNK), len(self.start_s) - 1)
-        is_struck = disk.distance_m(places[:, None], self._centre_m[event]) <= self._radius_m[event]
+        is_struck = disk.distance_m(places[:, None], self.centre_m[event]) <= self.radius_m[event]
         return event, is_struck
 
     def _draw(self) -> None:
@@ -254,10 +257,10 @@ class DisasterEvents:
         centre_m = model.place_m(fields["place"].uniform(0, index, 0), fields["place"].uniform(0, index, 1))
         radius_m = model.radius.draw(fields["radius"], 0, index)
         self.start_s = np.append(self.start_s, start_s)
-        self._over_s = np.append(self._over_s, over_s)
-        self._centre_m = np.vstack([self._centre_m, centre_m])
-        self._radius_m = np.append(self._radius_m, radius_m)
-        self._last_over_s = np.maximum.accumulate(self._over_s)
+        self.repaired_s = np.append(self.repaired_s, over_s)
+        self.centre_m = np.vstack([self.centre_m, centre_m])
+        self.radius_m = np.append(self.radius_m, radius_m)
+        self._all_repaired_s = np.maximum.accumulate(self.repaired_s)
         self._drawn += len(index)
         self._last_s = float(start_s[-1])
 

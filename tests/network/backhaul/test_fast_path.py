@@ -81,7 +81,7 @@ def run_traffic(config, monkeypatch, *, events, windows=3):
         if events:
             patch.setattr(traffic_sources, "can_batch", lambda *args: False)
         simulation = NetworkSimulator(config, Streams(8), recorder)
-        assert (simulation._fast_traffic is None) == events
+        assert (simulation.fast_traffic is None) == events
         list(simulation.windows(windows, 6.0, 1.0))
     return recorder
 
@@ -146,12 +146,9 @@ def test_traffic_that_could_differ_runs_by_events(make_layout, monkeypatch, reco
     )
 
     def is_fast(*args, listener=None, **options):
-        return (
-            NetworkSimulator(
-                build_config(layout, *args, **options), Streams(8), listener or BatchRecorder()
-            )._fast_traffic
-            is not None
-        )
+        config = build_config(layout, *args, **options)
+        simulator = NetworkSimulator(config, Streams(8), listener or BatchRecorder())
+        return simulator.fast_traffic is not None
 
     assert is_fast(traffic, limited)
     assert is_fast(fixed_size, DropTail())
