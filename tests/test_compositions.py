@@ -11,6 +11,7 @@ import re
 
 import numpy as np
 import pytest
+import simpy
 from support import composition_checks as checks
 from support import compositions
 from support.compositions import RefusedError, budgeted, checked
@@ -112,6 +113,20 @@ def test_stored_design_covers_all_pairs(name):
             checked(dict(pair))
     pairs = sum(len(a) * len(b) for a, b in itertools.combinations(stored.levels.values(), 2))
     assert len(missing) < 0.25 * pairs
+
+
+def test_a_run_that_records_nothing_is_cut_off():
+    """As one whose users withhold all their frames, and whose rounds have no deadline."""
+    clock = simpy.Environment()
+
+    def wait():
+        while True:
+            yield clock.timeout(1.0)
+
+    clock.process(wait())
+    with pytest.raises(checks.LongRunError), checks.limited_steps(100):
+        clock.run()
+    assert clock.now == pytest.approx(100.0, abs=2.0)
 
 
 def test_models_of_guides_are_levels():

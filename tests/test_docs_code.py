@@ -10,15 +10,17 @@ import netfl
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
-PAGES_WITH_COMMANDS = [*sorted((guides.ROOT / "docs/howto").glob("*.md")), guides.ROOT / "docs/tutorial.md"]
+FIRST_PAGES = [guides.ROOT / "README.md", guides.ROOT / "docs/tutorial.md"]
+"""Pages that run whole, one after the other, in an empty folder."""
+GUIDES = sorted((guides.ROOT / "docs/howto").glob("*.md"))
 """Pages that run with all their commands."""
 PYTHON_PAGES = [
     page
     for page in guides.PAGES
-    if page not in PAGES_WITH_COMMANDS and any(block.language == "python" for block in guides.blocks(page))
+    if page not in {*FIRST_PAGES, *GUIDES} and any(block.language == "python" for block in guides.blocks(page))
 ]
 """Pages of which only the Python code runs."""
-SHORTENED = {"tutorial": ("--set", "rounds=12"), "traces": ("--set", "rounds=60", "--set", "replicas=2")}
+SHORTENED = {"traces": ("--set", "rounds=60", "--set", "replicas=2")}
 """Options that shorten the commands of slow pages."""
 SCENARIO = {
     "name": "first", "users": 10, "rounds": 25, "replicas": 2, "record": {"events": "all", "versions": True},
@@ -74,27 +76,34 @@ def folder(empty):
 def test_readme_and_tutorial_run_in_an_empty_folder():
     """Run every file, command and block of Python, as a new user does."""
     player = guides.Player()
-    for page in ("README.md", "docs/tutorial.md"):
-        player.play(guides.ROOT / page, commands=True)
+    for page in FIRST_PAGES:
+        player.play(page, commands=True)
     runs = {path.name for path in Path("runs").iterdir()}
     assert {"first", "first-sweep", "rural_outage-001", "tutorial", "tdma", "again", "trees"} <= runs
     assert netfl.open_run("runs/first").manifest["replicas"] == 5
 
 
-@pytest.mark.parametrize("page", [guides.case(page, pytest.mark.slow) for page in PAGES_WITH_COMMANDS])
+@pytest.mark.parametrize("page", [guides.case(page, pytest.mark.slow) for page in GUIDES])
 def test_guides_run(page, folder):
     guides.skip_without_packages(page)
     guides.Player(SHORTENED.get(page.stem, ())).play(page, commands=True)
 
 
-def python_case(page):
-    """The first run of the README and of the index is that of `make demo`, which takes a minute."""
-    if page.stem in {"README", "index"}:
-        return guides.case(page, pytest.mark.slow)
-    return guides.case(page)
+@pytest.fixture
+def short_first_run(monkeypatch):
+    """Shorten the example of the index, which takes a minute: that of the README is the same, and runs whole."""
+    run = netfl.run
+
+    def run_shortened(scenario, *parts, **options):
+        if scenario == "rural_outage":
+            scenario = netfl.load(scenario).at({"rounds": 8, "tuning": None})
+        return run(scenario, *parts, **options)
+
+    monkeypatch.setattr(netfl, "run", run_shortened)
 
 
-@pytest.mark.parametrize("page", [python_case(page) for page in PYTHON_PAGES])
+@pytest.mark.usefixtures("short_first_run")
+@pytest.mark.parametrize("page", [guides.case(page) for page in PYTHON_PAGES])
 def test_python_of_pages_runs(page, folder, small):
     guides.skip_without_packages(page)
     for name in ("first", "mine-001", "rural_outage-001"):

@@ -1,9 +1,11 @@
 """Checks of one composition: equal users, permuted users, other units of time."""
 
+import itertools
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
+import simpy
 
 from netfl.network.mac.proportional_fair import ProportionalFair
 from netfl.network.membership import Membership
@@ -12,7 +14,9 @@ from support.recorders import Memory
 from support.run_invariants import check_tables, tables_of_recorder, watched
 
 MAX_EVENTS = 8_000
-"""Number of events after which a run is cut off."""
+"""Number of recorded events after which a run is cut off."""
+MAX_STEPS = 50_000
+"""Number of steps of the clock after which a run is cut off, as one in which nobody ever sends records nothing."""
 MAX_TIME_S = 1e6
 """Simulated time after which a run is cut off, as that of a user that drives away for ever."""
 SEEDS, BLOCKS, DRAWS = 6, 6, 2000
@@ -42,11 +46,30 @@ class BoundedMemory(Memory):
             raise LongRunError
 
 
+@contextmanager
+def limited_steps(most):
+    """Raise `LongRunError` after *most* steps of a clock."""
+    step = simpy.Environment.step
+    steps = itertools.count()
+
+    def limited_step(clock):
+        if next(steps) >= most:
+            raise LongRunError
+        step(clock)
+
+    simpy.Environment.step = limited_step
+    try:
+        yield
+    finally:
+        simpy.Environment.step = step
+
+
 def simulate(scenario, replica=0, longest_s=np.inf):
     """Return the rounds of one replica and its recorder."""
     log = BoundedMemory(longest_s)
     context = replace(access_context(scenario, replica), recorder=log)
-    return [*scenario.access.rounds(context)], log
+    with limited_steps(MAX_STEPS):
+        return [*scenario.access.rounds(context)], log
 
 
 def check_run_of(scenario, replica=0):

@@ -28,7 +28,7 @@ from support import guide_models
 from support.scaled_scenarios import shrink
 from support.tiny_scenarios import OF_FILES, example_settings
 
-USERS, ROUNDS, DURATION_S = 6, 12, 5.0
+USERS, ROUNDS, DURATION_S = 6, 8, 5.0
 BANDWIDTH_HZ, AIRTIME_S = 125e3, 0.05
 _AMPLE_DB = 300.0
 """Gain that makes every signal strong enough."""

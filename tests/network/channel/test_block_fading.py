@@ -111,14 +111,13 @@ def test_slots_of_block_fade_together(tmp_path, kind, coherence, slot_s):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slot_s", [0.1, 1 / 3, 7e-3])
-@pytest.mark.parametrize("coherence", [1, 2, 5])
+@pytest.mark.parametrize(("coherence", "slot_s"), [(1, 0.1), (2, 1 / 3), (5, 7e-3)])
 @pytest.mark.parametrize("kind", [*CHANNELS])
 def test_three_failures_match_closed_form(tmp_path, kind, coherence, slot_s):
-    """10⁵ frames are compared within the 99 % interval."""
+    """40,000 frames are compared within the 99 % interval; that slots of any length fade alike is tested above."""
     expected = three_failures(CHANNELS[kind], coherence)
-    attempts = count_attempts(faded_slots(tmp_path, kind, slot_s, coherence, 200_000))[:100_000]
-    assert len(attempts) == 100_000
+    attempts = count_attempts(faded_slots(tmp_path, kind, slot_s, coherence, 80_000))[:40_000]
+    assert len(attempts) == 40_000
     share, half = interval(attempts > 3, expected)
     assert abs(share - expected) < half, f"{share:.4%} ± {half:.4%}, expected {expected:.4%}"
 

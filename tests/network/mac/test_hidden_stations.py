@@ -97,8 +97,8 @@ def test_loss_matches_independent_simulation(senses, has_rts):
 )
 def test_loss_of_more_stations_matches_independent_simulation(senses, has_rts):
     mac = HIDDEN_RTS if has_rts else HIDDEN
-    runs = [cell(mac, senses, 10.0, seed=seed) for seed in range(6)]
-    references = [hidden_reference.simulate(senses.tolist(), 10.0, seed, has_rts=has_rts) for seed in range(6)]
+    runs = [cell(mac, senses, 4.0, seed=seed) for seed in range(6)]
+    references = [hidden_reference.simulate(senses.tolist(), 4.0, seed, has_rts=has_rts) for seed in range(6)]
     assert_equal_means([run.loss for run in runs], [reference.loss for reference in references])
 
 
