@@ -73,9 +73,12 @@ def number_option(
 
 def _number_parser(kind: type[int] | type[float], minimum: float | None) -> Callable[[str | int | float], int | float]:
     """Return a parser that refuses what Python accepts beside plain numbers, such as ``1_0``, ``+8`` and ``nan``."""
-    pattern, meaning = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", "a number, such as 0.5"
     if kind is int:
-        pattern, meaning = r"-?[0-9]{1,4000}", "a whole number, such as 8"
+        pattern = r"-?[0-9]{1,4000}"  # Python refuses to read longer ones
+        meaning = "a whole number, such as 8"
+    else:
+        pattern = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+        meaning = "a number, such as 0.5"
 
     def parse(given: str | int | float) -> int | float:
         text = str(given)  # a default is a number

@@ -106,7 +106,6 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
 
     with note_continuation(done.folder):
         from netfl.cli.views.run_summary import show_run
-        from netfl.results.comparison import UNFINISHED
 
         if not quiet:
             show_run(done)
@@ -115,15 +114,23 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
         if report:
             write_report(done, None)
         if done.status != "done":
-            remedy = f"continue with: netfl resume {done.folder}"
             if "flower" in done.manifest:
                 remedy = "the run of a Flower app cannot be continued"
-            progress = f"after round {done.manifest['rounds_done']}"
-            if "rounds" in done.manifest:
-                progress = f"{progress} of {done.manifest['rounds']}"
-            if done.comparison == UNFINISHED:
-                progress = "in the tuning before the run"
-            exit_interrupted(remedy, progress)
+            else:
+                remedy = f"continue with: netfl resume {done.folder}"
+            exit_interrupted(remedy, _progress(done))
+
+
+def _progress(done: Run) -> str:
+    """Return in words how far an unfinished run is."""
+    from netfl.results.comparison import UNFINISHED
+
+    if done.comparison == UNFINISHED:
+        return "in the tuning before the run"
+    progress = f"after round {done.manifest['rounds_done']}"
+    if "rounds" in done.manifest:  # a run may end at a time instead
+        progress += f" of {done.manifest['rounds']}"
+    return progress
 
 
 def exit_interrupted(remedy: str, progress: str) -> NoReturn:
@@ -135,9 +142,9 @@ def exit_interrupted(remedy: str, progress: str) -> NoReturn:
 def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str | None = None) -> None:
     """Write the report of a run, of a sweep or of several runs to *out*, and print its path.
 
-    Several runs are compared *at* a simulated time; by default see `netfl.report.common_time.choose_time`.
-
-    By default it is ``report.html`` in the folder of the run or the sweep.  A run also has a plot there.
+    By default it is ``report.html`` in the folder of the run or the sweep, or here for several runs.  A run also has a
+    plot in its folder.  Several runs are compared *at* a simulated time; by default see
+    `netfl.report.common_time.choose_time`.
     """
     from netfl import report
     from netfl.core.screen import open_console
@@ -146,9 +153,12 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str
     from netfl.sweeps import Sweep
 
     console = open_console()
-    target = out or Path("report.html")
-    if not isinstance(source, Sequence):
-        target = out or source.folder
+    if out is not None:
+        target = out
+    elif isinstance(source, Sequence):
+        target = Path("report.html")
+    else:
+        target = source.folder  # the report names the file
     try:
         if isinstance(source, Sweep):
             console.print(f"report: {report.write_sweep(source, out)}", soft_wrap=True)
@@ -156,9 +166,11 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str
             console.print(f"report:  {report.write(source, out)}", soft_wrap=True)
             console.print(f"plot:    {report.picture(source)}", soft_wrap=True)
         else:
-            console.print(f"report:  {report.write_several(source, out or Path('report.html'), at)}", soft_wrap=True)
+            console.print(f"report:  {report.write_several(source, target, at)}", soft_wrap=True)
     except OSError as error:
-        folder = target if out is None and target.is_dir() else target.parent
+        folder = target.parent
+        if out is None and target.is_dir():  # that of a run or a sweep
+            folder = target
         if error.errno == errno.ENAMETOOLONG:
             remedy = "use a shorter name"
         elif not is_present(folder):

@@ -49,7 +49,8 @@ def export(
 
     forms = {"--perfetto": perfetto, "--csv": csv, "--positions": positions, "--availability": availability is not None}
     _check(forms, out, {"--rounds": rounds, "--every": every, "--replica": replica})
-    run, chosen_replica = open_run(folder), replica or 0
+    run = open_run(folder)
+    chosen_replica = replica or 0
     try:
         if perfetto:
             from netfl.results.export.perfetto import write_trace
@@ -70,35 +71,40 @@ def export(
             from netfl.simulation.positions import write_positions
 
             path = out or folder / "positions.csv"
-            places, times = write_positions(run, path, chosen_replica, None if every is None else _seconds(every))
-            echo(f"{path}: {places} users and nodes, at {times} time{'s' if times > 1 else ''}")
+            every_s = None if every is None else _seconds(every)
+            places, times = write_positions(run, path, chosen_replica, every_s)
+            unit = "times" if times > 1 else "time"
+            echo(f"{path}: {places} users and nodes, at {times} {unit}")
         if availability is not None:
             from netfl.network.outage._availability_file import write_availability
             from netfl.results.export.availability import availability as availability_of
 
             rows = availability_of(run, chosen_replica, in_rounds=rounds)
             write_availability(availability, rows)
-            unit = "; the times are rounds: an access reads them with 'unit: rounds', an outage does not"
             changes = sum(len(row.times) for row in rows)
-            echo(f"{availability}: {len(rows)} users, {changes} changes{unit if rounds else ''}")
+            use = ""
+            if rounds:
+                use = "; the times are rounds: an access reads them with 'unit: rounds', an outage does not"
+            echo(f"{availability}: {len(rows)} users, {changes} changes{use}")
     except OSError as error:
         raise cannot_write(error, folder) from error
 
 
 def _check(forms: Mapping[str, bool], out: Path | None, options: Mapping[str, object]) -> None:
     faults = []
-    file_count = sum(forms[form] for form in ("--perfetto", "--csv", "--positions"))
     if not any(forms.values()):
         remedy = "write --perfetto, --csv, --positions or --availability FILE"
         faults.append(Fault("", "no output is named", None, remedy))
+    file_count = sum(forms[form] for form in ("--perfetto", "--csv", "--positions"))
     if out is not None and file_count != 1:
         remedy = "name one of --perfetto, --csv and --positions"
         faults.append(Fault("--out", f"names the file of one output, but {file_count} are requested", str(out), remedy))
-    for option, wanted in (
-        ("--rounds", ["--availability"]),
-        ("--every", ["--positions"]),
-        ("--replica", ["--perfetto", "--positions", "--availability"]),
-    ):
+    needed_forms = {
+        "--rounds": ["--availability"],
+        "--every": ["--positions"],
+        "--replica": ["--perfetto", "--positions", "--availability"],
+    }
+    for option, wanted in needed_forms.items():
         is_given = options[option] is not None and options[option] is not False
         if is_given and not any(forms[form] for form in wanted):
             faults.append(Fault(option, f"has no effect without {' or '.join(wanted)}", None, "leave it out"))

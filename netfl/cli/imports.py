@@ -36,6 +36,30 @@ def import_lorawan(
     """Write who received the frames of LoRaWAN devices as a recording for `replay` and `netfl ram`."""
     from netfl.files.lorawan import read_lorawan
 
+    _check_users(users, device, round_length)
+    read = read_lorawan(log)
+    if round_length is None:  # the users are gateways, and a frame is a round
+        chosen = read.choose_device(device)
+        recording = read.recording_of_gateways(chosen)
+        frames = read.table(chosen)
+        recording.write(out)
+        frames.to_csv(out / "frames.csv", index=False, lineterminator="\n")
+        echo(
+            f"device {chosen}: {len(read.frames[chosen])} frames, {read.missing(chosen)} missing counters, "
+            f"{read.sessions(chosen)} sessions; {out / 'frames.csv'}"
+        )
+        meaning = "A missing counter is a lost frame, or one that the device counted and did not send."
+    else:
+        recording = read.recording_of_devices(_seconds("--round", round_length))
+        recording.write(out)
+        meaning = "A round without a delivery of a device may be a loss, or a time in which it sent nothing."
+    echo(f"{log.name}: {read.duplicates} lines of duplicates, {read.other_lines} lines that are no uplinks")
+    echo(f"{out}: {recording.rounds} rounds of {len(recording.names)} users, {len(recording.round)} deliveries")
+    echo(meaning)
+
+
+def _check_users(users: str, device: str | None, round_length: str | None) -> None:
+    """Raise an error for an unknown kind of users, and for options that do not fit it."""
     if users not in {"gateways", "devices"}:
         raise ScenarioError([Fault("--users", "not a kind of users", users, "write gateways or devices")])
     if users == "gateways" and round_length is not None:
@@ -46,28 +70,6 @@ def import_lorawan(
     if users == "devices" and round_length is None:
         problem = "devices have no common counter, so rounds need a length"
         raise ScenarioError([Fault("--round", problem, None, "give one, such as --round '10 min'")])
-    read = read_lorawan(log)
-    if round_length is None:
-        chosen = read.choose_device(device)
-        recording = read.recording_of_gateways(chosen)
-        table = read.table(chosen)
-    else:
-        chosen = None
-        recording = read.recording_of_devices(_seconds("--round", round_length))
-        table = None
-    recording.write(out)
-    if table is not None and chosen is not None:
-        table.to_csv(out / "frames.csv", index=False, lineterminator="\n")
-        echo(
-            f"device {chosen}: {len(read.frames[chosen])} frames, {read.missing(chosen)} missing counters, "
-            f"{read.sessions(chosen)} sessions; {out / 'frames.csv'}"
-        )
-    echo(f"{log.name}: {read.duplicates} lines of duplicates, {read.other_lines} lines that are no uplinks")
-    echo(f"{out}: {recording.rounds} rounds of {len(recording.names)} users, {len(recording.round)} deliveries")
-    if table is not None:
-        echo("A missing counter is a lost frame, or one that the device counted and did not send.")
-    else:
-        echo("A round without a delivery of a device may be a loss, or a time in which it sent nothing.")
 
 
 @import_app.command("phone")
@@ -100,9 +102,13 @@ def import_phone(
     """Write RSRP, SNR or rates of phones over time as a file for the channel `trace`; each phone is a user."""
     from netfl.files.phone_logs import read_phone_log, to_trace, write_trace
 
-    words = {"--quantity": (quantity, ("rsrp", "snr", "rate")), "--direction": (direction, ("down", "up"))}
-    words |= {"--align": (align, ("start", "clock")), "--time-unit": (time_unit or "s", ("s", "ms"))}
-    for option, (word, known) in words.items():
+    choices = (
+        ("--quantity", quantity, ("rsrp", "snr", "rate")),
+        ("--direction", direction, ("down", "up")),
+        ("--align", align, ("start", "clock")),
+        ("--time-unit", time_unit or "s", ("s", "ms")),
+    )
+    for option, word, known in choices:
         if word not in known:
             raise ScenarioError([Fault(option, "no such word", word, f"write one of: {', '.join(known)}")])
     if quantity != "rate" and direction != "down":
@@ -122,17 +128,19 @@ def import_phone(
     ]
     trace = to_trace(read, align=cast(Any, align))
     write_trace(trace, out)
-    first = 0
+    user_count = 0
     for path, log in zip(logs, read, strict=True):
-        names = log.values["name"].drop_duplicates().tolist()
-        users = f"user {first}" if len(names) == 1 else f"users {first} to {first + len(names) - 1}"
+        first_user = user_count
+        user_count += len(log.values["name"].drop_duplicates())
+        last_user = user_count - 1
+        users = f"user {first_user}" if first_user == last_user else f"users {first_user} to {last_user}"
         echo(
             f"{path.name}: {users}, {len(log.values)} values of {log.heading}, {log.missing} rows without one, "
             f"{log.repeated} rows of a repeated time; the longest gap is {log.longest_gap_s:g} s"
         )
-        first += len(names)
+    column = read[0].column  # the same in all logs
     ends_s = trace.groupby("user")["time_s"].max()
-    echo(f"{out}: {log.column} of {first} users, to {ends_s.min():g} s at least; read it with the channel trace")
+    echo(f"{out}: {column} of {user_count} users, to {ends_s.min():g} s at least; read it with the channel trace")
 
 
 @import_app.command("flower")

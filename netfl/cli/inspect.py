@@ -32,7 +32,8 @@ def complete_family(incomplete: str) -> list[str]:
     """Complete the name of a family."""
     from netfl.core.kinds import FAMILIES
 
-    return [name for family in FAMILIES if (name := family.rpartition("/")[2]).startswith(incomplete)]
+    names = [family.rpartition("/")[2] for family in FAMILIES]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def complete_model(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -66,7 +67,7 @@ def check(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Check scenario files and report all errors."""
-    failed = 0
+    exit_code = 0
     for path in scenarios:
         try:
             scenario = changes.load(path)
@@ -76,8 +77,8 @@ def check(
             _print_dry_run(scenario)
         except NetflError as error:
             echo(str(error), err=True)
-            failed = max(failed, error.exit_code)
-    raise typer.Exit(failed)
+            exit_code = max(exit_code, error.exit_code)
+    raise typer.Exit(exit_code)
 
 
 def _print_facts(path: Path, scenario: Scenario) -> None:
@@ -88,21 +89,32 @@ def _print_facts(path: Path, scenario: Scenario) -> None:
     """
     from netfl.diagnosis.cvar_lift import stated_lifts
     from netfl.results.payload import cost_notes
-    from netfl.scenario.sweep_axes import SearchSpec
     from netfl.simulation.setup import check_without_data
-    from netfl.sweeps.plan import points_of
 
-    tried = ""
-    if scenario.sweep is not None:
-        points = points_of(scenario)
-        where = "of the space to search" if isinstance(scenario.sweep, SearchSpec) else "of its sweep"
-        tried = f", at all {len(points)} points {where}" if len(points) > 1 else f", at the only point {where}"
+    checked_points = _check_points(scenario)
     check_without_data(scenario)
-    echo(f"{path}: valid keys{tried}")
+    echo(f"{path}: valid keys{checked_points}")
     for note in cost_notes(scenario):
         echo(f"  {note}")
     for lift in stated_lifts(scenario):
         echo(f"  {lift.sentence}")
+
+
+def _check_points(scenario: Scenario) -> str:
+    """Check the scenario at all points of its sweep, and return in words which they are; empty without a sweep."""
+    from netfl.scenario.sweep_axes import SearchSpec
+    from netfl.sweeps.plan import points_of
+
+    if scenario.sweep is None:
+        return ""
+    if isinstance(scenario.sweep, SearchSpec):
+        source = "of the space to search"
+    else:
+        source = "of its sweep"
+    points = points_of(scenario)
+    if len(points) > 1:
+        return f", at all {len(points)} points {source}"
+    return f", at the only point {source}"
 
 
 def _print_dry_run(scenario: Scenario) -> None:
@@ -201,9 +213,13 @@ def environment_info() -> Iterator[tuple[str, str]]:
     yield "netfl", __version__
     yield "python", platform.python_version()
     yield "system", f"{platform.platform()}, {platform.machine()}"
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    usable = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        usable = len(os.sched_getaffinity(0))
     yield "cores", f"{os.cpu_count()}, usable {usable}"
-    yield from ((name, text) for name, text in versions().items() if name not in {"netfl", "python"})
+    for name, text in versions().items():
+        if name not in {"netfl", "python"}:
+            yield name, text
     try:
         from netfl.learning.tensors import devices
 
@@ -212,7 +228,8 @@ def environment_info() -> Iterator[tuple[str, str]]:
         yield "devices", f"torch cannot be imported: {error}"
     from netfl.learning.data._download import cache_folder
 
-    yield "data", f"{cache_folder()} ({'NETFL_DATA' if os.environ.get('NETFL_DATA') else 'the default'})"
+    source = "NETFL_DATA" if os.environ.get("NETFL_DATA") else "the default"
+    yield "data", f"{cache_folder()} ({source})"
     for extra, package in _EXTRAS.items():
         try:
             text = f"{package} {version(package)}"
@@ -226,7 +243,10 @@ def environment_info() -> Iterator[tuple[str, str]]:
 def show_version() -> None:
     """Show versions, machine, devices, data folder and installed extras for a bug report."""
     for name, text in environment_info():
-        echo(f"{name} {text}" if name == "netfl" else f"{name}: {text}")
+        if name == "netfl":
+            echo(f"netfl {text}")  # as --version prints it
+        else:
+            echo(f"{name}: {text}")
 
 
 @app.command()
@@ -251,13 +271,18 @@ def verify(
     """Check the files of finished runs against their manifests, and compare several runs with the first."""
     from netfl.results.digests import verify_runs
 
-    total = bad = 0
+    total = 0
+    bad = 0
     for folder in folders:
         for verdict in verify_runs(folder, folders[0]):
             echo(str(verdict))
-            total, bad = total + 1, bad + (not verdict.good)
-    echo(f"files that do not agree: {bad} of {total}" if bad else f"all {total} files agree")
-    raise typer.Exit(1 if bad else 0)
+            total += 1
+            if not verdict.good:
+                bad += 1
+    if bad:
+        echo(f"files that do not agree: {bad} of {total}")
+        raise typer.Exit(1)
+    echo(f"all {total} files agree")
 
 
 @data_app.command("list")

@@ -168,32 +168,46 @@ class SweepEngineOptions:
 
     def _refuse_slurm(self) -> None:
         """Raise an error for each option that only Slurm knows."""
-        options = {"--partition": self.partition, "--time": self.time, "--cpus": self.cpus, "--mem": self.mem}
-        _refuse({**options, "--sbatch": self.sbatch}, "slurm")
+        options = {
+            "--partition": self.partition,
+            "--time": self.time,
+            "--cpus": self.cpus,
+            "--mem": self.mem,
+            "--sbatch": self.sbatch,
+        }
+        _refuse(options, "slurm")
 
     def _slurm(self) -> SlurmOptions:
         from netfl.sweeps.slurm_engine import SlurmOptions
 
-        pairs = [(entry, *entry.removeprefix("--").partition("=")) for entry in self.sbatch or ()]
-        remedy = "write for example --sbatch account=physics"
-        faults = [
-            Fault("--sbatch", "not of the form NAME=VALUE", entry, remedy)
-            for entry, name, sign, _ in pairs
-            if not (name and sign)
-        ]
+        faults = []
+        further: dict[str, str] = {}
+        for entry in self.sbatch or ():
+            name, equals, value = entry.removeprefix("--").partition("=")
+            if name and equals:
+                further[name] = value
+            else:
+                remedy = "write for example --sbatch account=physics"
+                faults.append(Fault("--sbatch", "not of the form NAME=VALUE", entry, remedy))
         if self.gpus is not None and self.gpus % 1:
             problem = "not a whole number of GPUs, as a Slurm job needs"
             faults.append(Fault("--gpus", problem, self.gpus, "write a whole number"))
         if faults:
             raise ScenarioError(faults)
+        minutes = 60
+        if self.time is not None:
+            minutes = math.ceil(_quantity("--time", self.time, "s") / 60)
+        memory_gb = None
+        if self.mem is not None:
+            memory_gb = _quantity("--mem", self.mem, "byte") / 1e9
         return SlurmOptions(
             partition=self.partition,
-            minutes=60 if self.time is None else math.ceil(_quantity("--time", self.time, "s") / 60),
+            minutes=minutes,
             cpus=self.cpus or 1,
-            memory_gb=None if self.mem is None else _quantity("--mem", self.mem, "byte") / 1e9,
+            memory_gb=memory_gb,
             gpus=int(self.gpus or 0),
             workers=self.workers,
-            extra={name: value for _, name, _, value in pairs},
+            extra=further,
         )
 
 
@@ -210,10 +224,10 @@ def _cluster(address: str | None, gpus: float | None, workers: int | None) -> Cl
 
 def _refuse(options: Mapping[str, object], engine: str) -> None:
     """Raise an error for each of *options* that is given, since it needs another *engine*."""
-    given = {name: value for name, value in options.items() if value is not None}
     remedy = f"add --engine {engine}"
-    if given:
-        raise ScenarioError([Fault(name, "has no effect", value, remedy) for name, value in given.items()])
+    faults = [Fault(name, "has no effect", value, remedy) for name, value in options.items() if value is not None]
+    if faults:
+        raise ScenarioError(faults)
 
 
 def _quantity(option: str, text: str, unit: str) -> float:

@@ -22,10 +22,12 @@ def orbits(
     passes = loaded.passes()
     passes_path, gains_path = loaded.write(out or Path(), passes)
     for number, station in enumerate(loaded.stations):
-        seen = passes[passes["tower"] == f"tower:{number}"]
         name = station.name or f"{station.latitude:g}°, {station.longitude:g}°"
-        mean_s = (seen["end"] - seen["start"]).mean() if len(seen) else 0.0
-        echo(f"tower:{number} ({name}): {len(seen)} passes of {mean_s / 60.0:.1f} min on average")
+        of_station = passes[passes["tower"] == f"tower:{number}"]
+        mean_s = 0.0
+        if len(of_station):
+            mean_s = (of_station["end"] - of_station["start"]).mean()
+        echo(f"tower:{number} ({name}): {len(of_station)} passes of {mean_s / 60.0:.1f} min on average")
     missing = loaded.satellites - passes["user"].nunique()
     if missing:
         echo(f"{missing} of {loaded.satellites} satellites pass over no station")

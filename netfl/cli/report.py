@@ -35,7 +35,6 @@ def write_report(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Write a report with plots: one HTML page about a run, several runs or a sweep."""
-    from netfl.report.paper_tables import compare, known_metrics
     from netfl.results.run_reader import open_run
     from netfl.scenario.path_errors import is_sweep
     from netfl.sweeps import open_sweep
@@ -44,18 +43,30 @@ def write_report(
         problem = "has no effect on the page of one run or sweep, which shows all times"
         raise ScenarioError([Fault("--at", problem, at, "give several runs, or --latex")])
     if latex is not None:
-        table = compare(folders, known_metrics(folders), at=at)
-        try:
-            table.to_latex(latex)
-        except OSError as error:
-            reason = error.strerror if latex.parent.is_dir() else "its folder does not exist"
-            problem = f"cannot be written: {reason}"
-            raise ScenarioError([Fault("--latex", problem, str(latex), "name a file in an existing folder")]) from None
+        _write_latex(folders, latex, at)
         echo(f"LaTeX:   {latex}")
     if len(folders) > 1:
         common.write_report(folders, out, at)
+    elif is_sweep(folders[0]):
+        common.write_report(open_sweep(folders[0]), out)
     else:
-        common.write_report(open_sweep(folders[0]) if is_sweep(folders[0]) else open_run(folders[0]), out)
+        common.write_report(open_run(folders[0]), out)
+
+
+def _write_latex(folders: list[Path], latex: Path, at: str | None) -> None:
+    """Write the final values of the runs in *folders*, or those *at* a simulated time, as a LaTeX table."""
+    from netfl.report.paper_tables import compare, known_metrics
+
+    table = compare(folders, known_metrics(folders), at=at)
+    try:
+        table.to_latex(latex)
+    except OSError as error:
+        if latex.parent.is_dir():
+            reason = error.strerror
+        else:
+            reason = "its folder does not exist"
+        problem = f"cannot be written: {reason}"
+        raise ScenarioError([Fault("--latex", problem, str(latex), "name a file in an existing folder")]) from None
 
 
 @app.command()
@@ -130,21 +141,25 @@ def ram(
     result = diagnose(participation, level=level, alphas=alpha or (), expected=expected, seed=seed)
     lifts = []
     if run is not None:
-        lifts = [*cvar_lifts(run, participation, replica, cvar_level)]
+        lifts = list(cvar_lifts(run, participation, replica, cvar_level))
     elif cvar_level is not None:
         lifts = [cvar_lift(participation, cvar_level)]
-    explained = explanation.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
+    explained = None
+    if explain:
+        explained = explanation.explain_with_progress(run, named or None, rare or 3, replica)
+
     if as_json:
         entries = result.to_json()
         for lift in lifts:
             entries |= lift.to_json()
-        diagnosis.show_json(entries | ({} if explained is None else explained.to_json()))
+        if explained is not None:
+            entries |= explained.to_json()
+        diagnosis.show_json(entries)
         return
     pooled = None
     if run is not None and replica is None:
         pooled = pooled_deliveries(run, participation)
     diagnosis.print_diagnosis(result, rare or 5, pooled=pooled)
-    for lift in lifts:
-        diagnosis.print_cvar_lift(lift, rare or 5)
+    diagnosis.print_cvar_lifts(lifts, rare or 5)
     if explained is not None:
         explanation.print_explanation(explained)

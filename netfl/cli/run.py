@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -30,6 +30,11 @@ from netfl.cli.common import (
 )
 from netfl.cli.options import EngineOptions, ScenarioOptions, SweepEngineOptions, with_options
 from netfl.learning.devices import check_device
+
+if TYPE_CHECKING:
+    from netfl.sweeps import LocalEngine, Sweep
+    from netfl.sweeps.ray_engine import RayEngine
+    from netfl.sweeps.slurm_engine import SlurmEngine
 
 
 @app.command()
@@ -157,24 +162,13 @@ def sweep(
     """Run a scenario at all points of its sweep that are not done yet."""
     from netfl.cli.views.sweep import show_sweep
     from netfl.core.screen import open_console
-    from netfl.simulation.workers.ray_cluster import Cluster
-    from netfl.sweeps import LocalEngine, note_continuation
+    from netfl.sweeps import note_continuation
     from netfl.sweeps import sweep as run_sweep
     from netfl.sweeps.display import SweepDisplay
-    from netfl.sweeps.ray_engine import RayEngine
-    from netfl.sweeps.slurm_engine import SlurmEngine
 
     loaded = changes.load(scenario)
     check_device(device)
-    options: dict[str, Any] = {} if retries is None else {"retries": retries}
-    resources = engine.open()
-    executor: LocalEngine | RayEngine | SlurmEngine
-    if resources is None:
-        executor = LocalEngine(engine.workers, device, **options)
-    elif isinstance(resources, Cluster):
-        executor = RayEngine(resources, device, **options)
-    else:
-        executor = SlurmEngine(resources, device, **options)
+    executor = _open_engine(engine, device, retries)
     with printed_warnings(quiet), SweepDisplay(open_console(), quiet=quiet) as display:
         done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
     with note_continuation():
@@ -183,15 +177,47 @@ def sweep(
         if report:
             write_report(done, None)
     if done.status != "done":
-        remedy = "repeat the command to continue"
-        unit = "points" if done.search is None else "trials"
-        if display.stop:
-            count = len(done.points) if done.search is None else done.search.trials
-            exit_interrupted(remedy, f"with {(done.points['status'] == 'done').sum()} of {count} {unit} done")
-        problem = f"not all {unit} of {done.folder} are done"
-        if errors := [error for error in done.tasks["error"] if error]:
-            problem += f": {errors[0].splitlines()[0]}"
-        problem += f"; {remedy}"
-        has_failed = done.search is not None and done.search.is_over
-        echo("no trial is done: see their errors" if has_failed else problem, err=True)
+        _exit_unfinished(done, is_interrupted=display.stop)
+
+
+def _open_engine(
+    options: SweepEngineOptions, device: str, retries: int | None
+) -> LocalEngine | RayEngine | SlurmEngine:
+    """Return the engine of a sweep: processes on this machine, a Ray cluster, or Slurm jobs."""
+    from netfl.simulation.workers.ray_cluster import Cluster
+    from netfl.sweeps import LocalEngine
+    from netfl.sweeps.ray_engine import RayEngine
+    from netfl.sweeps.slurm_engine import SlurmEngine
+
+    settings: dict[str, Any] = {}
+    if retries is not None:  # otherwise each engine has its own default
+        settings["retries"] = retries
+    resources = options.open()
+    if resources is None:
+        return LocalEngine(options.workers, device, **settings)
+    if isinstance(resources, Cluster):
+        return RayEngine(resources, device, **settings)
+    return SlurmEngine(resources, device, **settings)
+
+
+def _exit_unfinished(sweep: Sweep, *, is_interrupted: bool) -> NoReturn:
+    """Print why points or trials of *sweep* are not done, with the remedy, and exit."""
+    remedy = "repeat the command to continue"
+    if sweep.search is None:
+        unit = "points"
+        count = len(sweep.points)
+    else:
+        unit = "trials"
+        count = sweep.search.trials
+    if is_interrupted:
+        done_count = (sweep.points["status"] == "done").sum()
+        exit_interrupted(remedy, f"with {done_count} of {count} {unit} done")
+    if sweep.search is not None and sweep.search.is_over:  # nothing is left to continue
+        echo("no trial is done: see their errors", err=True)
         raise typer.Exit(1)
+    problem = f"not all {unit} of {sweep.folder} are done"
+    errors = [error for error in sweep.tasks["error"] if error]
+    if errors:
+        problem += f": {errors[0].splitlines()[0]}"
+    echo(f"{problem}; {remedy}", err=True)
+    raise typer.Exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 from keyword import iskeyword
@@ -12,6 +13,7 @@ from string import Template
 from netfl.errors import Fault, ScenarioError, cannot_write
 
 _NETWORK = {
+    "kind": "network",
     "topology": "{kind: star, radius: 200 m}",
     "radio": "{power: 20 dBm, bandwidth: 1 MHz}",
     "channel": "[{kind: log_distance, exponent: 2.5, frequency: 868 MHz}]",
@@ -53,81 +55,118 @@ def write_starter(family: str, name: str, folder: Path) -> str:
         MachineError: the files cannot be written.
     """
     model = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-    paths = folder / f"{name}.py", folder / f"test_{name}.py"
-    _check(name, model, paths)
-    kind, part = f"{name}:{model}", family.rpartition("/")[2]
-    run, device = ("run", ', device="cpu"') if family.startswith(("learning/", "tracker")) else ("trace", "")
-    start = f'netfl.{run}(netfl.load(tmp_path / "small.yaml"), tmp_path / "run"{device})'
-    fields = {"name": name, "model": model, "start": start, "scenario": _scenario(family, kind)}
-    fields["rounds"] = "100" if part == "theory" else "4"
-    starters = (
-        Template(files("netfl.cli").joinpath("templates", f"{template}.txt").read_text("utf-8"))
-        for template in (part, "test")
-    )
-    texts = [starter.substitute(fields) for starter in starters]
+    model_path = folder / f"{name}.py"
+    test_path = folder / f"test_{name}.py"
+    _check(name, model, [model_path, test_path])
+    kind = f"{name}:{model}"
+    part = family.rpartition("/")[2]
+    if family.startswith(("learning/", "tracker")):  # they act only while learners train
+        start = 'netfl.run(netfl.load(tmp_path / "small.yaml"), tmp_path / "run", device="cpu")'
+    else:
+        start = 'netfl.trace(netfl.load(tmp_path / "small.yaml"), tmp_path / "run")'
+    fields = {
+        "name": name,
+        "model": model,
+        "start": start,
+        "scenario": _scenario(family, kind),
+        "rounds": "100" if part == "theory" else "4",
+    }
+    model_text = _template(part).substitute(fields)
+    test_text = _template("test").substitute(fields)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(paths, texts, strict=True):
-            path.write_text(text, "utf-8")
+        model_path.write_text(model_text, "utf-8")
+        test_path.write_text(test_text, "utf-8")
     except OSError as error:
         raise cannot_write(error, folder) from error
-    environment = "" if folder == Path() else f"PYTHONPATH={folder} "
+    environment = ""
+    if folder != Path():  # Python finds only modules of the current folder
+        environment = f"PYTHONPATH={folder} "
     return (
-        f"{paths[0]}: a small working model to change; its kind in a scenario is {kind}\n"
-        f"{paths[1]}: tests the distributions that it states, and runs it\n"
-        f"next: {environment}netfl list {part} {kind}, or pytest {paths[1]}"
+        f"{model_path}: a small working model to change; its kind in a scenario is {kind}\n"
+        f"{test_path}: tests the distributions that it states, and runs it\n"
+        f"next: {environment}netfl list {part} {kind}, or pytest {test_path}"
     )
 
 
-def _check(name: str, model: str, paths: tuple[Path, Path]) -> None:
+def _check(name: str, model: str, paths: Sequence[Path]) -> None:
+    """Raise an error for a name that is invalid or taken."""
     if not (name.isidentifier() and model.isidentifier()) or iskeyword(name):
         remedy = "write letters, digits and underscores, such as my_fading"
         raise ScenarioError([Fault("", "not a valid name of a Python module", name, remedy)])
-    remedy = "use another name, or move the file away"
-    if existing := [path for path in paths if path.exists()]:
+    existing = [path for path in paths if path.exists()]
+    if existing:
+        remedy = "use another name, or move the file away"
         raise ScenarioError([Fault("", f"{path} already exists", remedy=remedy) for path in existing])
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ScenarioError([Fault("", "a Python module of this name already exists", name, "use another name")])
 
 
+def _template(name: str) -> Template:
+    return Template(files("netfl.cli").joinpath("templates", f"{name}.txt").read_text("utf-8"))
+
+
 def _scenario(family: str, kind: str) -> str:
+    """Return a small scenario with the new model."""
     part = family.rpartition("/")[2]
-    lines = ["name: small", "users: 6", "rounds: 4"]
-    if family == "access":
-        return "\n".join([*lines, f"access: {kind}"])
     if part == "theory":
-        lines[-1] = "duration: 20 s"
-        return "\n".join(
-            [*lines, "access:", *(f"  {key}: {value}" for key, value in _TRAFFIC.items()), f"  theory: {kind}"]
-        )
+        head = ["name: small", "users: 6", "duration: 20 s"]
+    else:
+        head = ["name: small", "users: 6", "rounds: 4"]
+    return "\n".join([*head, *_sections(family, part, kind)])
+
+
+def _sections(family: str, part: str, kind: str) -> list[str]:
+    """Return the lines below the head of a scenario, with a model of this *kind* at its place."""
+    if family == "access":
+        return [f"access: {kind}"]
     if part == "selection":
-        return "\n".join([*lines, f"access: {{kind: bernoulli, probability: 0.5, selection: {kind}}}"])
+        return [f"access: {{kind: bernoulli, probability: 0.5, selection: {kind}}}"]
+    if part == "theory":
+        return ["access:", *_lines(_TRAFFIC | {"theory": kind}, indent="  ")]
     if family.startswith("network/"):
-        special = {
-            "channel": {"channel": f"{_NETWORK['channel'][:-1]}, {kind}]"},
-            "outage": {"outages": f"[{kind}]"},
-            "placement": {"topology": f"{{kind: star, placement: {kind}}}"},
-            "association": {
-                "topology": "{kind: tree, fanout: [3], ring: 200 m, radius: 200 m, rate: 1 Mbps, delay: 1 ms}",
-                "motion": "{kind: random_waypoint, radius: 500 m, speed: [10, 20]}",
-                "association": kind,
-            },
-            "rate_adaptation": {
-                "radio": "{power: 15 dBm, bandwidth: 20 MHz}",
-                "reception": "{kind: mcs, standard: 802.11a}",
-                "mac": f"{{kind: csma_ca, rate_adaptation: {kind}}}",
-            },
-            "allocation": {
-                "mac": "{kind: fdma, division: allocated}",
-                "reception": "{kind: shannon}",
-                "allocation": kind,
-            },
-        }
-        keys = _NETWORK | special.get(part, {part: kind})
-        return "\n".join([*lines, "access:", "  kind: network", *(f"  {key}: {value}" for key, value in keys.items())])
-    is_of_learner = part in {"objective", "schedule", "aggregation", "device"}
-    keys = _LEARNING if is_of_learner else _LEARNING | {"track" if part == "tracker" else part: kind}
-    learner = _LEARNER | {part: kind} if is_of_learner else _LEARNER
-    lines += ["access: {kind: stationary, rho: {zipf: 1}}", *(f"{key}: {value}" for key, value in keys.items())]
-    learner_keys = ", ".join(f"{key}: {value}" for key, value in learner.items())
-    return "\n".join([*lines, "learners:", f"  mine: {{{learner_keys}}}"])
+        network = _NETWORK | _network_keys(part, kind)
+        return ["access:", *_lines(network, indent="  ")]
+    learning = _LEARNING
+    learner = _LEARNER
+    if part in {"objective", "schedule", "aggregation", "device"}:
+        learner = _LEARNER | {part: kind}
+    elif part == "tracker":
+        learning = _LEARNING | {"track": kind}
+    else:
+        learning = _LEARNING | {part: kind}
+    return [
+        "access: {kind: stationary, rho: {zipf: 1}}",
+        *_lines(learning),
+        "learners:",
+        f"  mine: {{{', '.join(_lines(learner))}}}",
+    ]
+
+
+def _network_keys(part: str, kind: str) -> dict[str, str]:
+    """Return the keys of a network that name the new model, and those that it needs."""
+    special = {
+        "channel": {"channel": f"{_NETWORK['channel'][:-1]}, {kind}]"},  # behind the one in the list
+        "outage": {"outages": f"[{kind}]"},
+        "placement": {"topology": f"{{kind: star, placement: {kind}}}"},
+        "association": {
+            "topology": "{kind: tree, fanout: [3], ring: 200 m, radius: 200 m, rate: 1 Mbps, delay: 1 ms}",
+            "motion": "{kind: random_waypoint, radius: 500 m, speed: [10, 20]}",
+            "association": kind,
+        },
+        "rate_adaptation": {
+            "radio": "{power: 15 dBm, bandwidth: 20 MHz}",
+            "reception": "{kind: mcs, standard: 802.11a}",
+            "mac": f"{{kind: csma_ca, rate_adaptation: {kind}}}",
+        },
+        "allocation": {
+            "mac": "{kind: fdma, division: allocated}",
+            "reception": "{kind: shannon}",
+            "allocation": kind,
+        },
+    }
+    return special.get(part, {part: kind})
+
+
+def _lines(keys: Mapping[str, str], indent: str = "") -> list[str]:
+    return [f"{indent}{key}: {value}" for key, value in keys.items()]

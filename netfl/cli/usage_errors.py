@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -52,8 +52,10 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the first of *args* names; an unknown one gets a suggestion."""
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            raise _UsageError(f"no such command ('{args[0]}'); {self._command_remedy(args[0])}", ctx)
+        if args:
+            word = args[0]
+            if self.get_command(ctx, word) is None and not word.startswith("-"):
+                raise _UsageError(f"no such command ('{word}'); {self._command_remedy(word)}", ctx)
         return super().resolve_command(ctx, args)
 
     def _command_remedy(self, word: str) -> str:
@@ -80,15 +82,14 @@ def _usage_errors_as_lines() -> Iterator[None]:
 def _usage_problem(error: Any, command: str) -> str:
     """Return the problem and the remedy of a usage error."""
     parameter: Any = getattr(error, "param", None)
-    parameters = [] if error.ctx is None else error.ctx.command.params
     if hasattr(error, "param_type"):  # a missing argument or option
         return f"{_parameter_name(parameter)}: missing; write for example: {_example(command, error.ctx)}"
     if parameter is not None:
         problem = str(error.message).rstrip(".")
         return f"{_parameter_name(parameter)}: {problem}{_help_remedy(problem, command)}"
-    if hasattr(error, "possibilities"):
-        remedy = _option_remedy(error, [name for each in parameters for name in each.opts])
-        return f"no such option: {error.option_name}; {remedy or f'see {command} --help'}"
+    if hasattr(error, "possibilities"):  # an unknown option
+        remedy = _option_remedy(error) or f"see {command} --help"
+        return f"no such option: {error.option_name}; {remedy}"
     message: str = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
     if message.endswith("requires an argument"):
@@ -98,7 +99,9 @@ def _usage_problem(error: Any, command: str) -> str:
 
 def _help_remedy(message: str, command: str) -> str:
     """Return the remedy of a usage error that has none of its own."""
-    return "" if "; " in message else f"; see {command} --help"
+    if "; " in message:
+        return ""
+    return f"; see {command} --help"
 
 
 def _parameter_name(parameter: Any) -> str:
@@ -130,8 +133,12 @@ def _example(command: str, context: Any) -> str:
     return " ".join([*words, *options])
 
 
-def _option_remedy(error: Any, options: Sequence[str]) -> str:
+def _option_remedy(error: Any) -> str:
     """Return what a user may mean that writes an unknown option: another option, or a key of the scenario."""
+    options: list[str] = []
+    if error.ctx is not None:
+        for parameter in error.ctx.command.params:
+            options += parameter.opts
     words = [name.lstrip("-") for name in options]
     word = error.option_name.lstrip("-")
     if "set" in words:
@@ -141,4 +148,6 @@ def _option_remedy(error: Any, options: Sequence[str]) -> str:
         if near and near[0] not in words:
             return f"did you mean --set {near[0]}=VALUE?"
     near_options = get_close_matches(f"--{word}", options, n=1, cutoff=0.7)
-    return f"did you mean {near_options[0]}?" if near_options else ""
+    if near_options:
+        return f"did you mean {near_options[0]}?"
+    return ""

@@ -41,11 +41,11 @@ def check_laws(model: Spec, streams: Streams, size: int = 20_000, alarm: float =
         size: the number of draws.
         alarm: the probability that a true claim is reported as violated.
     """
-    if problem := law_problem(model):
+    problem = law_problem(model)
+    if problem:
         return [f"{type(model).__name__} {problem}"]
-    laws = model.laws()
     check = _Check(streams, size, alarm)
-    return [f"{law.quantity}: {violation}" for law in laws for violation in check.violations(law)]
+    return [f"{law.quantity}: {violation}" for law in model.laws() for violation in check.violations(law)]
 
 
 def law_problem(model: Spec) -> str:
@@ -53,7 +53,9 @@ def law_problem(model: Spec) -> str:
     laws: object = model.laws()
     if not isinstance(laws, tuple | list) or not all(isinstance(law, Law) for law in laws):
         return f"returns {laws!r:.60} from laws(); return a tuple of Law"
-    return "" if laws else "states no property; if it has none, give the reason with Law.none(reason)"
+    if not laws:
+        return "states no property; if it has none, give the reason with Law.none(reason)"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,12 @@ class _Check:
     def violations(self, law: Law) -> Iterator[str]:
         for statistic in law.statistics:
             yield from self._check_statistic(statistic, self.streams.at(law.quantity, statistic.name))
-        claims = (law.mean, law.variance, law.cdf)
+        has_claims = law.mean is not None or law.variance is not None or law.cdf is not None
         if law.draw is None:
-            if claims != (None, None, None):
+            if has_claims:
                 yield "it makes a claim but has no draw function"
             return
-        if claims == (None, None, None):
+        if not has_claims:
             yield "it draws but claims nothing"
         draws = np.asarray(law.draw(self.streams.at(law.quantity), self.size), float).ravel()
         if len(draws) < self.size or not np.isfinite(draws).all():
@@ -84,17 +86,20 @@ class _Check:
         sigmas = self._z / math.sqrt(len(draws))
         rounding = 1e-12 * float(np.abs(draws).max())
         if law.mean is not None:
-            spread = draws.std() if law.variance is None else math.sqrt(law.variance)
-            yield from _compare("mean", draws.mean(), law.mean, sigmas * spread + rounding)
+            deviation = draws.std() if law.variance is None else math.sqrt(law.variance)
+            yield from _compare("mean", draws.mean(), law.mean, sigmas * deviation + rounding)
         if law.variance is not None:
-            squares = (draws - (draws.mean() if law.mean is None else law.mean)) ** 2
+            center = draws.mean() if law.mean is None else law.mean
+            squares = (draws - center) ** 2
             yield from _compare("variance", squares.mean(), law.variance, sigmas * squares.std() + rounding**2)
         if law.cdf is not None:
             yield from self._check_cdf(law.cdf, draws)
 
     def _check_cdf(self, cdf: Callable[[Floats], Any], draws: Floats) -> Iterator[str]:
+        """Compare the empirical distribution function with the claim: its largest gap has a known distribution."""
         values, counts = np.unique(draws, return_counts=True)
-        gap = np.abs(np.cumsum(counts) / len(draws) - np.asarray(cdf(values), float))
+        empirical = np.cumsum(counts) / len(draws)
+        gap = np.abs(empirical - np.asarray(cdf(values), float))
         band = math.sqrt(math.log(2.0 / self.alarm) / (2.0 * len(draws)))
         worst = int(gap.argmax())
         if not gap[worst] <= band:
@@ -102,10 +107,13 @@ class _Check:
 
     def _check_statistic(self, statistic: StatisticClaim, streams: Streams) -> Iterator[str]:
         """Compare each column of a statistic, or each ratio of two columns, with its claim."""
-        drawn = statistic.draw(streams, self.size)
-        pair = drawn if isinstance(drawn, tuple) else (drawn, np.ones_like(drawn))
-        above, below = (np.asarray(part, float) for part in pair)
-        shape = (len(above), len(statistic.means))
+        rows = statistic.draw(streams, self.size)
+        if isinstance(rows, tuple):
+            above, below = (np.asarray(part, float) for part in rows)
+        else:  # a ratio over ones
+            above = np.asarray(rows, float)
+            below = np.ones_like(above)
+        shape = (len(above), len(statistic.means))  # [rows, statistics]
         if above.shape != shape or below.shape != shape or len(above) < _MIN_ROWS:
             shapes = f"{above.shape} and {below.shape}"
             yield f"{statistic.name}: rows of shapes {shapes}, not {shape}, or too few rows"
@@ -113,11 +121,15 @@ class _Check:
         if not np.isfinite([above, below]).all() or (below.mean(axis=0) == 0.0).any():
             yield f"{statistic.name}: estimates that are not finite"
             return
-        places = [f" at {place}" for place in statistic.at] or [f" [{column}]" for column in range(shape[1])]
-        for top, bottom, claim, place in zip(above.T, below.T, statistic.means, places, strict=True):
-            error = (top - claim * bottom).std() * self._z / math.sqrt(len(top))
-            allowed = (error + 1e-12 * float(np.abs(top).max())) / abs(bottom.mean())
-            yield from _compare(statistic.name + place, top.mean() / bottom.mean(), claim, allowed)
+        if statistic.at:
+            names = [f"{statistic.name} at {place}" for place in statistic.at]
+        else:
+            names = [f"{statistic.name} [{column}]" for column in range(len(statistic.means))]
+        for name, top, bottom, claim in zip(names, above.T, below.T, statistic.means, strict=True):
+            error = (top - claim * bottom).std() * self._z / math.sqrt(len(top))  # of the mean of the differences
+            rounding = 1e-12 * float(np.abs(top).max())
+            allowed = (error + rounding) / abs(bottom.mean())
+            yield from _compare(name, top.mean() / bottom.mean(), claim, allowed)
 
 
 def _compare(name: str, value: float, claim: float, allowed: float) -> Iterator[str]:

@@ -22,15 +22,19 @@ _EVERY_S = 10.0
 _BATCH = 1000
 """Metrics in one call."""
 _PARAMETERS = 100
+"""Parameters in one call."""
 _LONGEST = 500
+"""The largest number of characters of a parameter."""
 _ROUND = "netfl.round"
+"""Tag of a child run with the last round that it has."""
 _STATUS = {"done": "FINISHED", "interrupted": "KILLED"}
 
 
 def _address(store: str) -> str:
     """Return the address of a store, with an absolute path if it is a file."""
-    if match := re.match(r"sqlite:///(?!/)(.+)", store):
-        return f"sqlite:///{Path(match[1]).absolute()}"
+    relative = re.match(r"sqlite:///(?!/)(.+)", store)
+    if relative:
+        return f"sqlite:///{Path(relative[1]).absolute()}"
     if "://" not in store:
         raise ValueError("not the address of a store; write one such as sqlite:///mlflow.db or http://localhost:5000")
     return store
@@ -49,11 +53,7 @@ class Mlflow(Tracker):
         experiment: outages
     """
 
-    packages: ClassVar[tuple[str, ...]] = (
-        "mlflow",
-        "sqlalchemy",
-        "alembic",
-    )  # the latter for stores that are databases
+    packages: ClassVar[tuple[str, ...]] = ("mlflow", "sqlalchemy", "alembic")  # the latter two for databases
     requirement: ClassVar[str] = "netfl-sim[mlflow]"
     tracking_uri: Annotated[str, AfterValidator(_address)] = Field("sqlite:///mlflow.db", validate_default=True)
     """Address of the store: a database (by default a file in the current directory) or a server."""
@@ -72,21 +72,26 @@ class _MlflowLog(RunLog):
         for package in ("mlflow", "alembic"):
             logging.getLogger(package).setLevel(logging.WARNING)
         self._client = MlflowClient(tracking_uri=store)
-        self._held: dict[Lane, list[Metric]] = {lane: [] for lane in run.lanes}
-        self._rounds: dict[Lane, int] = {}
-        self._written_at, self._time_s = time.monotonic(), 0.0
+        self._held: dict[Lane, list[Metric]] = {lane: [] for lane in run.lanes}  # not written yet
+        self._written_at = time.monotonic()
+        self._time_s = 0.0
         memory = run.memory
         if "run" not in memory:
-            existing = self._client.get_experiment_by_name(experiment)
-            memory["experiment"] = existing.experiment_id if existing else self._client.create_experiment(experiment)
+            memory["experiment"] = self._experiment(experiment)
             memory["run"] = self._open(memory["experiment"], run.name, {}, dict(_flat(run.scenario)))
-        self._whole = memory["run"]
-        runs = memory.setdefault("lanes", {})
+        self._whole: str = memory["run"]
+        children = memory.setdefault("lanes", {})
+        self._lanes: dict[Lane, str] = {}
         for lane in run.lanes:
-            if (key := f"{lane[0]}-{lane[1]}") not in runs:
-                parameters = dict(_flat(run.scenario["learners"].get(lane[0], {}))) | {"replica": str(lane[1])}
-                runs[key] = self._open(memory["experiment"], key, {"mlflow.parentRunId": self._whole}, parameters)
-        self._lanes = {lane: runs[f"{lane[0]}-{lane[1]}"] for lane in run.lanes}
+            learner, replica = lane
+            name = f"{learner}-{replica}"
+            if name not in children:
+                parent = {"mlflow.parentRunId": self._whole}
+                parameters = dict(_flat(run.scenario["learners"].get(learner, {})))
+                parameters["replica"] = str(replica)
+                children[name] = self._open(memory["experiment"], name, parent, parameters)
+            self._lanes[lane] = children[name]
+        self._rounds: dict[Lane, int] = {}  # the last that is written
         for lane, child in self._lanes.items():
             self._rounds[lane] = int(self._client.get_run(child).data.tags.get(_ROUND, -1))
             self._client.update_run(child, status="RUNNING")
@@ -111,23 +116,32 @@ class _MlflowLog(RunLog):
     def _write(self) -> None:
         for lane, held in self._held.items():
             if held:
-                self._log(self._lanes[lane], held)
-                self._rounds[lane] = held[-1].step
-                self._client.set_tag(self._lanes[lane], _ROUND, str(held[-1].step))
+                child = self._lanes[lane]
+                last_round = held[-1].step
+                self._log(child, held)
+                self._rounds[lane] = last_round
+                self._client.set_tag(child, _ROUND, str(last_round))
                 self._held[lane] = []
         self._written_at = time.monotonic()
 
     def _log(self, run: str, metrics: Sequence[Metric]) -> None:
-        for place in range(0, len(metrics), _BATCH):
-            self._client.log_batch(run, metrics=metrics[place : place + _BATCH])
+        for start in range(0, len(metrics), _BATCH):
+            self._client.log_batch(run, metrics=metrics[start : start + _BATCH])
+
+    def _experiment(self, name: str) -> str:
+        """Return the id of an experiment, which is made if it does not exist."""
+        existing = self._client.get_experiment_by_name(name)
+        if existing:
+            return str(existing.experiment_id)
+        return str(self._client.create_experiment(name))
 
     def _open(self, experiment: str, name: str, tags: Mapping[str, str], parameters: Mapping[str, str]) -> str:
         from mlflow.entities import Param
 
         run = str(self._client.create_run(experiment, run_name=name, tags=dict(tags)).info.run_id)
         entries = [Param(_name(key), value) for key, value in parameters.items()]
-        for place in range(0, len(entries), _PARAMETERS):
-            self._client.log_batch(run, params=entries[place : place + _PARAMETERS])
+        for start in range(0, len(entries), _PARAMETERS):
+            self._client.log_batch(run, params=entries[start : start + _PARAMETERS])
         return run
 
 
@@ -138,10 +152,12 @@ def _metrics(values: Mapping[str, float], time_s: float, step: int) -> list[Metr
 
 
 def _name(name: str) -> str:
+    """Return *name* without the characters that MLflow refuses."""
     return re.sub(r"[^\w./: -]", "_", name)
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the parameters in nested mappings by their dotted path; lists of mappings are numbered."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
             yield from _flat(entry, f"{key}.{name}" if key else str(name))
@@ -150,4 +166,6 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _flat(entry, f"{key}.{place}")
     elif value is not None:
         text = str(value)
-        yield key, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST - 1]}…"
+        yield key, text

@@ -36,11 +36,13 @@ class TensorBoard(Tracker):
     ``tensorboard``.  A relative path starts at the current directory."""
 
     def open(self, run: TrackedRun) -> RunLog:
-        place = run.memory.get("folder")
-        if place is None:
-            place = run.folder / "tensorboard" if self.folder is None else _new_folder(self.folder, run.name)
-            run.memory["folder"] = str(place)
-        return _EventLog(Path(place), run)
+        if "folder" not in run.memory:
+            if self.folder is None:
+                folder = run.folder / "tensorboard"
+            else:
+                folder = _new_folder(self.folder, run.name)
+            run.memory["folder"] = str(folder)
+        return _EventLog(Path(run.memory["folder"]), run)
 
 
 class _EventLog(RunLog):
@@ -74,7 +76,8 @@ class _EventFile:
 
         folder.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = (folder / _FILE).open("wb" if is_new else "ab")
-        self._records, self._event = RecordWriter(self._file), Event
+        self._records = RecordWriter(self._file)
+        self._event = Event
         if self._file.tell() == 0:
             self._write(Event(wall_time=0.0, file_version="brain.Event:2"))
 
@@ -91,9 +94,11 @@ class _EventFile:
 
 def _new_folder(folder: Path, name: str) -> Path:
     """Return the folder of a new run: *name* in *folder*, with a number if it exists."""
-    path, number = folder / name, 2
+    path = folder / name
+    number = 1
     while path.exists():
-        path, number = folder / f"{name}-{number}", number + 1
+        number += 1
+        path = folder / f"{name}-{number}"
     return path
 
 

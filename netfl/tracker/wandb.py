@@ -42,25 +42,36 @@ class Wandb(Tracker):
 
     def open(self, run: TrackedRun) -> RunLog:
         if not run.memory:
-            folder, group = self.folder or run.folder, f"{run.name}-{uuid4().hex[:6]}"
-            run.memory.update({"group": group, "folder": str(folder), "summary": _new_id(), "lanes": {}})
-        options = {"project": self.project or str(run.scenario["name"]), "entity": self.entity, "mode": self.mode}
+            run.memory["group"] = f"{run.name}-{uuid4().hex[:6]}"
+            run.memory["folder"] = str(self.folder or run.folder)
+            run.memory["summary"] = _new_id()
+            run.memory["lanes"] = {}
+        options = {
+            "project": self.project or str(run.scenario["name"]),
+            "entity": self.entity,
+            "mode": self.mode,
+        }
         return _WandbLog(run, options)
 
 
 class _WandbLog(RunLog):
     def __init__(self, run: TrackedRun, options: Mapping[str, Any]) -> None:
-        self._run, self._options = run, options
+        self._run = run
+        self._options = options
         self._lanes: dict[Lane, Any] = {}
         self._is_offline = options["mode"] == "offline"
         Path(run.memory["folder"]).mkdir(parents=True, exist_ok=True)
         for lane in run.lanes:
-            name, replica = lane
-            settings = {"learner": name, "replica": replica, **run.scenario["learners"].get(name, {})}
-            run_id = run.memory["lanes"].setdefault(f"{name}-{replica}", _new_id())
-            self._lanes[lane] = self._open(
-                run_id, f"{name}-{replica}", "learner", settings | {"scenario": run.scenario}
-            )
+            learner, replica = lane
+            name = f"{learner}-{replica}"
+            run_id = run.memory["lanes"].setdefault(name, _new_id())
+            config = {
+                "learner": learner,
+                "replica": replica,
+                **run.scenario["learners"].get(learner, {}),
+                "scenario": run.scenario,
+            }
+            self._lanes[lane] = self._open(run_id, name, "learner", config)
 
     def log_metrics(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
         wandb_run = self._lanes[lane]
@@ -116,8 +127,10 @@ def _new_id() -> str:
 @contextmanager
 def _exit_hooks_restored() -> Iterator[None]:
     """Restore the functions by which W&B notices the end of a program: netfl ends the log of a run itself."""
-    hook, leave = sys.excepthook, sys.exit
+    excepthook = sys.excepthook
+    exit_function = sys.exit
     try:
         yield
     finally:
-        sys.excepthook, sys.exit = hook, leave
+        sys.excepthook = excepthook
+        sys.exit = exit_function

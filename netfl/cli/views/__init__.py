@@ -24,10 +24,11 @@ def new_table(*columns: str, keys: int = 1, fold: bool = False, **options: Any) 
         options: of the table.
     """
     table = Table(box=box.SIMPLE_HEAD, **options)
-    for place, name in enumerate(columns):
-        is_key = place < keys
-        justify: Literal["left", "right"] = "left" if is_key else "right"
-        table.add_column(name, justify=justify, no_wrap=not (is_key and fold), overflow="fold" if fold else "ellipsis")
+    overflow: Literal["fold", "ellipsis"] = "fold" if fold else "ellipsis"
+    for name in columns[:keys]:
+        table.add_column(name, justify="left", no_wrap=not fold, overflow=overflow)
+    for name in columns[keys:]:
+        table.add_column(name, justify="right", no_wrap=True, overflow=overflow)
     return table
 
 
@@ -40,14 +41,12 @@ def print_columns(console: Console, keys: Mapping[str, Sequence[str]], columns: 
             over several lines, so that no other column is cut.
         columns: the other columns; each table has at least one.
     """
-    widths = {
-        head: _PADDING + max(cell_len(line) for text in (head, *cells) for line in text.split("\n"))
-        for head, cells in (*keys.items(), *columns.items())
-    }
+    widths = {head: _width(head, cells) for head, cells in (*keys.items(), *columns.items())}
     room = console.width - 1 - sum(widths[head] for head in keys)
     parts: list[dict[str, Sequence[str]]] = [{}]
     for head, cells in columns.items():
-        if parts[-1] and widths[head] + sum(widths[shown] for shown in parts[-1]) > room:
+        used = sum(widths[shown] for shown in parts[-1])
+        if parts[-1] and used + widths[head] > room:
             parts.append({})
         parts[-1][head] = cells
     for part in parts:
@@ -56,3 +55,9 @@ def print_columns(console: Console, keys: Mapping[str, Sequence[str]], columns: 
         for row in zip(*keys.values(), *part.values(), strict=True):
             table.add_row(*row)
         console.print(table)
+
+
+def _width(head: str, cells: Sequence[str]) -> int:
+    """Return the characters that a column takes with its distance to the next one."""
+    lines = [line for text in (head, *cells) for line in text.split("\n")]
+    return _PADDING + max(cell_len(line) for line in lines)

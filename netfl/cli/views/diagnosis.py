@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,11 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     from netfl.scenario.scenario import load
 
     learners = learner_settings(run.scenario.get("learners") or {}, run.manifest.get("tuning") or {}, replica or 0)
-    objectives = {name: learner.get("objective") for name, learner in learners.items()}
-    alphas = {
-        name: float(objective["alpha"])
-        for name, objective in objectives.items()
-        if name in run.learners and isinstance(objective, dict) and "alpha" in objective
-    }
+    alphas = {}
+    for name, learner in learners.items():
+        objective = learner.get("objective")
+        if name in run.learners and isinstance(objective, dict) and "alpha" in objective:
+            alphas[name] = float(objective["alpha"])
     try:
         scenario = load(run.folder / "scenario.yaml")
     except NetflError:
@@ -81,6 +80,12 @@ def print_diagnosis(
         console.print(line)
 
 
+def print_cvar_lifts(lifts: Sequence[CvarLift], rare: int) -> None:
+    """Print one table of weights for each of *lifts*."""
+    for lift in lifts:
+        print_cvar_lift(lift, rare)
+
+
 def print_cvar_lift(lift: CvarLift, rare: int, console: Console | None = None) -> None:
     """Print the weights that CVaR can give the groups and the *rare* users with the smallest shares."""
     console = console or open_console()
@@ -114,35 +119,47 @@ def _print_expected(result: Diagnosis, console: Console) -> None:
     expected = result.expected
     if expected is None or expected.process is None:
         return
-    found = parts_of(result.verdict) | {DECIDES[test.name] for test in result.tests if test.decides and test.yes}
-    agreement = "different from the result"
+    positive = {DECIDES[test.name] for test in result.tests if test.decides and test.yes}
     if expected.process == result.verdict:
         agreement = "as in the result"
-    elif parts_of(expected.process) <= found:
+    elif parts_of(expected.process) <= parts_of(result.verdict) | positive:
         agreement = "also in the result"
+    else:
+        agreement = "different from the result"
     rates = {None: "", True: "; its rates are in all intervals", False: "; its rates are not in all intervals"}
     console.print(f"Stated ({expected.source}): {expected.process}, {agreement}{rates[result.agrees]}.")
 
 
 def _print_groups(result: Diagnosis, console: Console) -> None:
-    is_found = any(test.name == "dependence" and test.yes for test in result.tests)
-    if is_found and result.dependence.groups:
-        groups = [_names(result, group) for group in result.dependence.groups[:_SHOWN]]
-        more = " …" if len(result.dependence.groups) > _SHOWN else ""
-        console.print(f"delivered together: {' | '.join(groups)}{more}")
+    groups = result.dependence.groups
+    is_dependent = any(test.name == "dependence" and test.yes for test in result.tests)
+    if is_dependent and groups:
+        names = " | ".join(_names(result, group) for group in groups[:_SHOWN])
+        more = " …" if len(groups) > _SHOWN else ""
+        console.print(f"delivered together: {names}{more}")
 
 
 def _names(result: Diagnosis, users: Sequence[int]) -> str:
-    return ", ".join(result.participation.names[user] for user in users[:_SHOWN]) + ", …" * (len(users) > _SHOWN)
+    names = [result.participation.names[user] for user in users[:_SHOWN]]
+    if len(users) > _SHOWN:
+        names.append("…")
+    return ", ".join(names)
 
 
 def _tests(result: Diagnosis) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
-    for name in ("question", "seen", "p", "answer"):
-        table.add_column(name, justify="right" if name == "p" else "left", no_wrap=name == "p")
-    for test in result.tests:
-        is_last = test.decides and not result.tests[result.tests.index(test) + 1].decides
-        style = "bold" if test.decides and test.yes else "" if test.decides else "dim"
+    table.add_column("question")
+    table.add_column("seen")
+    table.add_column("p", justify="right", no_wrap=True)
+    table.add_column("answer")
+    for place, test in enumerate(result.tests):
+        if not test.decides:
+            style = "dim"
+        elif test.yes:
+            style = "bold"
+        else:
+            style = ""
+        is_last = test.decides and not result.tests[place + 1].decides  # tests that do not decide follow
         p = format_p_value(test.p, is_monte_carlo=test.name == "memory")
         table.add_row(test.question, test.statistic or "–", p, test.answer, style=style, end_section=is_last)
     limit = f"{100 * result.level:g} %"
@@ -151,17 +168,34 @@ def _tests(result: Diagnosis) -> Table:
 
 
 def _overall(result: Diagnosis) -> Text:
-    concentration, order = result.concentration, result.order
-    counted, repeated = int(result.rates.deliveries.sum()), result.participation.repeated
-    deliveries = f"{counted + repeated} deliveries" + (f", of which {counted} count" if repeated else "")
-    entropy = f"entropy {'' if result.verdict == 'stationary' else 'at most '}{order.entropy_rate:.3g} bits a round"
-    mixing = "" if order.mixing is None else f", mixing time {order.mixing}"
-    if result.verdict == "Markovian":
-        entropy += f"; as first-order chains: second eigenvalue {order.eigenvalue:.3f}{mixing}"
+    concentration = result.concentration
+    deliveries = _deliveries(result)
+    entropy = _entropy(result)
     return Text(
         f"{deliveries}; {result.participation.users} users count as {concentration.effective:.1f} (1/Σρ²); "
         f"Gini {concentration.gini:.2f}, Jain {concentration.jain:.2f}\n{entropy}"
     )
+
+
+def _deliveries(result: Diagnosis) -> str:
+    counting = int(result.rates.deliveries.sum())
+    repeated = result.participation.repeated
+    if not repeated:
+        return f"{counting} deliveries"
+    return f"{counting + repeated} deliveries, of which {counting} count"
+
+
+def _entropy(result: Diagnosis) -> str:
+    order = result.order
+    rate = f"{order.entropy_rate:.3g} bits a round"
+    if result.verdict == "stationary":
+        return f"entropy {rate}"
+    if result.verdict != "Markovian":
+        return f"entropy at most {rate}"
+    chains = f"second eigenvalue {order.eigenvalue:.3f}"
+    if order.mixing is not None:
+        chains += f", mixing time {order.mixing}"
+    return f"entropy at most {rate}; as first-order chains: {chains}"
 
 
 def _rarest(result: Diagnosis, rare: int, width: int, pooled: Ints | None) -> Table:
@@ -170,57 +204,78 @@ def _rarest(result: Diagnosis, rare: int, width: int, pooled: Ints | None) -> Ta
     waits = result.waits
     times_s = waits.silence_s
     stated = None if result.expected is None else result.expected.rates
-    deliveries = rates.deliveries if pooled is None else pooled
-    order = np.argsort(deliveries, kind="stable")[:rare]
-
-    names = ["user", "updates", "rho", f"{100 * (1 - result.level):g} % interval"]
-    if stated is not None:
-        names.append("stated")
-    names += ["min. α", "age", "silence"]
-    title = f"the {len(order)} rarest users"
-    table = new_table(*names, pad_edge=False, title=title, title_justify="left", caption_justify="left")
-    which = "" if pooled is None else " in all replicas"
+    deliveries = rates.deliveries
+    scope = ""
+    if pooled is not None:
+        deliveries = pooled
+        scope = " in all replicas"
     if result.participation.repeated:
-        which += ", one for each round"
+        scope += ", one for each round"
+    rarest = np.argsort(deliveries, kind="stable")[:rare]
+
+    heads = ["user", "updates", "rho", f"{100 * (1 - result.level):g} % interval"]
+    if stated is not None:
+        heads.append("stated")
+    heads += ["min. α", "age", "silence"]
+    title = f"the {len(rarest)} rarest users"
+    table = new_table(*heads, pad_edge=False, title=title, title_justify="left", caption_justify="left")
     table.caption = (
-        f"updates: delivered{which}; min. α: the smallest CVaR tail that covers this user and all rarer ones; "
+        f"updates: delivered{scope}; min. α: the smallest CVaR tail that covers this user and all rarer ones; "
         "age: mean rounds since a delivery; silence: the longest"
     )
 
     min_alpha = dict(zip(result.reach.users.tolist(), result.reach.alpha.tolist(), strict=True))
-    for user in order.tolist():
-        row = [shortened(result.participation.names[user], _LONGEST), str(deliveries[user])]
-        row += [f"{rates.rho[user]:.4f}", f"{rates.low[user]:.4f} – {rates.high[user]:.4f}"]
-        if stated is not None:
-            row.append(f"{stated[user]:.4f}")
+    for user in rarest.tolist():
         silence = f"{waits.silence[user]}"
         if times_s is not None and width >= _WIDE:
             silence += f" ({clock(float(times_s[user]))})"
-        row.append(f"{min_alpha[user]:.4f}" if user in min_alpha else "never")
-        row += [_rounds(waits.age[user]), silence]
+        row = [
+            shortened(result.participation.names[user], _LONGEST),
+            str(deliveries[user]),
+            f"{rates.rho[user]:.4f}",
+            f"{rates.low[user]:.4f} – {rates.high[user]:.4f}",
+        ]
+        if stated is not None:
+            row.append(f"{stated[user]:.4f}")
+        row += [
+            f"{min_alpha[user]:.4f}" if user in min_alpha else "never",
+            _rounds(waits.age[user]),
+            silence,
+        ]
         table.add_row(*row)
     return table
 
 
 def explain_meaning(result: Diagnosis, rare: int) -> list[str]:
     """Return sentences about the consequences for a learner."""
-    reach, waits = result.reach, result.waits
-    few = min(rare, len(reach.users))
-    rarest = "the rarest user" + (" with deliveries" if reach.beyond else "")
+    reach = result.reach
+    rarest = "the rarest user"
+    if reach.beyond:
+        rarest += " with deliveries"
     line = f"A CVaR tail of α = {reach.min_alpha:.4f} covers all deliveries of {rarest}"
+    few = min(rare, len(reach.users))
     if few > 1:
         line += f"; one of α = {reach.alpha[few - 1]:.4f} covers those of the {few} rarest"
     lines = [f"{line}."]
     if reach.beyond:
         missing = "user" if len(reach.beyond) == 1 else f"{len(reach.beyond)} users"
         lines.append(f"No tail covers the {missing} without deliveries: {_names(result, reach.beyond)}.")
-    named = {} if result.expected is None or result.expected.alphas is None else result.expected.alphas
-    labels = [""] * (len(reach.tails) - len(named)) + [f" of {name}" for name in named]
+
+    learners: Iterable[str] = ()
+    if result.expected is not None and result.expected.alphas is not None:
+        learners = result.expected.alphas
+    labels = [f" of {learner}" for learner in learners]
+    unnamed = len(reach.tails) - len(labels)  # those of levels in the command come first
+    labels = [""] * unnamed + labels
     for tail, label in zip(reach.tails, labels, strict=True):
         lines.append(_tail(tail.alpha, label, tail.whole, tail.part))
+
     slowest = int(reach.users[0])
-    until = [f"{_rounds(waits.until(times)[slowest])} for {counted(times, 'update')}" for times in DELIVERY_COUNTS]
-    lines.append(f"Rounds that {rarest} needs on average: {', '.join(until)}.")
+    needed = []
+    for count in DELIVERY_COUNTS:
+        rounds = result.waits.until(count)[slowest]
+        needed.append(f"{_rounds(rounds)} for {counted(count, 'update')}")
+    lines.append(f"Rounds that {rarest} needs on average: {', '.join(needed)}.")
     return lines
 
 
@@ -234,4 +289,8 @@ def _tail(alpha: float, label: str, whole: int, part: float) -> str:
 
 
 def _rounds(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+    if math.isinf(value):
+        return "∞"
+    if value < 100:
+        return f"{value:.3g}"
+    return f"{value:.0f}"

@@ -50,7 +50,8 @@ def explain_with_progress(run: Run | None, users: Sequence[int] | None, rare: in
             now_s = time.monotonic()
             left = ""
             if done:
-                left = f", about {clock((now_s - start_s) / done * (expected - done))} left"
+                left_s = (now_s - start_s) / done * (expected - done)
+                left = f", about {clock(left_s)} left"
             text = f"replay {done + 1} of about {expected}: {name}{left}"
             if console.is_terminal:
                 status.update(text)
@@ -80,8 +81,10 @@ def print_explanation(result: Explanation, console: Console | None = None) -> No
 
 def _gains_table(result: Explanation, users: Sequence[UserExplanation]) -> Table:
     """Return the deliveries without each cause, a row for each cause and a column for each of *users*."""
+    names = [f"user {user.user}" for user in users]
     table = new_table(
-        *("without", *(f"user {user.user}" for user in users)),
+        "without",
+        *names,
         pad_edge=False,
         title="updates delivered, without one cause for one user",
         title_justify="left",
@@ -121,4 +124,6 @@ def _facts(user: UserExplanation) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
+    if not counts:
+        return "none"
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import ValidationError
@@ -40,44 +40,63 @@ def show_catalogue(family: str | None, name: str | None) -> None:
     console = open_console()
     if family == "scenario":
         if name is not None:
-            problem, remedy = "the keys of a scenario are always listed together", "write: netfl list scenario"
-            raise ScenarioError([Fault("", problem, name, remedy)])
+            problem = "the keys of a scenario are always listed together"
+            raise ScenarioError([Fault("", problem, name, "write: netfl list scenario")])
         from netfl.scenario.scenario import Scenario  # no other list needs all contracts
 
         _show_keys(console, Scenario)
         return
     if family is None:
-        table = _table("family", "what it is", "models")
-        for each in FAMILIES:
-            base = base_of(each)
-            table.add_row(each, summary_of(inspect.getmodule(base)), ", ".join(kinds_in(each)))
-        console.print(table)
-        console.print("\none model: netfl list FAMILY NAME, where NAME is a kind or package.module:Class")
-        console.print("the keys around models: netfl list scenario")
+        _show_families(console)
         return
-    if not is_family(family) and find_meant(family, ["scenario"]):
-        raise ScenarioError([Fault("", "no such family", family, "did you mean 'scenario'?")])
-    if name is None and not is_family(family) and (homes := families_with(family)):
-        if len(homes) > 1:
-            remedy = " or ".join(f"netfl list {home.rpartition('/')[2]} {family}" for home in homes)
-            raise ScenarioError([Fault("", "several families have this model", family, f"write {remedy}")])
-        name = family
-        family = homes[0]
+    if not is_family(family):
+        if find_meant(family, ["scenario"]):
+            raise ScenarioError([Fault("", "no such family", family, "did you mean 'scenario'?")])
+        if name is None:  # the word may be the kind of a model
+            family, name = _find_kind(family)
     path = family_named(family)
-    base = base_of(path)
     if name is None:
-        console.print(path, style="bold")
-        table = _table("kind", "what it is")
-        for kind in kinds_in(path):
-            table.add_row(kind, summary_of(find_model(base, kind)))
-        console.print(table)
+        _show_models(console, path)
         return
     try:
-        model = find_model(base, name)
+        model = find_model(base_of(path), name)
     except PydanticCustomError as error:
         remedy = str((error.context or {}).get("remedy", ""))
         raise ScenarioError([Fault("", error.message(), remedy=remedy)]) from None
     _show_model(console, model, name)
+
+
+def _find_kind(word: str) -> tuple[str, str | None]:
+    """Return family and kind of the model that *word* names; *word* and ``None`` if no model has this name.
+
+    Raises:
+        ScenarioError: several families have such a model.
+    """
+    homes = families_with(word)
+    if not homes:
+        return word, None
+    if len(homes) > 1:
+        remedy = " or ".join(f"netfl list {home.rpartition('/')[2]} {word}" for home in homes)
+        raise ScenarioError([Fault("", "several families have this model", word, f"write {remedy}")])
+    return homes[0], word
+
+
+def _show_families(console: Console) -> None:
+    table = _table("family", "what it is", "models")
+    for family in FAMILIES:
+        module = inspect.getmodule(base_of(family))
+        table.add_row(family, summary_of(module), ", ".join(kinds_in(family)))
+    console.print(table)
+    console.print("\none model: netfl list FAMILY NAME, where NAME is a kind or package.module:Class")
+    console.print("the keys around models: netfl list scenario")
+
+
+def _show_models(console: Console, family: str) -> None:
+    console.print(family, style="bold")
+    table = _table("kind", "what it is")
+    for kind in kinds_in(family):
+        table.add_row(kind, summary_of(find_model(base_of(family), kind)))
+    console.print(table)
 
 
 def show_data() -> None:
@@ -97,19 +116,25 @@ def family_named(word: str) -> str:
     Raises:
         ScenarioError: there is no such family.
     """
-    matches = [family for family in FAMILIES if word in {family, family.rpartition("/")[2]}]
-    if not matches:
-        known = [family.rpartition("/")[2] for family in FAMILIES]
-        remedy = suggest(word, known)
-        if remedy.startswith("known"):
-            kinds: dict[str, str] = {}
-            for family in FAMILIES:  # the first family of a kind is the likeliest: mac before theory
-                for kind in kinds_in(family):
-                    kinds.setdefault(kind, family)
-            if meant := find_meant(word, [*kinds]):
-                remedy = f"did you mean the model '{meant}' of {kinds[meant].rpartition('/')[2]}?"
-        raise ScenarioError([Fault("", "no such family", word, remedy)])
-    return matches[0]
+    for family in FAMILIES:
+        if word in {family, family.rpartition("/")[2]}:
+            return family
+    raise ScenarioError([Fault("", "no such family", word, _family_remedy(word))])
+
+
+def _family_remedy(word: str) -> str:
+    """Suggest the family, or else the model, whose name is the most similar to *word*."""
+    remedy = suggest(word, [family.rpartition("/")[2] for family in FAMILIES])
+    if not remedy.startswith("known"):
+        return remedy
+    families: dict[str, str] = {}
+    for family in FAMILIES:  # the first family of a kind is the likeliest: mac before theory
+        for kind in kinds_in(family):
+            families.setdefault(kind, family)
+    meant = find_meant(word, list(families))
+    if meant:
+        return f"did you mean the model '{meant}' of {families[meant].rpartition('/')[2]}?"
+    return remedy
 
 
 def is_family(word: str) -> bool:
@@ -125,7 +150,9 @@ def families_with(kind: str) -> list[str]:
 def summary_of(item: Any) -> str:
     """Return the first line of a docstring; of a module, the part after its colon."""
     first = (inspect.getdoc(item) or "").partition("\n")[0]
-    return first.partition(": ")[2] or first if inspect.ismodule(item) else first
+    if inspect.ismodule(item):
+        return first.partition(": ")[2] or first
+    return first
 
 
 def _show_model(console: Console, model: type[Spec], kind: str) -> None:
@@ -187,8 +214,10 @@ def _wrap_docstring(text: str, width: int) -> str:
         if block.startswith("- "):
             items = [" ".join(item.split()) for item in block.removeprefix("- ").split("\n- ")]
             blocks.append("\n".join(_fill(item, width, "- ", "  ") for item in items))
+        elif block.startswith(" "):
+            blocks.append(block)
         else:
-            blocks.append(block if block.startswith(" ") else _fill(" ".join(block.split()), width))
+            blocks.append(_fill(" ".join(block.split()), width))
     return "\n\n".join(blocks)
 
 
@@ -203,12 +232,14 @@ def keys_of(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str
     descriptions = key_descriptions(model)
     for name, field in model.model_fields.items():
         description = " ".join(descriptions.get(name, "").replace("``", "").split())
-        units = [entry.symbol for entry in field.metadata if hasattr(entry, "symbol")]
-        bounds = [_bound(entry) for entry in field.metadata if _bound(entry)]
-        kind = ", ".join([units[0] if units else _word(field.annotation), *bounds])
+        bounds = [bound for entry in field.metadata if (bound := _bound(entry))]
+        kind = ", ".join([_unit(field.metadata) or _word(field.annotation), *bounds])
         yield prefix + name, kind, _default(field), description
+        inner_prefix = f"{prefix}{name}."
+        if get_origin(field.annotation) is dict:  # each of its keys is a name that the user chooses
+            inner_prefix += "NAME."
         for part in _mappings(field.annotation):
-            yield from keys_of(part, f"{prefix}{name}{'.NAME' if get_origin(field.annotation) is dict else ''}.")
+            yield from keys_of(part, inner_prefix)
 
 
 def _mappings(annotation: Any) -> Iterator[type[Spec]]:
@@ -229,27 +260,46 @@ def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
     """
     from netfl.scenario.yaml_document import parse
 
-    spec = parse(text, f"the example of {kind}") if (text := example(model)) else {}
-    fields = {key: value for key, value in spec.items() if key != "kind"} if isinstance(spec, dict) else spec
+    text = example(model)
+    fields: Any = {}
+    if text:
+        fields = parse(text, f"the example of {kind}")
+    if isinstance(fields, dict):  # otherwise the model refuses it below
+        fields = {key: value for key, value in fields.items() if key != "kind"}
     try:
         given = model.model_validate(fields, context=WRITTEN)
     except ValidationError as error:
-        where = f"the example of {kind}" if text else f"{kind} without an Example:: in its docstring"
+        where = f"{kind} without an Example:: in its docstring"
+        if text:
+            where = f"the example of {kind}"
         remedy = "correct the example, or the fields of the class"
         faults = [
             Fault(".".join(map(str, item["loc"])), item["msg"], remedy=remedy, where=where) for item in error.errors()
         ]
         raise ScenarioError(faults) from None
-    if (laws := given.laws()) and (problem := law_problem(given)):
-        raise ScenarioError([Fault("", f"{kind} {problem}", remedy="correct its laws()")])
+    laws = given.laws()
+    if laws:  # an unfinished model may state nothing yet
+        problem = law_problem(given)
+        if problem:
+            raise ScenarioError([Fault("", f"{kind} {problem}", remedy="correct its laws()")])
     return laws
 
 
+def _unit(metadata: Iterable[object]) -> str:
+    """Return the unit of a quantity, or an empty text."""
+    for entry in metadata:
+        symbol = getattr(entry, "symbol", None)
+        if symbol is not None:
+            return str(symbol)
+    return ""
+
+
 def _word(annotation: Any) -> str:
-    origin, args = get_origin(annotation), get_args(annotation)
+    """Return the type of a key in words."""
+    origin = get_origin(annotation)
+    args = get_args(annotation)
     if origin is Annotated:
-        units = [entry.symbol for entry in args[1:] if hasattr(entry, "symbol")]
-        return units[0] if units else _word(args[0])
+        return _unit(args[1:]) or _word(args[0])
     if origin is Literal:
         return " | ".join(map(str, args))
     if origin is tuple:
@@ -263,9 +313,12 @@ def _word(annotation: Any) -> str:
 
 
 def _bound(entry: object) -> str:
-    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    limits = ((sign, getattr(entry, name)) for name, sign in signs.items() if hasattr(entry, name))
-    return ", ".join(f"{sign} {value:g}" if isinstance(value, float) else f"{sign} {value}" for sign, value in limits)
+    """Return the limits of a number, such as ``> 0, <= 1``, or an empty text."""
+    limits = []
+    for name, sign in (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<=")):
+        if hasattr(entry, name):
+            limits.append(f"{sign} {_value(getattr(entry, name))}")
+    return ", ".join(limits)
 
 
 def _default(field: FieldInfo) -> str:
@@ -273,11 +326,24 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if isinstance(value, Spec):
-        return kind_of(type(value)) if family_of(type(value).__mro__[1]) in FAMILIES else "defaults of its keys"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
+        if family_of(type(value).__mro__[1]) in FAMILIES:
+            return kind_of(type(value))
+        return "defaults of its keys"
+    if isinstance(value, tuple) and value:
+        if all(isinstance(part, str) for part in value):
+            return ", ".join(value)
+        return f"{len(value)} entries"
+    return _value(value)
+
+
+def _value(value: object) -> str:
+    """Return a value as in YAML, or ``empty``."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
     if value in ((), "", {}):
         return "empty"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) if all(isinstance(part, str) for part in value) else f"{len(value)} entries"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value)

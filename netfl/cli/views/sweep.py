@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -19,12 +20,17 @@ from netfl.results.metrics import metrics_in, with_reported
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, ConfidenceInterval, mean_sentence, metric_of
 from netfl.sweeps import Sweep
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SHOWN = 40
 """The largest number of points in the table of results."""
 COLUMNS = 12
 """The largest number of metrics in the table of results."""
 _MAX_NOTES = 3
 """The largest number of sentences about the billing of learners; runs with other learners have others."""
+_MISSING = ConfidenceInterval(math.nan, math.nan, 0)
+"""The value of a point without one."""
 _STATUSES = ("done", "partial", "missing", "pruned", "failed")
 
 
@@ -35,59 +41,84 @@ def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
 
 
 def _show_sweep(sweep: Sweep, console: Console) -> None:
-    points = sweep.points
-    if (points["status"] != "missing").any():
+    statuses = sweep.points["status"]
+    if (statuses != "missing").any():
         _show_points(sweep, console)
-    counts = points["status"].value_counts()
-    statuses = ", ".join(f"{counts[status]} {status}" for status in _STATUSES if status in counts)
+    unit = "points"
     if sweep.search is not None:
-        for number in sweep.search.ranked()[:1]:
-            console.print(f"best: {sweep.search.describe(number, sweep.point_values(number))}", soft_wrap=True)
-    unit = "points" if sweep.search is None else "trials"
-    console.print(f"{unit}: {statuses or 'none'}: {sweep.folder}", soft_wrap=True)
+        unit = "trials"
+        for best in sweep.search.ranked()[:1]:
+            console.print(f"best: {sweep.search.describe(best, sweep.point_values(best))}", soft_wrap=True)
+    counts = statuses.value_counts()
+    states = ", ".join(f"{counts[status]} {status}" for status in _STATUSES if status in counts)
+    console.print(f"{unit}: {states or 'none'}: {sweep.folder}", soft_wrap=True)
 
 
 def _show_points(sweep: Sweep, console: Console) -> None:
-    points = sweep.points
-    summary = sweep.summary
-    if sweep.search is not None:
-        ranked = sweep.search.ranked()
-        points = points.loc[[*ranked, *(number for number in points["point"] if number not in {*ranked})]]
-    points = points.head(SHOWN)
-    replicas = int(summary["replicas"].max())
-    metrics = summary["metric"].map(metric_of)
-    learners = [name for name in summary["learner"].unique() if name]
-    of_learners = [*metrics_in("points", is_learned=True)]
-    if metrics.isin(of_learners).any():
-        wanted = [(name, metric) for metric in of_learners for name in learners]
-    else:
-        wanted = [("", metric) for metric in metrics_in("points", is_learned=False)]
-    wanted += [(name, metric.name) for metric in sweep.reported for name in ("", *learners)]
-    keys = zip(summary["point"], summary["learner"], metrics, strict=True)
-    values = dict(zip(keys, zip(summary["mean"], summary["half"], summary["replicas"], strict=True), strict=True))
-    available = {(name, metric) for _, name, metric in values}
-    wanted = [pair for pair in wanted if pair in available]
+    points = _first_points(sweep)
+    values = _values(sweep)
+    available = {(learner, metric) for _, learner, metric in values}
+    wanted = [column for column in _wanted_columns(sweep) if column in available]
+    replicas = int(sweep.summary["replicas"].max())
     columns = {}
-    for name, metric in wanted[:COLUMNS]:
-        known = [values.get((number, name, metric), (math.nan, math.nan, 0)) for number in points["point"]]
-        if name:
-            head = f"{name}\n{metric_head(metric)}"
-            columns[head] = [metric_cell(metric, *value, replicas) for value in known]
+    for learner, metric in wanted[:COLUMNS]:
+        of_points = [values.get((number, learner, metric), _MISSING) for number in points["point"]]
+        if learner:
+            head = f"{learner}\n{metric_head(metric)}"
+            columns[head] = [
+                metric_cell(metric, value.mean, value.half, value.replicas, replicas) for value in of_points
+            ]
         else:
-            columns[metric_label(metric)] = format_column(metric, [ConfidenceInterval(*value) for value in known])
-    if any(name for name, _ in wanted):
-        has_choices = summary["metric"].str.endswith(LAST_ROUND).any()
-        choices = f"; choices: {FINAL[LAST_ROUND]}" if has_choices else ""
+            columns[metric_label(metric)] = format_column(metric, of_points)
+    if any(learner for learner, _ in wanted):
+        choices = ""
+        if sweep.summary["metric"].str.endswith(LAST_ROUND).any():
+            choices = f"; choices: {FINAL[LAST_ROUND]}"
         console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; accuracies in %")
         if sweep.comparison:
             console.print(f"comparison: {sweep.comparison}")
     if replicas > 1:
         console.print(mean_sentence(replicas))
-    print_columns(console, {axis: [*map(format_setting, points[axis])] for axis in sweep.axes}, columns)
+    settings = {axis: [format_setting(value) for value in points[axis]] for axis in sweep.axes}
+    print_columns(console, settings, columns)
     for note in sweep.billing_notes[:_MAX_NOTES]:
         console.print(note, style="dim")
-    left_out = [f"{len(sweep.points) - SHOWN} points"] if len(sweep.points) > SHOWN else []
-    left_out += [f"{len(wanted) - COLUMNS} columns"] if len(wanted) > COLUMNS else []
+    left_out = []
+    if len(sweep.points) > SHOWN:
+        left_out.append(f"{len(sweep.points) - SHOWN} points")
+    if len(wanted) > COLUMNS:
+        left_out.append(f"{len(wanted) - COLUMNS} columns")
     if left_out:
         where = f"netfl.open_sweep({str(sweep.folder)!r}).summary"
         console.print(f"and {' and '.join(left_out)} more: {where}", soft_wrap=True)
+
+
+def _first_points(sweep: Sweep) -> pd.DataFrame:
+    """Return the points that are shown; those of a search begin with the best."""
+    points = sweep.points
+    if sweep.search is not None:
+        ranked = sweep.search.ranked()
+        others = [number for number in points["point"] if number not in set(ranked)]
+        points = points.loc[[*ranked, *others]]
+    return points.head(SHOWN)
+
+
+def _values(sweep: Sweep) -> dict[tuple[int, str, str], ConfidenceInterval]:
+    """Return the values of the summary by point, learner (empty for the network) and metric."""
+    summary = sweep.summary
+    keys = zip(summary["point"], summary["learner"], summary["metric"].map(metric_of), strict=True)
+    intervals = map(ConfidenceInterval, summary["mean"], summary["half"], summary["replicas"])
+    return dict(zip(keys, intervals, strict=True))
+
+
+def _wanted_columns(sweep: Sweep) -> list[tuple[str, str]]:
+    """Return learner and metric of each column: those of the network only where no learner is evaluated."""
+    learners = [name for name in sweep.summary["learner"].unique() if name]
+    of_learners = list(metrics_in("points", is_learned=True))
+    if sweep.summary["metric"].map(metric_of).isin(of_learners).any():
+        wanted = [(learner, metric) for metric in of_learners for learner in learners]
+    else:
+        wanted = [("", metric) for metric in metrics_in("points", is_learned=False)]
+    for metric in sweep.reported:
+        wanted += [(learner, metric.name) for learner in ("", *learners)]
+    return wanted
