@@ -91,14 +91,17 @@ def hold_any(cells: pa.Array, values: Floats, numbers: Sequence[float]) -> Bools
 def number_fault(cell: object) -> Fault:
     """Return the reason why *cell*, a value of Python, is no number for `parse_numbers`."""
     word = str(cell).strip().lower()
-    problem, remedy = "not a number", NUMBER_REMEDY
+    problem = "not a number"
+    remedy = NUMBER_REMEDY
     if cell is None or not word:
-        problem, remedy = "an empty cell instead of a number", "fill it in, or remove its row"
+        problem = "an empty cell instead of a number"
+        remedy = "fill it in, or remove its row"
     elif word in _NO_VALUE:
         problem = "not a number: it stands for no value"
         remedy = "fill it in, or remove its row"
     elif word in {"true", "false"}:
-        problem, remedy = "a boolean instead of a number", "write 1 or 0"
+        problem = "a boolean instead of a number"
+        remedy = "write 1 or 0"
     elif isinstance(cell, float) or word.lstrip("+-") in {"inf", "infinity"}:
         problem = "not a finite number"
     elif not isinstance(cell, str):
@@ -107,9 +110,11 @@ def number_fault(cell: object) -> Fault:
         problem = "not a number: it has a separator of thousands or a decimal comma"
         remedy = "write thousands without a separator and decimals with a point, such as 1234.5"
     elif word.startswith("\u2212"):
-        problem, remedy = "not a number: its minus is the character U+2212", "write the minus of a keyboard, -"
+        problem = "not a number: its minus is the character U+2212"
+        remedy = "write the minus of a keyboard, -"
     elif _COMMA.fullmatch(word):
-        problem, remedy = "not a number: it has a decimal comma", "write a decimal point, such as 12.5"
+        problem = "not a number: it has a decimal comma"
+        remedy = "write a decimal point, such as 12.5"
     else:
         remedy = f"{NUMBER_REMEDY}, without a unit"
     return Fault("", problem, None if cell is None else str(cell), remedy)
@@ -174,8 +179,9 @@ def parse_identifiers(values: NDArray[Any]) -> NDArray[Any]:
     if values.ndim != 1:
         raise ValueError(f"users of shape {[*values.shape]} instead of one for each example")
     if values.dtype.kind in "iu":
-        is_short = values.size == 0 or max(abs(int(values.min())), abs(int(values.max()))) < 10**18
-        return values.astype(np.int64) if is_short else values.astype(str)
+        if values.size and max(abs(int(values.min())), abs(int(values.max()))) >= 10**18:
+            return values.astype(str)  # no canonical integer, as text of so many digits
+        return values.astype(np.int64)
     if values.dtype.kind not in "UO" or not all(isinstance(value, str) for value in values.flat):
         example = f", such as {values[0]}" if values.size else ""
         raise ValueError(f"users of type {_type_name(values)}{example}, instead of whole numbers or names")
@@ -200,16 +206,16 @@ _RECENT_S = range(1 << 28, 1 << 32)
 
 def parse_origin(value: object) -> object:
     """Return *value* as the date of time 0: eight digits are a date, as in files; no number is a time since 1970."""
-    text = str(value) if isinstance(value, int | float) else value
-    if isinstance(text, str):
-        moment = _parse_date(text.strip())
-        if moment is None or isinstance(value, bool):
-            date = "a date such as 2024-03-30T00:00, with a time zone if needed"
-            if isinstance(value, int) and value in _RECENT_S:
-                date = f"the date {datetime.fromtimestamp(value, UTC).isoformat()}, if it counts seconds since 1970"
-            raise invalid("not a date in ISO 8601", f"write {date}")
-        return moment
-    return value
+    if not isinstance(value, int | float | str):
+        return value
+    moment = _parse_date(str(value).strip())
+    if moment is None or isinstance(value, bool):
+        remedy = "write a date such as 2024-03-30T00:00, with a time zone if needed"
+        if isinstance(value, int) and value in _RECENT_S:
+            meant = datetime.fromtimestamp(value, UTC).isoformat()
+            remedy = f"write the date {meant}, if it counts seconds since 1970"
+        raise invalid("not a date in ISO 8601", remedy)
+    return moment
 
 
 Origin = Annotated[datetime, BeforeValidator(parse_origin, json_schema_input_type=datetime | int)]
@@ -337,7 +343,8 @@ def _since_1970(cells: pa.Array) -> tuple[Floats, Floats]:
         seconds = 86_400
     else:
         counts = pc.cast(cells, pa.int64())
-        per_second = 1_000 if pa.types.is_date64(kind) else _UNITS_PER_SECOND[kind.unit]
+        unit = "ms" if pa.types.is_date64(kind) else kind.unit
+        per_second = _UNITS_PER_SECOND[unit]
     numbers = np.asarray(_to_numpy(pc.fill_null(counts, 0)), np.int64)
     whole, rest = np.divmod(numbers, per_second)
     is_known = _to_numpy(pc.is_valid(cells))

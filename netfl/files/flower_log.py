@@ -213,8 +213,10 @@ class _Reader:
         index = int(match[1])
         if index != len(self.rows) + 1:
             problem = f"round {index} follows round {len(self.rows)}"
+            if not self.rows:
+                problem = f"the first round is round {index}"
             remedy = "give one run from its first line on: split the file where a run begins"
-            self._refuse(problem if self.rows else f"the first round is round {index}", match[0], remedy)
+            self._refuse(problem, match[0], remedy)
         if match[2] is not None:
             self.planned_rounds = int(match[2])
         if index == 1:
@@ -318,9 +320,12 @@ class _Reader:
                 self.unread_metrics += 1
                 series = {}
             for name, values in series.items():
-                for pair in values if isinstance(values, list) else [values]:
+                pairs = values if isinstance(values, list) else [values]
+                for pair in pairs:
                     self._add_of_history(f"{self.history}_{name}", pair)
-        self.history = self.text = self.losses = ""
+        self.history = ""
+        self.text = ""
+        self.losses = ""
 
     def _add_of_history(self, column: str, pair: object) -> None:
         """Add one value of the history, a pair of its round and a number."""
@@ -412,7 +417,10 @@ _SHORTEST = 4
 
 def _is_read(message: str) -> bool:
     """Return whether a *message* is one of those that are read, or is cut from one."""
-    return any(message.startswith(stem) or (len(message) >= _SHORTEST and stem.startswith(message)) for stem in _STEMS)
+    if message.startswith(_STEMS):
+        return True
+    is_long_enough = len(message) >= _SHORTEST
+    return is_long_enough and any(stem.startswith(message) for stem in _STEMS)
 
 
 def duration_note(log: FlowerLog) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -144,12 +145,13 @@ class LorawanLog:
         if device is None and len(self.frames) == 1:
             return self.devices[0]
         if device is None:
-            first, second = sorted((min(frame.line for frame in frames), name) for name, frames in self.frames.items())[
-                :2
-            ]
-            problem = f"{self.name}:{second[0]}: another device than {first[1]}, and each has counters of its own"
+            first_lines = {name: min(frame.line for frame in frames) for name, frames in self.frames.items()}
+            first, second = sorted(first_lines, key=lambda name: (first_lines[name], name))[:2]
+            problem = (
+                f"{self.name}:{first_lines[second]}: another device than {first}, and each has counters of its own"
+            )
             remedy = f"name one as {argument('device')}, or take the devices for users"
-            raise ScenarioError([Fault("", problem, second[1], remedy)])
+            raise ScenarioError([Fault("", problem, second, remedy)])
         if device not in self.frames:
             raise ScenarioError(
                 [Fault(argument("device"), f"not in {self.name}", device, suggest(device, self.devices))]
@@ -199,13 +201,13 @@ class LorawanLog:
         begin = self.frames[device][0].time
         logged_s = [math.nan if frame is None else (frame.time - begin).total_seconds() for _, _, frame in rows]
         opened_s, closed_s = fill_times(np.array(logged_s))
-        deliveries = [
-            (index, user, frame, frame.receptions[gateway].snr_db)
-            for index, (_, _, frame) in enumerate(rows, start=1)
-            if frame is not None
-            for user, gateway in enumerate(gateways)
-            if gateway in frame.receptions
-        ]
+        deliveries = []
+        for index, (_, _, frame) in enumerate(rows, start=1):
+            if frame is None:
+                continue
+            for user, gateway in enumerate(gateways):
+                if gateway in frame.receptions:
+                    deliveries.append((index, user, frame, frame.receptions[gateway].snr_db))
         round_ = np.array([index for index, *_ in deliveries], np.int64)
         return Recording(
             opened_s=opened_s,
@@ -436,7 +438,7 @@ def _chirpstack(event: Mapping[str, Any], line: int) -> LorawanFrame:
     lora = _object(_object(sent, "modulation", "txInfo."), "lora", "txInfo.modulation.")
     time = event.get("time")
     if time is None:  # servers without a clock at the gateway give that of the network server
-        time = next((each[key] for _, each in receptions for key in ("nsTime", "gwTime", "time") if key in each), None)
+        time = _time_of_receptions([reception for _, reception in receptions])
     factor, bandwidth_hz = _modulation(lora, "spreadingFactor")
     return LorawanFrame(
         device=_text(info, "devEui", "deviceInfo.").lower(),
@@ -450,10 +452,22 @@ def _chirpstack(event: Mapping[str, Any], line: int) -> LorawanFrame:
     )
 
 
+def _time_of_receptions(receptions: Sequence[Mapping[str, Any]]) -> object:
+    """Return the first time that the gateways of ChirpStack state; ``None`` if they state none."""
+    for reception in receptions:
+        for key in ("nsTime", "gwTime", "time"):
+            if key in reception:
+                return reception[key]
+    return None
+
+
 def _things_stack(event: Mapping[str, Any], line: int) -> LorawanFrame:
     uplink = _object(event, "uplink_message")
     ids = _object(event, "end_device_ids")
-    device = str(ids["dev_eui"]).lower() if "dev_eui" in ids else _text(ids, "device_id", "end_device_ids.")
+    if "dev_eui" in ids:
+        device = str(ids["dev_eui"]).lower()
+    else:
+        device = _text(ids, "device_id", "end_device_ids.")
     receptions = [(_gateway_name(each), each) for each in _objects(uplink, "rx_metadata")]
     sent = _object(uplink, "settings")
     lora = _object(_object(sent, "data_rate", "settings."), "lora", "settings.data_rate.")
@@ -535,10 +549,10 @@ def _number(
     if key not in content:
         return default
     value = content[key]
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = math.nan
+    if not isinstance(value, bool):
+        with suppress(TypeError, ValueError):
+            number = float(value)
     if not limits[0] <= number <= limits[1]:
         problem = f"{key} is not a number from {limits[0]:g} to {limits[1]:g}"
         if math.isinf(limits[1]):

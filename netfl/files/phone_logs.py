@@ -6,7 +6,6 @@ and ``RATE(MBit/s)`` of modems, ``rsrp_dbm``, ``sinr_db`` and ``dl_mbps`` of man
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -201,7 +200,9 @@ def to_trace(logs: Sequence[PhoneLog], *, align: Literal["start", "clock"] = "st
     if len(columns) > 1:
         problem = f"the logs have different quantities: {', '.join(sorted(columns))}"
         raise ScenarioError([Fault("", problem, None, "read the same one of each")])
-    users = [values for log in logs for _, values in log.values.groupby("name", sort=False)]
+    users = []
+    for log in logs:
+        users += [values for _, values in log.values.groupby("name", sort=False)]
     origins_s = [float(values["time_s"].iloc[0]) for values in users]
     if align == "clock":
         if not all(log.is_absolute for log in logs):
@@ -213,10 +214,11 @@ def to_trace(logs: Sequence[PhoneLog], *, align: Literal["start", "clock"] = "st
             problem = f"a log ends {latest_s - ends_s:g} s before another begins"
             raise ScenarioError([Fault(argument("align"), problem, align, "align them by their start")])
         origins_s = [latest_s] * len(users)
+    (column,) = columns
     parts = []
     for user, (values, origin_s) in enumerate(zip(users, origins_s, strict=True)):
         times_s = np.round(values["time_s"].to_numpy() - origin_s, 6)  # microseconds, as numbers since 1970 have
-        parts.append(pd.DataFrame({"user": user, "time_s": times_s, next(iter(columns)): values["value"].to_numpy()}))
+        parts.append(pd.DataFrame({"user": user, "time_s": times_s, column: values["value"].to_numpy()}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -249,11 +251,13 @@ def _split_heading(heading: str) -> tuple[str, str]:
     word = heading.strip().lower()
     in_brackets = re.fullmatch(r"(.*?)[ _]*[(\[](.*?)[)\]]", word)
     if in_brackets is not None:
-        name, unit = in_brackets[1], in_brackets[2].strip()
+        name = in_brackets[1]
+        unit = in_brackets[2].strip()
     else:
         name, _, unit = word.replace(" ", "_").rpartition("_")
-        if unit not in _UNITS or not name:
-            name, unit = word, ""
+        if unit not in _UNITS or not name:  # a heading without a unit
+            name = word
+            unit = ""
     return re.sub(r"[\s.-]+", "_", name.strip()), unit
 
 
@@ -313,7 +317,9 @@ def _factor(table: UserTable, quantity: PhoneQuantity, heading: str, unit: str |
 
 
 def _or(words: Sequence[str]) -> str:
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _find_time(table: UserTable, time_column: str | None) -> str:
@@ -388,11 +394,14 @@ def _times(table: UserTable, heading: str, time_unit: TimeUnit | None) -> tuple[
     if not is_wrong.any():
         problem = "only one of this time and the first has a time zone"
         table.refuse_cells(heading, zones != zones[0], lambda cell: Fault("", problem, cell, "give all times one"))
-    seconds = [
-        math.nan if moment is None else (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        for moment in moments
-    ]
-    return np.nan_to_num(np.array(seconds)), True
+    seconds = []
+    for moment in moments:
+        if moment is None:  # its row is refused
+            seconds.append(0.0)
+            continue
+        time = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        seconds.append(time.timestamp())
+    return np.array(seconds), True
 
 
 def _no_number(cell: object) -> Fault:
@@ -404,10 +413,10 @@ def _counted(table: UserTable, heading: str, numbers: Floats, time_unit: TimeUni
     is_seconds = (numbers >= _SECONDS[0]) & (numbers < _SECONDS[1])
     is_milliseconds = (numbers >= _MILLISECONDS[0]) & (numbers < _MILLISECONDS[1])
     if (is_seconds.any() and is_milliseconds.any()) or (is_milliseconds.any() and not is_milliseconds.all()):
-        first = is_milliseconds if is_milliseconds[0] else ~is_milliseconds
         word = "milliseconds" if is_milliseconds[0] else "seconds"
+        is_other = is_milliseconds != is_milliseconds[0]
         problem = f"seconds and milliseconds are mixed: the first row is in {word}"
-        table.refuse_cells(heading, ~first, lambda cell: Fault("", problem, cell, "write all times in one unit"))
+        table.refuse_cells(heading, is_other, lambda cell: Fault("", problem, cell, "write all times in one unit"))
         return numbers, True
     unit = time_unit or _split_heading(heading)[1]
     if unit not in {"s", "ms"}:
@@ -423,8 +432,8 @@ def _counted(table: UserTable, heading: str, numbers: Floats, time_unit: TimeUni
         key = argument("time_unit") if time_unit else ""
         problem = f"{table.path.name}: times in s would be after the year 40000"
         raise ScenarioError([Fault(key, problem, float(numbers[0]), "they are milliseconds: write ms")])
-    is_absolute = bool(is_milliseconds.all() if unit == "ms" else is_seconds.all())
-    return numbers * _UNITS[unit], is_absolute
+    is_recent = is_milliseconds if unit == "ms" else is_seconds
+    return numbers * _UNITS[unit], bool(is_recent.all())
 
 
 def _moment(word: str) -> datetime | None:

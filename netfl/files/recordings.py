@@ -81,7 +81,8 @@ class Recording:
         }
         if self.snr_db is not None:
             unknown = {"gain_db": math.nan, "airtime_s": math.nan, "energy_J": math.nan}
-            link = {"snr_db": self.snr_db, "mode": 0 if self.mode is None else self.mode, **unknown}
+            mode = 0 if self.mode is None else self.mode
+            link = {"snr_db": self.snr_db, "mode": mode, **unknown}
             key: dict[str, NDArray[Any]] = {
                 "round": self.round,
                 "user": self.user,

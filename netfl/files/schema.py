@@ -76,7 +76,9 @@ class Quantity:
             limits = f"from {low} on"
         elif np.isfinite(self.highest):
             limits = f"up to {high}"
-        return f"{limits} {self.unit}".strip() if limits else ""
+        if not limits:
+            return ""
+        return f"{limits} {self.unit}".strip()
 
     def limited_to(self, highest: float, remedy: str) -> Quantity:
         """Return the same quantity with a lower highest value, which other keys of the scenario give."""

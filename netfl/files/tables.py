@@ -372,7 +372,8 @@ def _read_rows(
     _check_first_line(path, heading)
     if default and names.get(default[0], default[0]) not in heading:  # no heading: the first row is data
         heading = [names.get(name, name) for name in default]
-        rows = chain([(line, first)] if first else [], rows)
+        if first:
+            rows = chain([(line, first)], rows)
     heading = _rename(path, heading, names)
     width = len(heading)
     has_tail = heading[-1:] == [tail]
@@ -390,13 +391,13 @@ def _read_rows(
                 uneven[row] = len(cells)
                 cells[:] = blank
         lines += [line for line, _ in chunk]
-        for parts, kind, column in zip(columns, types, zip(*(cells for _, cells in chunk), strict=True), strict=True):
+        cells_by_column = zip(*(cells for _, cells in chunk), strict=True)
+        for parts, kind, column in zip(columns, types, cells_by_column, strict=True):
             parts.append(pa.array(column, kind))
-    combined = {
-        name: pa.chunked_array(parts, kind).combine_chunks()
-        for name, parts, kind in zip(heading, columns, types, strict=True)
-        if name
-    }
+    combined = {}
+    for name, parts, kind in zip(heading, columns, types, strict=True):
+        if name:
+            combined[name] = pa.chunked_array(parts, kind).combine_chunks()
     table = UserTable(path, combined, np.array(lines, np.int64))
     is_uneven = np.zeros(len(table), bool)
     is_uneven[[*uneven]] = True
@@ -415,12 +416,14 @@ def _check_first_line(path: Path, heading: Sequence[str]) -> None:
     remedy = ""
     for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")):
         if len(heading) == 1 and separator in heading[0]:
-            problem, remedy = f"cells are separated by {word}", "separate them by commas, with decimal points"
+            problem = f"cells are separated by {word}"
+            remedy = "separate them by commas, with decimal points"
     if heading and heading[0].startswith("#"):
         problem = f"the first line is a comment, {heading[0][:40]}"
         remedy = "remove it, or its # if it is the heading, as with comments='' of numpy.savetxt"
     elif heading and heading[0].startswith("sep="):
-        problem, remedy = "the first line states a separator", "remove it"
+        problem = "the first line states a separator"
+        remedy = "remove it"
     if problem:
         raise ScenarioError([Fault("", f"{path.name}: {problem}", None, remedy)])
 
@@ -454,7 +457,15 @@ def _rename(path: Path, heading: Sequence[str], names: Mapping[str, str]) -> lis
     if problems:
         raise ScenarioError([Fault("", f"{path.name}: {problem}", None, remedy) for problem, remedy in problems])
     renamed = {written: name for name, written in names.items()}
-    return [renamed.get(name, "" if name in names else name) for name in heading]
+    result = []
+    for written in heading:
+        if written in renamed:
+            result.append(renamed[written])
+        elif written in names:  # another column has this name now
+            result.append("")
+        else:
+            result.append(written)
+    return result
 
 
 def _read_parquet(path: Path, names: Mapping[str, str]) -> UserTable:

@@ -90,12 +90,13 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             problem = "the reward needs the energy of users, which this scenario does not simulate"
             raise ScenarioError([Fault("access.energy", problem, None, "add an energy model, or use another reward")])
         learner = learner or loaded.access.info.learner
-        learns = learner is not None or self._reward.needs_learner or (observe is not None and "loss" in observe)
-        if learns or loaded.access.info.is_closed_loop:
-            learns = True
+        observes_loss = observe is not None and "loss" in observe
+        learns = learner is not None or self._reward.needs_learner or observes_loss or loaded.access.info.is_closed_loop
+        if learns:
             loaded = keep_learner(loaded, learner)
-        episodes = Episodes(loaded, learns, record, declare)
-        self._episodes = episodes if redraw_data else episodes.with_fixed_data()
+        self._episodes = Episodes(loaded, learns, record, declare)
+        if not redraw_data:
+            self._episodes = self._episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
         self._needed_db, self._range_db = _link_scale(loaded)
         self._declared = declare
@@ -157,7 +158,9 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             ModelError: a model failed, or the training of the learner diverged.
         """
         if not self._is_started or self.simulation.is_done:
-            problem = "the episode is over" if self._is_started else "no episode has begun"
+            problem = "no episode has begun"
+            if self._is_started:
+                problem = "the episode is over"
             raise ScenarioError([Fault("", problem, None, "call reset()")])
         before = self._state
         metrics_before = self._metrics
@@ -212,8 +215,11 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         self._metrics = self._newest_metrics()
         self._outcomes = dict.fromkeys(OUTCOMES, 0)
         layout = self.simulation.layout
-        self._towers = () if layout is None else layout.towers
-        self._farthest_m = 1.0 if layout is None else float(layout.distance_m.max()) or 1.0
+        self._towers: tuple[str, ...] = ()
+        self._farthest_m = 1.0
+        if layout is not None:
+            self._towers = layout.towers
+            self._farthest_m = float(layout.distance_m.max()) or 1.0  # all users may be at their towers
 
     def _tower_of(self) -> Ints:
         """Return the index of each user's present tower, ``[users]``; 0 without towers."""
@@ -223,8 +229,10 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
 
     def _newest_metrics(self) -> dict[str, float]:
         """Return the newest metrics of the learner, the earlier ones if the last round had no evaluation."""
-        metrics = self.simulation.report.metrics if self._episodes.learning else {}
-        return {name: float(values[0]) for name, values in metrics.items()} or dict(self._metrics)
+        metrics = {}
+        if self._episodes.learning:
+            metrics = {name: float(values[0]) for name, values in self.simulation.report.metrics.items()}
+        return metrics or dict(self._metrics)
 
     def _losses(self) -> Floats | None:
         """Return the newest training loss of each user; ``None`` without a learner."""
@@ -290,4 +298,6 @@ def _link_scale(scenario: Scenario) -> tuple[float, float]:
     if reception.follows_snr:
         return reception.snr_gap_db, RATE_RANGE_DB
     needed_db = max(reception.threshold_db(band_hz) for band_hz in access.radio.bandwidth_bounds_hz)
-    return (needed_db if np.isfinite(needed_db) else 0.0), LINK_RANGE_DB
+    if not np.isfinite(needed_db):
+        needed_db = 0.0
+    return needed_db, LINK_RANGE_DB

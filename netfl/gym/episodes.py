@@ -207,7 +207,9 @@ def load_scenario(
     Raises:
         ScenarioError: the scenario or an override is wrong, or it has a duration.
     """
-    values = dict(overrides or {}) | ({} if rounds is None else {"rounds": rounds})
+    values = dict(overrides or {})
+    if rounds is not None:
+        values["rounds"] = rounds
     scenario = load(source, values, named)
     if scenario.duration is not None:
         problem = "the scenario has a duration, and an environment needs a number of rounds"
@@ -225,8 +227,11 @@ def keep_learner(scenario: Scenario, learner: str | None) -> Scenario:
     if learner is not None and learner not in known:
         raise ScenarioError([Fault("learner", "no such learner", learner, suggest(learner, known))])
     if learner is None and len(known) != 1:
-        problem = "several learners are given" if known else "the scenario has no learner"
-        remedy = f"name one of {', '.join(known)}" if known else "add learners, data and a model to it"
+        problem = "the scenario has no learner"
+        remedy = "add learners, data and a model to it"
+        if known:
+            problem = "several learners are given"
+            remedy = f"name one of {', '.join(known)}"
         raise ScenarioError([Fault("learner", problem, None, remedy)])
     name = learner or known[0]
     return scenario.model_copy(update={"learners": {name: scenario.learners[name]}})

@@ -106,21 +106,27 @@ def _energy(view: View) -> Floats | None:
 def _battery(view: View) -> Floats | None:
     if view.observed is None or "battery_j" not in view.observed:
         return None
-    charge_j = np.asarray(view.observed["battery_j"], float)
-    return np.where(np.isposinf(charge_j), 1.0, _share_of_largest(np.where(np.isposinf(charge_j), 0.0, charge_j)))
+    return _share_of_largest_finite(np.asarray(view.observed["battery_j"], float))
 
 
 def _speed(view: View) -> Floats | None:
     speed = view.state.speed
     if speed is None:
         return None
-    return np.where(np.isposinf(speed), 1.0, _share_of_largest(np.where(np.isposinf(speed), 0.0, speed)))
+    return _share_of_largest_finite(speed)
 
 
 def _share_of_largest(values: Floats) -> Floats:
     """Return *values* as shares of the largest; 0 for unknown ones."""
     known = np.nan_to_num(values)
     return np.asarray(known / max(float(known.max()), 1e-300))
+
+
+def _share_of_largest_finite(values: Floats) -> Floats:
+    """Return *values* as shares of the largest finite one; 1 for infinite ones, such as the speed of no compute."""
+    is_infinite = np.isposinf(values)
+    shares = _share_of_largest(np.where(is_infinite, 0.0, values))
+    return np.where(is_infinite, 1.0, shares)
 
 
 def _failed(view: View) -> NDArray[np.bool_] | None:

@@ -13,8 +13,10 @@ from netfl.types import Floats, Ints
 if TYPE_CHECKING:
     from netfl.network.layout import Layout
 
-_SIZE, _DPI = (5.0, 5.6), 100
-"""Width and height in inches, and dots per inch."""
+_SIZE = (5.0, 5.6)
+"""Width and height in inches."""
+_DPI = 100
+"""Dots per inch."""
 
 
 def draw_users(xy_m: Floats | None, delivered: Ints, layout: Layout | None) -> NDArray[np.uint8]:

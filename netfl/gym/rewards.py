@@ -159,7 +159,9 @@ class WeightedReward:
 
     @staticmethod
     def _name(key: str | RewardFunction) -> str:
-        return key if isinstance(key, str) else getattr(key, "__name__", type(key).__name__)
+        if isinstance(key, str):
+            return key
+        return getattr(key, "__name__", type(key).__name__)  # an object that is callable has no name of its own
 
     @staticmethod
     def _function(key: str | RewardFunction) -> RewardFunction:

@@ -47,7 +47,10 @@ class UserSelection(NetworkEnvironment[Any]):
         }[action]
 
     def _simulate(self, action: Any) -> Round:
-        result = self.simulation.step(None if action is None else self._selected(action))
+        selected = None
+        if action is not None:
+            selected = self._selected(action)
+        result = self.simulation.step(selected)
         assert result is not None  # only a duration, which environments refuse, ends rounds
         return result
 

@@ -42,21 +42,28 @@ def locate_files(data: Any) -> Any:
 
 def example_names() -> list[str]:
     """Return the names of the examples, such as ``access/markov``; names without a folder come first."""
-    paths = (path.relative_to(examples_folder()).with_suffix("") for path in examples_folder().rglob("*.yaml"))
-    return [path.as_posix() for path in sorted(paths, key=lambda path: (len(path.parts), path))]
+    folder = examples_folder()
+    paths = [path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml")]
+    paths.sort(key=lambda path: (len(path.parts), path))
+    return [path.as_posix() for path in paths]
 
 
 def description(name: str) -> str:
     """Return the description of an example as one line, without parsing the whole scenario."""
-    match = _HEAD.search((examples_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
-    return " ".join(match[1].split()).strip('"') if match else ""
+    text = (examples_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    match = _HEAD.search(text)
+    if match is None:
+        return ""
+    return " ".join(match[1].split()).strip('"')
 
 
 def example_like(path: Path) -> str:
     """Return the name of the example that a missing file *path* names, or an empty text."""
     name = path.with_suffix("").as_posix().removeprefix(f"{FOLDER}/")
-    examples = [example for example in example_names() if name in {example, example.rpartition("/")[2]}]
-    return next(iter(examples), "")
+    for example in example_names():
+        if name in {example, example.rpartition("/")[2]}:
+            return example
+    return ""
 
 
 def copy(wanted: str) -> list[Path]:
@@ -73,15 +80,16 @@ def copy(wanted: str) -> list[Path]:
         MachineError: the files cannot be written.
     """
     copied = [f"{name}.yaml" for name in _named(wanted)]
-    files = {file: None for scenario in copied for file in (scenario, *_read_by(scenario))}
-    contents = {Path(FOLDER, file): (examples_folder() / file).read_bytes() for file in files}
+    contents: dict[Path, bytes] = {}  # several scenarios may read one file
+    for scenario in copied:
+        for file in (scenario, *_read_by(scenario)):
+            contents[Path(FOLDER, file)] = (examples_folder() / file).read_bytes()
     advice = "move it away, or go to another folder"
     try:
-        faults = [
-            Fault("", f"{path} already exists with other content", None, advice)
-            for path, content in contents.items()
-            if path.exists() and not (path.is_file() and path.read_bytes() == content)
-        ]
+        faults = []
+        for path, content in contents.items():
+            if path.exists() and not (path.is_file() and path.read_bytes() == content):
+                faults.append(Fault("", f"{path} already exists with other content", None, advice))
         if faults:
             raise ScenarioError(faults)
         for path, content in contents.items():
@@ -93,25 +101,35 @@ def copy(wanted: str) -> list[Path]:
 
 
 def _named(wanted: str) -> list[str]:
+    """Return the names of the examples that a user means: one, those of a folder, or all."""
     known = example_names()
     word = wanted.removeprefix(f"{FOLDER}/").removesuffix(".yaml").rstrip("/")
     if word in known:
         return [word]
-    inside = known if word == "all" else [name for name in known if name.startswith(f"{word}/")]
-    alike = [name for name in known if name.rpartition("/")[2] == word]
-    if len(alike) > 1:
-        raise ScenarioError([Fault("", "several scenarios have this name", wanted, f"write {' or '.join(alike)}")])
-    if not (inside or alike):
-        near = suggest(word, [*known, *(name.rpartition("/")[2] for name in known)])
-        advice = near if near.startswith("did") else f"list them with: {call('scenarios')}"
-        raise ScenarioError([Fault("", "no such scenario", wanted, advice)])
-    return inside or alike
+    in_folder = [name for name in known if word == "all" or name.startswith(f"{word}/")]
+    of_last_part = [name for name in known if name.rpartition("/")[2] == word]
+    if len(of_last_part) > 1:
+        remedy = f"write {' or '.join(of_last_part)}"
+        raise ScenarioError([Fault("", "several scenarios have this name", wanted, remedy)])
+    if in_folder:
+        return in_folder
+    if of_last_part:
+        return of_last_part
+    remedy = suggest(word, [*known, *(name.rpartition("/")[2] for name in known)])
+    if not remedy.startswith("did"):  # it lists some names, where no name is near
+        remedy = f"list them with: {call('scenarios')}"
+    raise ScenarioError([Fault("", "no such scenario", wanted, remedy)])
 
 
 def _read_by(scenario: str) -> Iterator[str]:
     """Yield the files that a scenario names, without other scenarios; for a folder, all files in it."""
     for named in _FILE.findall((examples_folder() / scenario).read_text(encoding="utf-8")):
         path = examples_folder() / named
-        if path.suffix != ".yaml" and path.exists():
-            files = sorted(path.rglob("*")) if path.is_dir() else [path]
-            yield from (file.relative_to(examples_folder()).as_posix() for file in files if file.is_file())
+        if path.suffix == ".yaml" or not path.exists():
+            continue
+        files = [path]
+        if path.is_dir():
+            files = sorted(path.rglob("*"))
+        for file in files:
+            if file.is_file():
+                yield file.relative_to(examples_folder()).as_posix()

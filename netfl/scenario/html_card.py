@@ -19,13 +19,15 @@ _CELL = "text-align: left; vertical-align: top; padding: .15em 1em .15em 0"
 
 def html_card(title: str, facts: Mapping[str, object], table: pd.DataFrame | None = None) -> str:
     """Return a title, the *facts* that are not empty, and a table.  Colours are those of the notebook."""
-    rows = "".join(
-        f'<tr><th scope="row" style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{_cell(value)}</td></tr>'
-        for name, value in facts.items()
-        if value not in (None, "", ())
-    )
-    shown = "" if table is None else _scrollable(table)
-    return f'<div><strong>{escape(title)}</strong><table style="{_TABLE}">{rows}</table>{shown}</div>'
+    rows = ""
+    for name, value in facts.items():
+        if value in (None, "", ()):
+            continue
+        rows += f'<tr><th scope="row" style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{_cell(value)}</td></tr>'
+    below = ""
+    if table is not None:
+        below = _scrollable(table)
+    return f'<div><strong>{escape(title)}</strong><table style="{_TABLE}">{rows}</table>{below}</div>'
 
 
 def _scrollable(table: pd.DataFrame) -> str:
@@ -38,4 +40,6 @@ def _scrollable(table: pd.DataFrame) -> str:
 
 def _cell(value: object) -> str:
     text = str(value)
-    return escape(text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…")
+    if len(text) > _MAX_TEXT:
+        text = f"{text[: _MAX_TEXT - 1]}…"
+    return escape(text)

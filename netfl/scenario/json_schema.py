@@ -46,10 +46,13 @@ class _Generator(GenerateJsonSchema):
         inner = self.generate_inner(schema.get("json_schema_input_schema", schema["schema"]))
         unit = getattr(schema["function"]["function"], "__self__", None)
         if isinstance(unit, Unit):
-            kinds: str | list[str] = "string" if unit.is_level else ["number", "string"]
-            return inner | {"type": kinds, "pattern": _quantity(unit.symbol), "$unit": unit.symbol}
+            types: str | list[str] = ["number", "string"]
+            if unit.is_level:  # a number without dB or dBm could be either
+                types = "string"
+            return inner | {"type": types, "pattern": _quantity(unit.symbol), "$unit": unit.symbol}
         if inner.get("type") == "array":
-            return {"anyOf": [inner["items"] if "items" in inner else inner["prefixItems"][0], inner]}
+            entry = inner["items"] if "items" in inner else inner["prefixItems"][0]
+            return {"anyOf": [entry, inner]}
         return inner
 
 
@@ -99,16 +102,19 @@ def _key(family: str) -> str:
 
 def _choice(family: str, models: dict[str, type[Spec]], places: dict[str, JsonSchemaValue]) -> JsonSchemaValue:
     """Return the schema of a member of a family: a kind, if it needs no other keys, or a mapping."""
-    bare = [
-        kind for kind, model in models.items() if not any(field.is_required() for field in model.model_fields.values())
-    ]
+    bare = []
+    for kind, model in models.items():
+        if not any(field.is_required() for field in model.model_fields.values()):
+            bare.append(kind)
     outside = {
         "type": "object",
         "properties": {"kind": _OUTSIDE},
         "required": ["kind"],
         "description": _OUTSIDE["description"],
     }
-    words = [{"enum": bare, "description": f"A kind of {family} that needs no other keys."}] if bare else []
+    words = []
+    if bare:
+        words = [{"enum": bare, "description": f"A kind of {family} that needs no other keys."}]
     short = [_short_form(kind, model.short_key, places[kind]) for kind, model in models.items() if model.short_key]
     return {
         "description": _summary(inspect.getmodule(base_of(family))),
@@ -124,11 +130,16 @@ def _short_form(kind: str, key: str, place: JsonSchemaValue) -> JsonSchemaValue:
 
 def _summary(thing: Any) -> str:
     first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
-    return _plain(first.partition(": ")[2] or first if inspect.ismodule(thing) else first)
+    if inspect.ismodule(thing):  # of a family: the contract stands after a colon
+        first = first.partition(": ")[2] or first
+    return _plain(first)
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"\*\*|``", "", text.partition("\n\n")[0])).strip()
+    """Return the first paragraph of a docstring in one line, without its markup."""
+    first = text.partition("\n\n")[0]
+    first = re.sub(r"\*\*|``", "", first)
+    return re.sub(r"\s+", " ", first).strip()
 
 
 def _finished(value: Any) -> Any:
@@ -145,7 +156,10 @@ def _entries(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         if key == "$family":
             yield "$ref", f"#/definitions/{_key(entry)}"
         elif key == "description" and isinstance(entry, str):
-            yield key, _plain(entry) + (f" In {unit}." if unit else "")
+            description = _plain(entry)
+            if unit:
+                description += f" In {unit}."
+            yield key, description
         elif key == "prefixItems":  # as draft 7 calls them
             yield "items", _finished(entry)
         elif key in _BOUNDS and isinstance(entry, int | float):  # pydantic's, of a quantity

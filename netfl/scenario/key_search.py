@@ -27,10 +27,16 @@ _MOST_KINDS = 3
 """Number of kinds that a remedy names with a path; a key that more kinds have needs no kind."""
 _MOST_CHARACTERS = 80
 """Length of the meaning of a key up to which a remedy gives it."""
-_OTHER_KIND_STEPS = 2
-"""Added distance of a section of another kind than the written one: as far as the section beside it."""
+_SYNONYM_STEPS = 1
+"""Added distance of a key that has another name for the same."""
+_OTHER_FORM_STEPS = 1
+"""Added distance of a key that holds values of another form."""
 _NEW_KIND_STEPS = 1
 """Added distance of a section that is not written, for the choice of its kind."""
+_OTHER_KIND_STEPS = 2
+"""Added distance of a section of another kind than the written one: as far as the section beside it."""
+_VALUE_STEPS = 2
+"""Added distance of a key that takes the word as its value."""
 _DESCRIBED_STEPS = 2
 """Distance of a key that its section lacks, and that has another name, but the wrong one in its description."""
 _MOST_KIND_STEPS = 3
@@ -94,20 +100,40 @@ class KeySearch:
         The arguments are those of `place_remedy`; *changes* is whether *value* replaces one that the scenario has.
         """
         *parts, name = key.split(".")
-        sections = self._all_sections
-        own_path = next((section.path for section in sections if _stands_for(section.path, parts)), None)
+        own_path = self._path_of(parts)
         if own_path is None:
             return ""
-        places = [place for section in sections for place in _places(section, own_path, meanings(name), value)]
+        wrong = _WrongKey(own_path, meanings(name), value, below)
+        places = [place for section in self._all_sections for place in _places(section, wrong)]
         if not places:
             return ""
         nearest = _nearest(places)
-        remedy = _remedy(nearest, own_path, value, below)
+        remedy = _remedy(nearest, wrong)
         if not changes and all(place.is_taken(value) for place in nearest):
-            remedy = _remedy_beside(remedy, nearest, places, own_path, value, below)
+            remedy = _remedy_beside(remedy, nearest, places, wrong)
         remedy = _with_learner(remedy, self._data)
         note = NOTES.get(normalised(name), "")
         return f"{note} {remedy}".strip()
+
+    def _path_of(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the path of the section that the *parts* of a key lead to; ``None`` if there is no such section."""
+        for section in self._all_sections:
+            if _stands_for(section.path, parts):
+                return section.path
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _WrongKey:
+    """A key that its section does not have."""
+
+    path: tuple[str, ...]
+    """Path of its section, as in `_Section`."""
+    words: Sequence[str]
+    """What its name may mean: the name itself, and then its synonyms."""
+    value: object
+    below: str
+    """The rest of a dotted key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +153,11 @@ class _Section:
     with this kind."""
     kind_steps: int = 0
     """Added distance for sections on the path that are written with another kind, or not at all."""
+
+    @property
+    def is_new(self) -> bool:
+        """True if the scenario has nothing at this place."""
+        return not self.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +181,9 @@ class _Place:
         """Return whether the scenario has another value for this key, so that *value* means another quantity."""
         if self.word is not None or value is None or isinstance(value, Mapping):
             return False
-        written = [
-            values[self.key] for values in self.section.values if isinstance(values, Mapping) and self.key in values
-        ]
-        return bool(written) and value not in written
+        sections = [written for written in self.section.values if isinstance(written, Mapping)]
+        values = [written[self.key] for written in sections if self.key in written]
+        return bool(values) and value not in values
 
 
 def _sections(section: _Section, above: frozenset[type[Spec]] = frozenset()) -> Iterator[_Section]:
@@ -168,21 +198,37 @@ def _sections(section: _Section, above: frozenset[type[Spec]] = frozenset()) -> 
             if model in above:
                 continue
             values = tuple(_entries(written, suffix))
-            path = (*section.path, f"{name}{suffix}")
-            if kind is None:
-                part = _Section(path, model, values, None, section.assumed, section.kind_steps)
+            part = _section_below(section, f"{name}{suffix}", model, values, kind)
+            if part is not None:
                 yield from _sections(part, above)
-                continue
-            of_kind = tuple(value for value in values if _kind_written(value) == kind)
-            if of_kind:
-                part = _Section(path, model, of_kind, None, section.assumed, section.kind_steps)
-                yield from _sections(part, above)
-                continue
-            kind_steps = section.kind_steps
-            kind_steps += _OTHER_KIND_STEPS if any(map(_kind_written, values)) else _NEW_KIND_STEPS
-            if kind_steps <= _MOST_KIND_STEPS:
-                assumed = (*section.assumed, (".".join(path), kind))
-                yield from _sections(_Section(path, model, (), kind, assumed, kind_steps), above)
+
+
+def _section_below(
+    section: _Section, key: str, model: type[Spec], values: tuple[Any, ...], kind: str | None
+) -> _Section | None:
+    """Return a *model* at a *key* of *section*, where the scenario has *values*; ``None`` if it is too far."""
+    path = (*section.path, key)
+    if kind is not None:
+        of_kind = tuple(value for value in values if _kind_written(value) == kind)
+        if not of_kind:
+            return _section_of_kind(section, path, model, values, kind)
+        values = of_kind
+    return _Section(path, model, values, None, section.assumed, section.kind_steps)
+
+
+def _section_of_kind(
+    section: _Section, path: tuple[str, ...], model: type[Spec], values: tuple[Any, ...], kind: str
+) -> _Section | None:
+    """Return a model of a *kind* that none of the *values* of the scenario has; ``None`` if it is too far."""
+    kind_steps = section.kind_steps
+    if any(_kind_written(value) for value in values):
+        kind_steps += _OTHER_KIND_STEPS
+    else:
+        kind_steps += _NEW_KIND_STEPS
+    if kind_steps > _MOST_KIND_STEPS:
+        return None
+    assumed = (*section.assumed, (".".join(path), kind))
+    return _Section(path, model, (), kind, assumed, kind_steps)
 
 
 @cache
@@ -213,7 +259,9 @@ def _kind_written(value: Any) -> str | None:
 def _stands_for(path: Sequence[str], parts: Sequence[str]) -> bool:
     """Return whether the *parts* of a key are those of *path*, with the user's names and numbers in their places."""
     keys = ".".join(path).split(".") if path else []
-    return len(keys) == len(parts) and all(
+    if len(keys) != len(parts):
+        return False
+    return all(
         key in {part, "NAME"} or (key == "0" and part.isdecimal()) for key, part in zip(keys, parts, strict=True)
     )
 
@@ -224,32 +272,59 @@ def _distance(one: Sequence[str], other: Sequence[str]) -> int:
     return len(one) + len(other) - 2 * shared
 
 
-def _places(section: _Section, own_path: Sequence[str], words: Sequence[str], value: object) -> Iterator[_Place]:
-    """Yield the keys of *section* that have one of *words* as their name, or take one as their value.
+def _places(section: _Section, wrong: _WrongKey) -> Iterator[_Place]:
+    """Yield the keys of *section* that may be meant."""
+    for likeness, word in enumerate(wrong.words):
+        yield from _keys_of_name(section, wrong, word, likeness)
+        yield from _keys_with_value(section, wrong, word, likeness)
+    yield from _described_keys(section, wrong)
 
-    Kinds and other words are meant as values only if the key is in the section of the mistake or in the one above it,
-    as in ``mac: {fdma: {}}``, and has no number or text of its own.  A key that takes other words than *value* is not
-    meant.  One that the section lacks is, if its description has the words.
+
+def _steps(section: _Section, wrong: _WrongKey, likeness: int) -> int:
+    """Return the distance of *section* from a wrong key, whose word is a synonym unless its *likeness* is 0."""
+    steps = _distance(wrong.path, section.path) + section.kind_steps
+    if likeness > 0:
+        steps += _SYNONYM_STEPS
+    return steps
+
+
+def _keys_of_name(section: _Section, wrong: _WrongKey, word: str, likeness: int) -> Iterator[_Place]:
+    """Yield the key of *section* that is *word*, unless it takes other words than the value."""
+    field = section.model.model_fields.get(word)
+    if field is None or _refuses(field, wrong.value):
+        return
+    steps = _steps(section, wrong, likeness)
+    is_misfit = not _can_hold(field, wrong.value)
+    if is_misfit:
+        steps += _OTHER_FORM_STEPS
+    yield _Place((steps, likeness, is_misfit, section.is_new), section, word)
+
+
+def _keys_with_value(section: _Section, wrong: _WrongKey, word: str, likeness: int) -> Iterator[_Place]:
+    """Yield the keys of *section* that take *word*, a kind or another one, as their value.
+
+    They are meant only in the section of the mistake or in the one above it, as in ``mac: {fdma: {}}``, and only if the
+    key has no number or text of its own.
     """
-    steps = _distance(own_path, section.path)
-    distance = steps + section.kind_steps
-    is_new = not section.values
-    for likeness, word in enumerate(words):
-        is_synonym = likeness > 0
-        field = section.model.model_fields.get(word)
-        if field is not None and not _refuses(field, value):
-            is_misfit = not _can_hold(field, value)
-            yield _Place((distance + is_synonym + is_misfit, likeness, is_misfit, is_new), section, word)
-        is_above = section.path == tuple(own_path)[: len(section.path)] and steps <= 1
-        if is_above and (value is None or isinstance(value, bool | Mapping)):
-            for name, other in section.model.model_fields.items():
-                if word in value_words(other.annotation):
-                    rank = (distance + is_synonym + _OTHER_KIND_STEPS, likeness, False, is_new)
-                    yield _Place(rank, section, name, word)
-    if steps == 0 and any(_lacks_a_key(section.model, written) for written in section.values):
-        for name in keys_described_by(section.model, words[0]):
-            if _can_hold(section.model.model_fields[name], value):
-                yield _Place((distance + _DESCRIBED_STEPS, len(words), False, is_new), section, name)
+    if section.path not in {wrong.path, wrong.path[:-1]}:
+        return
+    if not (wrong.value is None or isinstance(wrong.value, bool | Mapping)):
+        return
+    steps = _steps(section, wrong, likeness) + _VALUE_STEPS
+    for name, field in section.model.model_fields.items():
+        if word in value_words(field.annotation):
+            yield _Place((steps, likeness, False, section.is_new), section, name, word)
+
+
+def _described_keys(section: _Section, wrong: _WrongKey) -> Iterator[_Place]:
+    """Yield the keys that the section of the mistake lacks, and whose description has the wrong name."""
+    if section.path != wrong.path or not any(_lacks_a_key(section.model, written) for written in section.values):
+        return
+    steps = section.kind_steps + _DESCRIBED_STEPS
+    likeness = len(wrong.words)  # after all synonyms
+    for name in keys_described_by(section.model, wrong.words[0]):
+        if _can_hold(section.model.model_fields[name], wrong.value):
+            yield _Place((steps, likeness, False, section.is_new), section, name)
 
 
 def _lacks_a_key(model: type[Spec], written: Any) -> bool:
@@ -269,20 +344,12 @@ def _nearest(places: Sequence[_Place]) -> list[_Place]:
     return [place for place in places if place.rank == lowest]
 
 
-def _remedy_beside(
-    taken: str,
-    nearest: Sequence[_Place],
-    places: Sequence[_Place],
-    own_path: Sequence[str],
-    value: object,
-    below: str,
-) -> str:
+def _remedy_beside(taken: str, nearest: Sequence[_Place], places: Sequence[_Place], wrong: _WrongKey) -> str:
     """Return the remedy where the *nearest* of *places*, which the remedy *taken* names, have another value."""
     others = [place for place in places if place.is_unwritten and place.rank[0] <= nearest[0].rank[0] + 1]
     if not others:
         return f"{taken}, which has another value"
-    unwritten = _remedy(others, own_path, value, below)
-    return f"{unwritten}; {taken.removeprefix('write it as ')} has another value already"
+    return f"{_remedy(others, wrong)}; {taken.removeprefix('write it as ')} has another value already"
 
 
 def _with_learner(remedy: str, data: Mapping[str, Any]) -> str:
@@ -293,26 +360,28 @@ def _with_learner(remedy: str, data: Mapping[str, Any]) -> str:
     return remedy
 
 
-def _remedy(places: Sequence[_Place], own_path: Sequence[str], value: object, below: str) -> str:
+def _remedy(places: Sequence[_Place], wrong: _WrongKey) -> str:
     """Return the remedy that names *places*, all at one distance."""
     hints: dict[str, None] = {}  # in the order of the scenario, each once
     kinds_by_own_key: dict[str, list[str]] = {}
     assumed_by_path: dict[str, list[tuple[tuple[str, str], ...]]] = {}
     for place in places:
-        section, key = place.section, place.key
-        is_own = section.path == tuple(own_path)
+        section = place.section
+        key = place.key
+        field = section.model.model_fields[key]
+        is_own = section.path == wrong.path
         if place.word is not None:
-            hints[f"{place.word} is a value of {'.'.join((*section.path, key))}"] = None
+            path = ".".join((*section.path, key))
+            hints[f"{place.word} is a value of {path}"] = None
         elif is_own and section.kind is not None:
             kinds_by_own_key.setdefault(key, []).append(section.kind)
         elif is_own:
-            field = section.model.model_fields[key]
-            meaning = key_meaning(section.model, key)
-            hints[_own_key(f"{key}{_kind_meant(field, value)}", meaning)] = None
+            hints[_own_key(key + _kind_meant(field, wrong.value), key_meaning(section.model, key))] = None
         elif not section.path:
-            hints[f"{key} is a key of the scenario itself, beside {own_path[0].partition('.')[0]}"] = None
+            top = wrong.path[0].partition(".")[0]
+            hints[f"{key} is a key of the scenario itself, beside {top}"] = None
         else:
-            path = ".".join((*section.path, key)) + below + _kind_meant(section.model.model_fields[key], value)
+            path = ".".join((*section.path, key)) + wrong.below + _kind_meant(field, wrong.value)
             assumed_by_path.setdefault(path, []).append(section.assumed)
     if assumed_by_path:
         is_other = all(place.section.kind_steps == _OTHER_KIND_STEPS for place in places)
@@ -328,14 +397,18 @@ def _kind_meant(field: FieldInfo, value: object) -> str:
     if not isinstance(value, str) or not any(isinstance(mark, FamilyMember) for mark in field.metadata):
         return ""
     kinds = value_words(field.annotation)
-    kind = "" if value in kinds else find_meant(value, kinds)
+    if value in kinds:
+        return ""
+    kind = find_meant(value, kinds)
     return f": {kind}" if kind else ""
 
 
 def _own_key(key: str, meaning: str) -> str:
     """Return the hint to a key of the same section under another name, with what it means."""
-    shown = f" ({meaning})" if 0 < len(meaning) <= _MOST_CHARACTERS else ""
-    return f"did you mean '{key}'?{shown}"
+    hint = f"did you mean '{key}'?"
+    if 0 < len(meaning) <= _MOST_CHARACTERS:
+        hint += f" ({meaning})"
+    return hint
 
 
 def _with_kinds(path: str, assumed: Sequence[Sequence[tuple[str, str]]], *, is_other: bool) -> str:
@@ -393,7 +466,8 @@ def _forms(annotation: Any, metadata: Sequence[Any] = ()) -> set[str]:
     """
     if any(isinstance(mark, FamilyMember) for mark in metadata):
         return {"mapping", "kind"}
-    origin, parts = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    parts = get_args(annotation)
     if origin is Annotated:
         return _forms(parts[0], parts[1:])
     if origin in {Union, UnionType}:
@@ -414,7 +488,8 @@ def _models(annotation: Any, metadata: Sequence[Any] = ()) -> Iterator[tuple[str
     if any(isinstance(mark, FamilyMember) for mark in metadata):
         yield from (("", find_model(annotation, kind), kind) for kind in list_kinds(annotation))
         return
-    origin, parts = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    parts = get_args(annotation)
     if origin is Annotated:
         yield from _models(parts[0], parts[1:])
     elif origin in {Union, UnionType}:

@@ -86,7 +86,9 @@ def wrong_path(path: Path, wanted: Wanted) -> Fault:
     place = find_place(path)
     remedy = _remedy(path, place, wanted)
     if wanted == "scenario":
-        problem = "the file does not exist" if place == "missing" else f"{_describe(place, wanted)}, not a scenario"
+        problem = f"{_describe(place, wanted)}, not a scenario"
+        if place == "missing":
+            problem = "the file does not exist"
         return Fault("", problem, None, remedy, str(path))
     return Fault("", f"{path} is not {_WORDS[wanted]}: {_describe(place, wanted)}", None, remedy)
 
@@ -148,15 +150,18 @@ def _remedy_for_run(path: Path, place: Place, wanted: Wanted) -> str:
         return f"give its run directory, {path.parent}"
     if place == "sweep":
         return _remedy_for_run_of_sweep(path)
-    inside = None
     if place == "folder":
         inside = next(_runs_in(path), None)
-    return _otherwise(wanted) if inside is None else f"give one of the runs in it, such as {inside}"
+        if inside is not None:
+            return f"give one of the runs in it, such as {inside}"
+    return _otherwise(wanted)
 
 
 def _remedy_for_run_of_sweep(path: Path) -> str:
+    one = "it has no runs yet"
     first = next(_runs_in(path / TASKS), None)
-    one = "it has no runs yet" if first is None else f"give one of its runs, such as {first}"
+    if first is not None:
+        one = f"give one of its runs, such as {first}"
     whole = f"{call('open_sweep', path)} reads the whole sweep"
     if is_command_line():
         whole = f"{function('report')} reads the whole sweep, and {function('sweep')} continues it"
@@ -166,8 +171,10 @@ def _remedy_for_run_of_sweep(path: Path) -> str:
 def _nearest(path: Path, wanted: Wanted) -> str:
     """Return the remedy for a *path* that does not exist: a similar name beside it, or of a scenario of netfl."""
     if wanted == "scenario" and (known := examples.example_like(path)):
-        copied = f", or copy it: {call('scenarios', known)}" if is_command_line() else ""
-        return f"write '{known}', a scenario that netfl contains{copied}"
+        remedy = f"write '{known}', a scenario that netfl contains"
+        if is_command_line():
+            remedy += f", or copy it: {call('scenarios', known)}"
+        return remedy
     names: list[str] = []
     if path.parent.is_dir():
         names = [entry.name for entry in islice(path.parent.iterdir(), _MOST_NAMES)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
@@ -101,15 +101,29 @@ class RecordSpec(Spec):
 
     def thinned(self, users: int) -> dict[str, int]:
         """Return the numbers of stored users and rounds, for display; empty if all are stored."""
-        stored = self.users if isinstance(self.users, int) else len(set(self.users or ()))
-        thinning = {"users": stored, "of": users} if self.users is not None else {}
-        return thinning | ({"every": self.every} if self.every > 1 else {})
+        thinning = {}
+        if isinstance(self.users, int):
+            thinning = {"users": self.users, "of": users}
+        elif self.users is not None:
+            thinning = {"users": len(set(self.users)), "of": users}
+        if self.every > 1:
+            thinning["every"] = self.every
+        return thinning
 
     def keeping(self, users: int) -> EventFilter:
         """Return the filter for the events of a run with *users* users."""
-        kinds = KINDS if self.events == "all" else () if self.events == "none" else self.events
+        kinds: Sequence[str]
+        if self.events == "all":
+            kinds = KINDS
+        elif self.events == "none":
+            kinds = ()
+        else:
+            kinds = self.events
         mask = None
         if self.users is not None:
             mask = np.zeros(users, bool)
-            mask[evenly_spaced(users, self.users) if isinstance(self.users, int) else list(self.users)] = True
+            if isinstance(self.users, int):
+                mask[evenly_spaced(users, self.users)] = True
+            else:
+                mask[list(self.users)] = True
         return EventFilter(frozenset(kinds), mask, self.every, self.attempts, self.links)

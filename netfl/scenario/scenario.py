@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -46,8 +46,10 @@ from netfl.units import WRITTEN, Seconds, Seed
 Name = Annotated[str, Field(pattern=rf"^[^\s/\\{CONTROLS}][^/\\{CONTROLS}]*$", max_length=100)]
 """A name that is valid in a table and in a file name."""
 
-MOST_USERS, MOST_REPLICAS = 2 * 10**7, 10**6
-"""Limits beyond which no run would end; larger values are refused before memory is allocated."""
+MOST_USERS = 2 * 10**7
+"""Number of users beyond which no run would end; larger ones are refused before memory is allocated."""
+MOST_REPLICAS = 10**6
+"""Number of replicas beyond which no run would end."""
 
 _CARD_PARTS = ("topology", "channel", "mac", "outages", "traffic", "round")
 """Parts of an access that the card of a scenario names."""
@@ -57,9 +59,11 @@ def _as_trackers(value: Any) -> Any:
     """Return one tracker as a list of one, none as an empty list; refuse a mapping of trackers, which has no kinds."""
     if value is None:
         return ()
-    if isinstance(value, Mapping) and "kind" not in value and (named := [*value.keys() & {*list_kinds(Tracker)}]):
-        entry = f"{{kind: {named[0]}, …}}"
-        raise invalid("a tracker is a mapping with 'kind'", f"write track: {entry}, or a list of such mappings", "kind")
+    if isinstance(value, Mapping) and "kind" not in value:
+        named = [*value.keys() & {*list_kinds(Tracker)}]
+        if named:
+            remedy = f"write track: {{kind: {named[0]}, …}}, or a list of such mappings"
+            raise invalid("a tracker is a mapping with 'kind'", remedy, "kind")
     return as_tuple(value)
 
 
@@ -151,7 +155,9 @@ class Scenario(Spec):
     def versions_kept(self) -> Sequence[int]:
         """The rounds after which the learners' models are kept, besides the last; 0 is the start.  Empty if none is."""
         every = int(self.recording.versions)
-        return range(0, self.steps + 1, every) if every else range(0)
+        if every == 0:
+            return range(0)
+        return range(0, self.steps + 1, every)
 
     @property
     def has_rounds(self) -> bool:
@@ -212,7 +218,9 @@ class Scenario(Spec):
         """The rare labels, as ``evaluate`` or the partition names them."""
         if self.evaluate is not None and self.evaluate.rare_classes is not None:
             return self.evaluate.rare_classes
-        return self.partition.rare_labels if self.partition is not None else ()
+        if self.partition is None:
+            return ()
+        return self.partition.rare_labels
 
     @property
     def evaluation(self) -> EvaluateSpec:
@@ -249,8 +257,10 @@ class Scenario(Spec):
 
     def to_yaml(self, *, sweep: bool = False) -> str:
         """Return the resolved scenario as YAML, which reproduces the run, or with *sweep* the sweep."""
-        swept = {} if self.sweep is None or not sweep else {"sweep": self.sweep.model_dump(mode="json")}
-        return documents.dump({"format": FORMAT} | self.plain() | swept)
+        content = {"format": FORMAT} | self.plain()
+        if sweep and self.sweep is not None:
+            content["sweep"] = self.sweep.model_dump(mode="json")
+        return documents.dump(content)
 
     def at(self, values: Mapping[str, Any]) -> Scenario:
         """Return this scenario with other values at dotted paths, without its sweep and overrides.
@@ -271,7 +281,8 @@ class Scenario(Spec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
-        faults = list(cross_faults({name: getattr(self, name) for name in type(self).model_fields}))
+        sections = {name: getattr(self, name) for name in type(self).model_fields}
+        faults = [*cross_faults(sections)]
         if faults:
             raise ValidationError.from_exception_data("Scenario", [to_line_error(fault) for fault in faults])
         if any(learner.step_of for learner in self.learners.values()):
@@ -325,8 +336,11 @@ def load(
 
 def _shown(value: object) -> object:
     """Return *value* as the name of an option shows it: mappings, lists and objects are left out."""
-    is_number = isinstance(value, float | np.generic) or (isinstance(value, int) and value.bit_length() <= 128)
-    return value if is_number or isinstance(value, str | None) else "…"
+    if isinstance(value, float | np.generic | str | None):
+        return value
+    if isinstance(value, int) and value.bit_length() <= 128:
+        return value
+    return "…"
 
 
 def _open_document(source: ScenarioSource) -> ScenarioDocument:
@@ -355,10 +369,15 @@ def _open_document(source: ScenarioSource) -> ScenarioDocument:
 def _check_arguments(overrides: object, named: object) -> None:
     """Refuse *overrides* and *named* blocks of other types than `load` documents."""
     faults = []
-    if not (overrides is None or isinstance(overrides, Mapping)):
+    if overrides is None:
+        pass
+    elif not isinstance(overrides, Mapping):
         faults.append(Fault("overrides", "not a mapping of dotted keys to values", overrides, "write {'rounds': 10}"))
-    elif wrong := [key for key in overrides or () if not (isinstance(key, str) and key)]:
-        faults.append(Fault("overrides", "has a key that is no text", wrong[0], "write dotted keys, as {'rounds': 10}"))
+    else:
+        wrong = [key for key in overrides if not (isinstance(key, str) and key)]
+        if wrong:
+            remedy = "write dotted keys, as {'rounds': 10}"
+            faults.append(Fault("overrides", "has a key that is no text", wrong[0], remedy))
     names = [named] if isinstance(named, str) else named
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         faults.append(Fault("named", "neither the name of a block nor a list of names", named, "write ['NAME']"))
@@ -436,8 +455,12 @@ def _failure_fault(failure: PluginCallError, data: Mapping[str, Any]) -> Fault:
 def _entries(value: object, key: str = "") -> Iterator[tuple[str, object]]:
     """Yield the values at and below *value*, each with its dotted key."""
     yield key, value
-    named = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for name, entry in named:
+    entries: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        entries = value.items()
+    elif isinstance(value, list):
+        entries = enumerate(value)
+    for name, entry in entries:
         yield from _entries(entry, f"{key}.{name}" if key else str(name))
 
 
@@ -483,8 +506,12 @@ def _join_kinds(models: Any) -> str:
 
 
 def _place_in_sweep(document: ScenarioDocument, path: str) -> str:
-    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.parameters.", "parameters.", ""))
-    return next((document.places[key] for key in keys if key in document.places), document.where("sweep"))
+    """Return the place where the sweep states the values of a dotted *path*."""
+    for form in ("grid.", "zip.", "random.parameters.", "parameters.", ""):
+        place = document.places.get(f"sweep.{form}{path}")
+        if place is not None:
+            return place
+    return document.where("sweep")
 
 
 def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
@@ -492,9 +519,11 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     parts: dict[str, Any] = {}
     unread: set[str] = set()
     for name, field in Scenario.model_fields.items():
-        is_empty = name in data and data[name] is None and not field.is_required()
-        if name not in data or is_empty:
-            parts[name] = None if field.is_required() else field.get_default(call_default_factory=True)
+        if name not in data and field.is_required():
+            parts[name] = None
+            continue
+        if not field.is_required() and data.get(name) is None:  # missing, or an empty key
+            parts[name] = field.get_default(call_default_factory=True)
             continue
         adapter: TypeAdapter[Any] = TypeAdapter(
             cast(Any, Annotated[cast(Any, field.annotation), field, StrictScalars()])
@@ -524,7 +553,8 @@ def _check_learners(document: ScenarioDocument, known: Sequence[str], overrides:
 
 def _apply_named(document: ScenarioDocument, named: Sequence[str]) -> None:
     blocks = document.data.get("overrides")
-    blocks = blocks if isinstance(blocks, Mapping) else {}
+    if not isinstance(blocks, Mapping):
+        blocks = {}
     for name in named:
         block = blocks.get(name)
         if not isinstance(block, Mapping):

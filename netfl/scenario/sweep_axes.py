@@ -132,9 +132,11 @@ class RandomSpec(Spec):
         """Return the value of each path in each draw; the values of a path do not depend on other paths."""
         streams = Streams(self.seed).at("sweep")
         shares = {path: streams.rng(path).random(self.draws).tolist() for path in self.parameters}
-        return [
-            {path: axis.at(shares[path][draw]) for path, axis in self.parameters.items()} for draw in range(self.draws)
-        ]
+
+        def point(draw: int) -> dict[str, Any]:
+            return {path: axis.at(shares[path][draw]) for path, axis in self.parameters.items()}
+
+        return [point(draw) for draw in range(self.draws)]
 
 
 class SweepAxes(Spec):
@@ -195,9 +197,11 @@ class SweepSpec(SweepAxes):
     def _move_to_grid(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or not isinstance(value.get("grid", {}), Mapping):
             return value
-        paths = dict(_flat({path: values for path, values in value.items() if path not in cls.model_fields}))
         fields = {name: entry for name, entry in value.items() if name in cls.model_fields}
-        return {**fields, "grid": {**dict(_flat(value.get("grid", {}))), **paths}}
+        beside = {path: values for path, values in value.items() if path not in cls.model_fields}
+        grid = dict(_flat(value.get("grid", {})))
+        grid |= dict(_flat(beside))
+        return {**fields, "grid": grid}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -208,13 +212,18 @@ class SweepSpec(SweepAxes):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return (*self.grid, *self.zip, *(() if self.random is None else self.random.parameters))
+        drawn = () if self.random is None else self.random.parameters
+        return (*self.grid, *self.zip, *drawn)
 
     def points(self) -> Iterator[dict[str, Any]]:
         names = self.names
         conditions = [Condition.read(text, [*names.values()]) for text in self.exclude]
-        zipped = [dict(zip(self.zip, values, strict=True)) for values in zip(*self.zip.values(), strict=True)] or [{}]
-        drawn = [{}] if self.random is None else self.random.values()
+        zipped: list[dict[str, Any]] = [{}]  # one combination, without lists
+        if self.zip:
+            zipped = [dict(zip(self.zip, values, strict=True)) for values in zip(*self.zip.values(), strict=True)]
+        drawn: list[dict[str, Any]] = [{}]
+        if self.random is not None:
+            drawn = self.random.values()
         points = 0
         for *values, side, draw in product(*self.grid.values(), zipped, drawn):
             point = {**dict(zip(self.grid, values, strict=True)), **side, **draw}
@@ -319,8 +328,9 @@ class SearchSpec(SweepAxes):
             yield {path: axis.at(share) for path, axis in self.parameters.items()}
         middle = {path: axis.at(0.5) for path, axis in self.parameters.items()}
         for path, axis in self.parameters.items():
-            for value in axis.choice if isinstance(axis, Choice) else ():
-                yield {**middle, path: value}
+            if isinstance(axis, Choice):
+                for value in axis.choice:
+                    yield {**middle, path: value}
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from self._path_faults("parameters", self.parameters)
@@ -334,7 +344,8 @@ def _as_form(value: Any, info: ValidationInfo) -> Any:
     """Read a mapping as the form of a sweep that its keys belong to."""
     if not isinstance(value, Mapping):
         return value
-    return (SearchSpec if "engine" in value else SweepSpec).model_validate(value, context=info.context)
+    form: type[SweepAxes] = SearchSpec if "engine" in value else SweepSpec
+    return form.model_validate(value, context=info.context)
 
 
 Sweeping = Annotated[SweepSpec | SearchSpec, BeforeValidator(_as_form)]
@@ -342,6 +353,7 @@ Sweeping = Annotated[SweepSpec | SearchSpec, BeforeValidator(_as_form)]
 
 
 def _flat(mapping: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted paths of nested mappings, each with its value."""
     for key, entry in mapping.items():
         if isinstance(entry, Mapping):
             yield from _flat(entry, f"{above}{key}.")
@@ -357,8 +369,13 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
     """
     names = {}
     for path in paths:
-        parts, others = path.split("."), [f".{other}" for other in paths if other != path]
-        tails = [".".join(parts[-size:]) for size in range(1, len(parts))]
-        unique = (tail for tail in tails if not any(other.endswith(f".{tail}") for other in others))
-        names[path] = next((tail for tail in unique if tail not in _TAKEN), path)
+        names[path] = path
+        parts = path.split(".")
+        others = [f".{other}" for other in paths if other != path]
+        for size in range(1, len(parts)):
+            tail = ".".join(parts[-size:])
+            is_unique = not any(other.endswith(f".{tail}") for other in others)
+            if is_unique and tail not in _TAKEN:
+                names[path] = tail
+                break
     return names

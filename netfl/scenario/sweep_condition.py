@@ -105,6 +105,7 @@ class Condition:
 
 
 def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
+    """Return the value of an expression, for *values* by the names of axes."""
     if isinstance(node, ast.Constant | ast.Name):
         return node.value if isinstance(node, ast.Constant) else values[node.id]
     if isinstance(node, ast.List | ast.Tuple):
@@ -114,9 +115,11 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
         return not inner if isinstance(node.op, ast.Not) else -inner
     if isinstance(node, ast.BoolOp):
         decide = all if isinstance(node.op, ast.And) else any
-        return decide(_value(part, values) for part in node.values)
+        return decide(_value(operand, values) for operand in node.values)
     if isinstance(node, ast.BinOp):
-        return _OPERATIONS[type(node.op)](_value(node.left, values), _value(node.right, values))
+        left = _value(node.left, values)
+        right = _value(node.right, values)
+        return _OPERATIONS[type(node.op)](left, right)
     if not isinstance(node, ast.Compare):
         raise TypeError(f"a {type(node).__name__.lower()} cannot be evaluated")
     parts = [_value(part, values) for part in (node.left, *node.comparators)]

@@ -53,13 +53,15 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     """
     yield from _length_faults(parts, unread)
     yield from _learning_faults(parts, unread)
-    data, evaluate = parts["data"], parts["evaluate"]
+    data = parts["data"]
+    evaluate = parts["evaluate"]
     if data is not None and data.is_regression:
         yield from _regression_faults(parts)
     elif data is not None and evaluate is not None:
-        for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
-            problem = f"the data have labels 0 to {data.classes - 1}"
-            yield Fault("evaluate.rare_classes", problem, label, "use one of them")
+        for label in evaluate.rare_classes or ():
+            if label >= data.classes:
+                problem = f"the data have labels 0 to {data.classes - 1}"
+                yield Fault("evaluate.rare_classes", problem, label, "use one of them")
         yield from (fault.under("evaluate.sets") for fault in set_faults(data, evaluate.sets))
     if data is not None and 0 in data.shape:
         yield Fault("data", "the examples have no features", [*data.shape], "give each example at least one")
@@ -69,8 +71,9 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         yield from (fault.under("model") for fault in faults)
         if not faults:
             yield from _payload_faults(parts)
-    if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
-        return
+    has_length = parts["rounds"] is not None or parts["duration"] is not None
+    if parts["users"] is None or parts["access"] is None or not has_length:
+        return  # nothing can be said of the others
     facts = facts_of(parts)
     yield from _codec_faults(parts)
     yield from _erasure_faults(parts)
@@ -84,11 +87,19 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         yield from (fault.under("tuning") for fault in _tuning_faults(parts, facts, has_steps=not step_faults))
     if parts["record"] is not None:
         yield from _record_faults(parts, facts)
-    cases = [
-        [fault for name, part in parts.items() for fault in nested_faults(part, name, possible_facts)]
-        for possible_facts in _possible(facts, unread)
-    ]
-    yield from _once_per_file(fault for fault in cases[0] if all(fault in others for others in cases[1:]))
+    yield from _once_per_file(_certain_faults(parts, _possible(facts, unread)))
+
+
+def _certain_faults(parts: Mapping[str, Any], cases: Sequence[ScenarioFacts]) -> list[Fault]:
+    """Return the errors that the models of the sections find in each of the *cases*."""
+    faults_of_cases = []
+    for facts in cases:
+        faults: list[Fault] = []
+        for name, part in parts.items():
+            faults += nested_faults(part, name, facts)
+        faults_of_cases.append(faults)
+    first, *others = faults_of_cases
+    return [fault for fault in first if all(fault in faults for faults in others)]
 
 
 def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
@@ -97,7 +108,8 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
     Rates of users, which are arrays, are only asked for where learning may need them.
     """
     access: Access = parts["access"]
-    data, model = parts["data"], parts["model"]
+    data = parts["data"]
+    learners = parts["learners"] or {}
     planned = planned_rounds(parts["rounds"], parts["duration"], access)
     rounds = MOST_ROUNDS if planned is None else max(1, planned)
     duration_s = stop_s = None
@@ -107,7 +119,7 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         stop_s = parts["duration"]
     rho = None
     participation = None
-    if parts["learners"] or parts["partition"] is not None:
+    if learners or parts["partition"] is not None:
         rho = access.rates(parts["users"], Streams(0))
         participation = access.participation_rates(parts["users"], Streams(0), np.ones((parts["users"], 1)))
     return ScenarioFacts(
@@ -120,15 +132,15 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         participation_known=participation is not None,
         placed=access.info.has_positions,
         ranked=access.info.has_ranking,
-        sized=data is not None and model is not None,
-        trained=bool(parts["learners"]),
+        sized=data is not None and parts["model"] is not None,
+        trained=bool(learners),
         duration_s=duration_s,
         stop_s=stop_s,
         replicas=parts["replicas"] or 1,
-        learners=tuple(parts["learners"] or ()),
+        learners=tuple(learners),
         networked=access.info.is_networked,
         coded=tuple(Codecs.of(parts["codec"], parts["codec_down"]).named),
-        weighed=any(learner.aggregation.has_user_weights for learner in (parts["learners"] or {}).values()),
+        weighed=any(learner.aggregation.has_user_weights for learner in learners.values()),
     )
 
 
@@ -159,7 +171,8 @@ def _possible(facts: ScenarioFacts, unread: AbstractSet[str]) -> list[ScenarioFa
 def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
     """Yield the errors of ``rounds``, ``duration`` and ``warmup``."""
     access: Access | None = parts["access"]
-    duration_s, warmup_s = parts["duration"], parts["warmup"]
+    duration_s = parts["duration"]
+    warmup_s = parts["warmup"]
     if duration_s is None:
         if parts["rounds"] is None and unread.isdisjoint({"rounds", "duration"}):
             yield Fault("rounds", "missing", None, "give it, or 'duration'")
@@ -187,7 +200,8 @@ def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterat
 
 def _traffic_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
     """Yield the errors of a ``duration`` of traffic alone, which has no rounds and no learners."""
-    duration_s, warmup_s = parts["duration"], parts["warmup"]
+    duration_s = parts["duration"]
+    warmup_s = parts["warmup"]
     for name in ("rounds", "learners", *_LEARNING):
         if parts[name] or name in unread:
             problem = "has no effect on traffic alone: the network serves no rounds"
@@ -222,11 +236,14 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
             None,
             "give compute.samples",
         )
-    needs = "the users' labels" if access.info.needs_label_mix else "how much data users hold"
-    is_told = access.info.has_selection and "data" not in present  # the selection or the allocation has an error then
-    needs_counts = access.info.needs_sample_counts and not is_told
-    if (access.info.needs_label_mix or needs_counts) and "partition" not in present:
-        yield Fault("partition", f"missing; this access depends on {needs}", None, "add data and partition")
+    is_reported = access.info.has_selection and "data" not in present  # by the selection or the allocation
+    needed = None
+    if access.info.needs_label_mix:
+        needed = "the users' labels"
+    elif access.info.needs_sample_counts and not is_reported:
+        needed = "how much data users hold"
+    if needed is not None and "partition" not in present:
+        yield Fault("partition", f"missing; this access depends on {needed}", None, "add data and partition")
     if parts["partition"] is not None:
         yield from _order_faults(access, parts["partition"].ranking_source)
 
@@ -268,7 +285,9 @@ def _tuning_faults(parts: Mapping[str, Any], facts: ScenarioFacts, *, has_steps:
         has_steps: whether the effective steps of its learners have no errors.
     """
     tuning: TuningSpec = parts["tuning"]
-    access, data, evaluate = parts["access"], parts["data"], parts["evaluate"]
+    access = parts["access"]
+    data = parts["data"]
+    evaluate = parts["evaluate"]
     if learners := parts["learners"]:
         key_faults = [*tuning.key_faults(learners)]
         yield from key_faults
@@ -299,7 +318,8 @@ def _tuning_faults(parts: Mapping[str, Any], facts: ScenarioFacts, *, has_steps:
 
 def _has_rare_classes(parts: Mapping[str, Any]) -> bool:
     """Return whether the scenario of *parts* has rare classes; true where its partition has an error."""
-    evaluate, partition = parts["evaluate"], parts["partition"]
+    evaluate = parts["evaluate"]
+    partition = parts["partition"]
     if evaluate is not None and evaluate.rare_classes is not None:
         return bool(evaluate.rare_classes) or partition is None
     return partition is None or bool(partition.rare_labels)
@@ -307,7 +327,9 @@ def _has_rare_classes(parts: Mapping[str, Any]) -> bool:
 
 def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the errors of sections that need labels, for data whose targets are numbers."""
-    access, partition, evaluate = parts["access"], parts["partition"], parts["evaluate"]
+    access = parts["access"]
+    partition = parts["partition"]
+    evaluate = parts["evaluate"]
     cause = "needs labels, but the targets of these data are numbers"
     if partition is not None and partition.needs_labels:
         yield Fault("partition", cause, kind_of(type(partition)), "use iid, or natural for data with users")
@@ -325,14 +347,20 @@ def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the errors of learners that send different numbers of bits, where these decide the rounds."""
-    access, learners = parts["access"], parts["learners"] or {}
+    access = parts["access"]
+    learners = parts["learners"] or {}
+    model = parts["model"]
+    data = parts["data"]
     codecs = Codecs.of(parts["codec"], parts["codec_down"])
-    faults = [*layer_faults(learners, parts["model"], parts["data"])]
-    faults = faults or [*payload_faults(learners, parts["model"], parts["data"], codecs)]
+    faults = [*layer_faults(learners, model, data)]
+    if not faults:
+        faults = [*payload_faults(learners, model, data, codecs)]
     yield from faults
-    if faults or access is None or access.info.billing != "own" or access.info.update_bits is not None:
+    if faults or access is None:
         return
-    payloads = learner_payloads(learners, parts["model"], parts["data"], codecs)
+    if access.info.billing != "own" or access.info.update_bits is not None:
+        return  # all learners are billed the same
+    payloads = learner_payloads(learners, model, data, codecs)
     if len({*payloads.values()}) > 1:
         problem = f"the learners share one network, but their payloads differ: {list_payloads(payloads)}"
         remedy = (

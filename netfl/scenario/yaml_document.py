@@ -60,7 +60,10 @@ _PATTERNS: Mapping[str, list[re.Pattern[str]]] = MappingProxyType(
 )
 """Patterns of plain values by the names of their tags."""
 for _tag, _pattern, _first in _PLAIN_VALUES:
-    for _character in (*_first, *([""] if _tag == "null" else [])):
+    _characters = [*_first]
+    if _tag == "null":
+        _characters.append("")  # ruamel.yaml's key of an empty value
+    for _character in _characters:
         _entry = (f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"))
         _CoreResolver.versioned_resolver.setdefault(_character, []).append(_entry)
 
@@ -119,9 +122,13 @@ def _load_as_written(text: str, name: str) -> tuple[Any, dict[str, str]]:
             number, written = missing
             lacks = "space after the colon" if ":" in written else "colon after the key"
             raise _error(_line_of(name, number), f"no {lacks} ('{written}')", _colon_remedy(written)) from None
+        begun = ""
+        if error.context_mark:
+            begun = f"{error.context} from line {error.context_mark.line + 1} on: "
+        place = name
         mark = error.problem_mark or error.context_mark
-        begun = f"{error.context} from line {error.context_mark.line + 1} on: " if error.context_mark else ""
-        place = _line_of(name, mark.line + 1, mark.column + 1) if mark else name
+        if mark:
+            place = _line_of(name, mark.line + 1, mark.column + 1)
         remedy = "check indentation, colons, brackets and quotes"
         raise _error(place, f"invalid YAML: {begun}{error.problem}", remedy) from None
     except RecursionError:
@@ -199,7 +206,9 @@ def _copy(value: Any) -> Any:
     """Return *value* with a copy for each alias."""
     if isinstance(value, dict):
         return {key: _copy(entry) for key, entry in value.items()}
-    return [_copy(entry) for entry in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_copy(entry) for entry in value]
+    return value
 
 
 def _lines(node: Node | None, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -272,7 +281,9 @@ class ScenarioDocument:
         Raises:
             ScenarioError: the path leads through a value that is neither a mapping nor a list.
         """
-        parents, at, last = path.split("."), self.data, path
+        parents = path.split(".")
+        last = path
+        at: Any = self.data
         for index, part in enumerate(parents):
             last = ".".join(parents[index:])
             if "." not in last or (isinstance(at, dict) and last in at):  # keys of a sweep have dots themselves
@@ -354,7 +365,8 @@ class _Representer(SafeRepresenter):
     """Representer that quotes every text but plain words, since ruamel.yaml omits quotes that flow style needs."""
 
     def text(self, text: str) -> Any:
-        style = None if re.fullmatch(r"[A-Za-z][\w.-]*", text, re.ASCII) else '"'
+        is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", text, re.ASCII)
+        style = None if is_plain else '"'
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

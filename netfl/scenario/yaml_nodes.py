@@ -134,7 +134,9 @@ class NodeCheck:
             keys = 0
         else:
             return 1, 0
-        return 1 + keys + sum(values for values, _ in parts), 1 + max((levels for _, levels in parts), default=0)
+        values_below = sum(values for values, _ in parts)
+        levels_below = max((levels for _, levels in parts), default=0)
+        return 1 + keys + values_below, 1 + levels_below
 
     def _normalised_key(self, key: Node, path: tuple[str, ...]) -> Node:
         """Return the node of a key as that of a text, or a merge key as it is."""
@@ -150,7 +152,9 @@ class NodeCheck:
             raise YamlNodeError(
                 key, path, f"a key is empty ({key.value or 'nothing'})", "write a name before the colon"
             )
-        text = str(_integer(key.value)) if tag == "int" else key.value
+        text = key.value
+        if tag == "int":
+            text = str(_integer(text))
         return ScalarNode(f"{_TAGS}str", text, key.start_mark, key.end_mark)
 
     def _check_tag(self, node: Node, path: tuple[str, ...]) -> None:
