@@ -39,6 +39,18 @@ class PerUserData(Data):
             )
         return self
 
+    def split_users(self, user: Ints, rng: np.random.Generator) -> SplitRows:
+        """Return the rows of the examples of each *user* for training, validation and testing.
+
+        Raises:
+            ScenarioError: no example is left for testing.
+        """
+        rows = split_by_user(user, self.validation_share, self.test_share, rng, self.test_rounding)
+        if not len(rows.test):
+            problem = f"leaves none of {len(user)} examples for testing"
+            raise ScenarioError([Fault("test_share", problem, self.test_share, "keep more")])
+        return rows
+
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("a fixed set; random choices without repetition choose its users and split their examples"),)
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from netfl.core.spec import NotWith
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.data._splits import PerUserData, split_by_user, split_dataset
+from netfl.learning.data._splits import PerUserData, split_dataset
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 
@@ -75,7 +75,7 @@ class Synthetic(PerUserData):
             x[of_user], y[of_user] = self.draw_examples(draws, user, count)
         users = np.repeat(np.arange(self.users), counts)
         rng = draws.rng("split", self.split)
-        rows = split_by_user(users, self.validation_share, self.test_share, rng, self.test_rounding)
+        rows = self.split_users(users, rng)
         return split_dataset(Examples(x, y, users), rows, self.classes)
 
     def draw_sizes(self, streams: Streams, users: int) -> Ints:

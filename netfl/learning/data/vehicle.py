@@ -12,7 +12,7 @@ from pydantic import Field
 from netfl.errors import MachineError
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._download import FileContent, read_files
-from netfl.learning.data._splits import PerUserData, split_by_user, split_dataset
+from netfl.learning.data._splits import PerUserData, split_dataset
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 
@@ -42,7 +42,7 @@ class Vehicle(PerUserData):
         (file,) = read_files("vehicle")
         x, y, user = read_recordings(file)
         rng = Streams(self.seed).rng("vehicle", "split", self.split)
-        rows = split_by_user(user, self.validation_share, self.test_share, rng, self.test_rounding)
+        rows = self.split_users(user, rng)
         return split_dataset(Examples(x, y, user), rows, self.classes)
 
 

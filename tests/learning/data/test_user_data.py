@@ -346,3 +346,9 @@ class TestSent140:
         assert (error.key, "glove.6B.zip" in error.remedy) == ("file", True)
         with pytest.raises(ScenarioError, match="vocabulary: has no effect with glove"):
             Sent140(vocabulary=50, glove={"file": tmp_path / "no.txt", "dimensions": 50})
+
+
+def test_a_share_that_leaves_no_test_example_is_an_error():
+    """Else the loss before the first round is that of no examples, and training seems to diverge."""
+    with pytest.raises(ScenarioError, match=r"test_share: leaves none of \d+ examples for testing"):
+        Synthetic(alpha=1, beta=1, users=20, test_share=1e-12).load(Streams(1))
