@@ -19,7 +19,7 @@ from netfl.errors import Fault
 from netfl.files import open_text
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._download import read_files
-from netfl.learning.data._splits import PerUserData, choose_users, split_dataset
+from netfl.learning.data._splits import PerUserData, choose_users, split_by_user, split_dataset
 from netfl.learning.data._user_files import DataFile, raise_fault
 from netfl.streams import Streams
 from netfl.types import Ints, ScenarioFacts
@@ -132,7 +132,7 @@ class Sent140(PerUserData):
         y = (tweets["polarity"].to_numpy()[rows] > 0).astype(np.int64)
 
         rng = draws.rng("split", self.split)
-        parts = self.split_users(user, rng)
+        parts = split_by_user(user, self.validation_share, self.test_share, rng, self.test_rounding)
         texts = [_WORD.findall(text.lower())[: self.max_words] for text in tweets["text"].iloc[rows]]
         if self.glove is None:
             x = self._tokenize(texts, parts.train)
