@@ -10,7 +10,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
@@ -168,7 +168,6 @@ def _name_of(family: str) -> str:
     return family.rpartition("/")[2]
 
 
-@cache
 def _only_spec(module: ModuleType, base: type[Spec]) -> type[Spec]:
     """Return the one public model of *base*'s family that *module* defines; its contract, if *base* is `Spec`."""
     models = []

@@ -52,7 +52,7 @@ class PluginMethod:
                 raise
             raise self.error(f"fails: {one_line_of(error, self.model)}") from error
 
-    def instance(self, call: Callable[[], object], expected: type[_Result]) -> _Result:
+    def instance(self, call: Callable[[], object], expected: type[Any]) -> Any:
         """Return what *call* gives.
 
         Raises:

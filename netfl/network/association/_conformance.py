@@ -27,7 +27,7 @@ def open_choice(model: Association, links: TowerLinks) -> TowerChoice:
     if not is_plugin(model):
         return model.open(links)
     opening = PluginMethod(model, "open", "return a TowerChoice")
-    choice = opening.instance(lambda: model.open(links), TowerChoice)
+    choice: TowerChoice = opening.instance(lambda: model.open(links), TowerChoice)
     return _CheckedChoice(model, choice, links)
 
 

@@ -24,7 +24,7 @@ def open_checked(channel: Channel, layout: Layout, streams: Streams) -> LinkGain
     """
     users = np.arange(layout.users)
     opening = PluginMethod(channel, "open", "return a LinkGain")
-    gain = opening.instance(lambda: channel.open(layout, streams), LinkGain)
+    gain: LinkGain = opening.instance(lambda: channel.open(layout, streams), LinkGain)
     if type(gain) is StaticGain:  # it selects users, which would hide gains of too many
         _check_gains(channel, "gain_db", lambda: gain.all_db, layout)
     else:

@@ -265,7 +265,7 @@ def test_a_delivery_has_the_tower_of_the_copy_that_went_on():
 def test_a_user_waits_for_a_version_that_it_has_already():
     """After its delivery, a user gets the version again that is still the newest, and moves when it is there."""
     levels = {"selection": "oldest", "round": "buffered", "association": "carry", "topology": "ring"}
-    scenario = budgeted(checked(levels)).scenario
+    scenario = budgeted(checked(levels)).scenario.at({"rounds": 12})
     for replica in range(8):
         rounds, _ = simulate(scenario, replica)
         assert len(rounds) == 12
