@@ -235,7 +235,7 @@ def test_one_class_users_diverge_more_than_iid_users(fake_images, tmp_path):
     assert found["one_class"] > 2 * found["iid"]
 
 
-BY_HAND = {"block_assignment.md", "fedcs.md"}
+PAGES_BY_HAND = {"block_assignment.md", "fedcs.md"}
 """Pages of an allocation and a selection, which are no experiments of `analysis/paper.py`."""
 
 
@@ -244,8 +244,8 @@ def test_pages_equal_stored_results():
     folder, results = paper.DOCS / "reproduction", paper.read_all_results()
     written = paper.page.files([*paper.EXPERIMENTS.values()], results, folder)
     stored = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix != ".png"}
-    assert stored.keys() - written.keys() == BY_HAND
-    assert written == {name: text for name, text in stored.items() if name not in BY_HAND}
+    assert stored.keys() - written.keys() == PAGES_BY_HAND
+    assert written == {name: text for name, text in stored.items() if name not in PAGES_BY_HAND}
 
 
 def test_stored_results_and_plots_belong_to_experiments():
