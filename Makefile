@@ -10,7 +10,7 @@ RELEASE_READY := $(VENV)/.ready-release
 INSTALLED := build/installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
-.PHONY: help demo test slow extras coverage check static format lint types layers docs dist bench network-bench theory constraints constraints-extras clean
+.PHONY: help demo test slow extras coverage check static format lint types layers docs dist generated bench network-bench theory constraints constraints-extras clean
 
 help:
 	@echo "make demo    set up, tune and run scenarios/rural_outage.yaml, write its report: one minute"
@@ -23,6 +23,7 @@ help:
 	@echo "make docs    the documentation as a site, build/docs/index.html"
 	@echo "make dist    wheel, sdist and SBOM into dist/; the wheel is installed in an empty environment and tried there"
 	@echo "make format  put the code into its format"
+	@echo "make generated  update what is generated from the code: schema, tables of the docs, rows of the compositions"
 	@echo "make bench   how fast local training is, beside a plain PyTorch loop and beside bare arithmetic"
 	@echo "make network-bench  how fast the network is, beside plain SimPy (and ns.py: NS_PY=python where it is installed)"
 	@echo "make theory  the network's models beside their closed forms"
@@ -64,6 +65,15 @@ coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n auto --dist loadscope
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+# The schema is written to another file first, as netfl reads the scenarios beside it.
+generated: $(READY)
+	mkdir -p build
+	$(BIN)/netfl schema > build/schema.json
+	mv build/schema.json scenarios/schema.json
+	PYTHONPATH=docs $(BIN)/python tests/test_docs_reference.py
+	PYTHONPATH=tests $(BIN)/python tests/test_architecture.py
+	PYTHONPATH=tests $(BIN)/python -m support.designs
 
 static: lint types layers docs
 

@@ -1,6 +1,6 @@
 """The generated reference is complete, and every public name is documented.
 
-`python tests/test_docs_reference.py` updates the tables of columns in `docs/tables.md` and `docs/files.md`.
+`make generated` updates the tables of columns in `docs/tables.md` and `docs/files.md`.
 """
 
 import importlib
@@ -75,7 +75,7 @@ def test_page_on_tables_has_the_declared_columns():
         "attempts",
         "candidates",
     ]
-    assert text == with_columns(text), "update it: python tests/test_docs_reference.py"
+    assert text == with_columns(text), "update it: make generated"
 
 
 def with_file_columns(text):
@@ -86,7 +86,7 @@ def with_file_columns(text):
 def test_page_on_files_has_the_declared_columns():
     text = FILES_PAGE.read_text("utf-8")
     assert len(FILE_COLUMNS.findall(text)) == 1
-    assert text == with_file_columns(text), "update it: python tests/test_docs_reference.py"
+    assert text == with_file_columns(text), "update it: make generated"
 
 
 def test_all_readers_of_tables_declare_their_columns():

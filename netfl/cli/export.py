@@ -49,6 +49,7 @@ def export(
 
     forms = {"--perfetto": perfetto, "--csv": csv, "--positions": positions, "--availability": availability is not None}
     _check(forms, out, {"--rounds": rounds, "--every": every, "--replica": replica})
+    every_s = None if every is None else _seconds(every)
     run = open_run(folder)
     chosen_replica = replica or 0
     try:
@@ -71,7 +72,6 @@ def export(
             from netfl.simulation.positions import write_positions
 
             path = out or folder / "positions.csv"
-            every_s = None if every is None else _seconds(every)
             places, times = write_positions(run, path, chosen_replica, every_s)
             unit = "times" if times > 1 else "time"
             echo(f"{path}: {places} users and nodes, at {times} {unit}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,12 @@ from netfl.cli import common
 from netfl.cli.app import NoPlugins, app, echo, number_option, path_argument, path_option
 from netfl.cli.common import handle_errors
 from netfl.errors import Fault, ScenarioError
+
+if TYPE_CHECKING:
+    from netfl.diagnosis.cvar_lift import CvarLift
+    from netfl.diagnosis.participation import Participation
+    from netfl.learning.user_weights import CvarLevel
+    from netfl.results.run_reader import Run
 
 
 @app.command("report")
@@ -121,7 +127,7 @@ def ram(
     """Classify the selection process of a run: stationary, Markovian, cyclic, drifting, dependent, or several."""
     from netfl.cli.views import diagnosis, explanation
     from netfl.diagnosis import diagnose
-    from netfl.diagnosis.cvar_lift import cvar_lift, cvar_lifts, parse_level
+    from netfl.diagnosis.cvar_lift import parse_level
     from netfl.diagnosis.reading import delivers_nothing, pooled_deliveries, read_participation
     from netfl.results.run_reader import open_run
 
@@ -137,15 +143,14 @@ def ram(
         return
 
     participation, run = read_participation(source, replica=replica, users=users, rounds=rounds)
+    if explain and run is None:  # before the diagnosis, which may take long
+        problem = "a table of deliveries has no network to replay"
+        raise ScenarioError([Fault("--explain", problem, None, "name a run directory")])
     expected = None if run is None else diagnosis.expected_process(run, replica)
     result = diagnose(participation, level=level, alphas=alpha or (), expected=expected, seed=seed)
-    lifts = []
-    if run is not None:
-        lifts = list(cvar_lifts(run, participation, replica, cvar_level))
-    elif cvar_level is not None:
-        lifts = [cvar_lift(participation, cvar_level)]
+    lifts = _cvar_lifts(run, participation, replica, cvar_level)
     explained = None
-    if explain:
+    if explain and run is not None:
         explained = explanation.explain_with_progress(run, named or None, rare or 3, replica)
 
     if as_json:
@@ -163,3 +168,16 @@ def ram(
     diagnosis.print_cvar_lifts(lifts, rare or 5)
     if explained is not None:
         explanation.print_explanation(explained)
+
+
+def _cvar_lifts(
+    run: Run | None, participation: Participation, replica: int | None, level: CvarLevel | None
+) -> list[CvarLift]:
+    """Return the lifts of the learners of a run, or of a *level*; none for a table without one."""
+    from netfl.diagnosis.cvar_lift import cvar_lift, cvar_lifts
+
+    if run is not None:
+        return list(cvar_lifts(run, participation, replica, level))
+    if level is None:
+        return []
+    return [cvar_lift(participation, level)]

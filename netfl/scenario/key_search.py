@@ -130,7 +130,7 @@ class _WrongKey:
     path: tuple[str, ...]
     """Path of its section, as in `_Section`."""
     words: Sequence[str]
-    """What its name may mean: the name itself, and then its synonyms."""
+    """Its name, and then the synonyms of the name."""
     value: object
     below: str
     """The rest of a dotted key."""

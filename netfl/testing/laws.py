@@ -114,9 +114,11 @@ class _Check:
             above = np.asarray(rows, float)
             below = np.ones_like(above)
         shape = (len(above), len(statistic.means))  # [rows, statistics]
-        if above.shape != shape or below.shape != shape or len(above) < _MIN_ROWS:
-            shapes = f"{above.shape} and {below.shape}"
-            yield f"{statistic.name}: rows of shapes {shapes}, not {shape}, or too few rows"
+        if above.shape != shape or below.shape != shape:
+            yield f"{statistic.name}: rows of shapes {above.shape} and {below.shape}, not {shape}"
+            return
+        if len(above) < _MIN_ROWS:
+            yield f"{statistic.name}: {len(above)} rows; draw at least {_MIN_ROWS}"
             return
         if not np.isfinite([above, below]).all() or (below.mean(axis=0) == 0.0).any():
             yield f"{statistic.name}: estimates that are not finite"

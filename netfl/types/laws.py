@@ -18,8 +18,6 @@ Rows = Floats
 class StatisticClaim:
     """Claim about a statistic of a model: an autocorrelation, a level-crossing rate, a throughput, a loss.
 
-    `netfl.testing.laws` makes the usual claims about time series.
-
     Args:
         name: the statistic, such as ``autocorrelation``.
         formula: the claim in words or a formula, short enough for a table.

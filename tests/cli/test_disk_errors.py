@@ -134,7 +134,7 @@ def test_error_of_the_system_is_one_located_line(intact, place, words, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", SLOW)
 def test_error_of_the_system_in_a_longer_command_is_one_located_line(with_sweep, place, command):
-    """Which error makes no difference, as the commands above show with all errors; here they take turns."""
+    """The commands above meet all errors; these meet two of them, in turn."""
     name = ERRORS[[*SLOW].index(command) % 2]
     check_errors(with_sweep, place, SLOW[command], name)
 

@@ -20,6 +20,7 @@ from netfl.cli import app
 from netfl.errors import MachineError, NetflError, ScenarioError
 from netfl.report.run_data import read_run_data
 from netfl.results.digests import verify_runs
+from netfl.results.tables import TABLES
 
 EVERY = int(os.environ.get("NETFL_EVERY_DAMAGE", "101"))
 """Distance of the tested cases of damage; 1 tests each, which takes minutes."""
@@ -213,15 +214,7 @@ def test_damage_never_causes_a_traceback(kind, intact, tmp_path):
 @pytest.mark.parametrize("act", [drop, repeat, shorten, other_type, not_finite])
 def test_every_column_is_checked(act, intact, tmp_path):
     """A wrong column of a table is an error that names the file and the column."""
-    optional = {
-        "events.traffic",
-        "attempts.power_db",
-        "deliveries.attempts",
-        "rounds.uplink_bits",
-        "rounds.downlink_bits",
-        "rounds.energy_J",
-    }
-    exempt = {drop: optional, shorten: MAY_BE_EMPTY, not_finite: MAY_BE_INFINITE}.get(act, set())
+    exempt = {drop: HAVE_DEFAULTS, shorten: MAY_BE_EMPTY, not_finite: MAY_BE_INFINITE}.get(act, set())
     for case, name, damage in column_cases(intact):
         column, _, damage_name = case.partition(": ")
         is_declared = not column.startswith(("users.attempts", "users.class"))
@@ -238,8 +231,9 @@ def test_every_column_is_checked(act, intact, tmp_path):
 
 
 HAVE_DEFAULTS = {
-    "events.traffic", "deliveries.attempts", "rounds.uplink_bits", "rounds.downlink_bits", "rounds.energy_J",
-}  # fmt: skip
+    f"{table}.{column.name}" for table, columns in TABLES.items() for column in columns if column.default is not None
+}
+"""Columns that a file may lack."""
 MAY_BE_INFINITE = {
     "events.value", "attempts.snr_db", "metrics.value", "final_metrics.value", "users.distance_m", "users.speed",
 }  # fmt: skip

@@ -67,7 +67,7 @@ def is_valid(validator, content):
 
 def test_schema_file_is_up_to_date(schema):
     stored = json.loads((SCENARIOS / "schema.json").read_text(encoding="utf-8"))
-    assert stored == schema, "update it: netfl schema > scenarios/schema.json"
+    assert stored == schema, "update it: make generated"
 
 
 @pytest.mark.slow

@@ -246,8 +246,10 @@ class TestStatisticClaims:
         assert len(violations(statistics=(statistic,))) >= 1
 
     def test_claims_that_cannot_be_checked_are_violations(self):
-        assert "too few" in violations(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((50, 1)), [1.0]),))[0]
-        assert "too few" in violations(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((500, 2)), [1.0]),))[0]
+        few = StatisticClaim("f", "", lambda s, n: np.ones((50, 1)), [1.0])
+        assert violations(statistics=(few,)) == ["figure: f: 50 rows; draw at least 100"]
+        wide = StatisticClaim("f", "", lambda s, n: np.ones((500, 2)), [1.0])
+        assert violations(statistics=(wide,)) == ["figure: f: rows of shapes (500, 2) and (500, 2), not (500, 1)"]
         assert (
             "finite"
             in violations(statistics=(StatisticClaim("f", "", lambda s, n: np.full((500, 1), np.nan), [1.0]),))[0]

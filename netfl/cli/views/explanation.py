@@ -14,7 +14,6 @@ from netfl.cli.views import new_table
 from netfl.core.screen import open_console
 from netfl.diagnosis.explanation import Explanation, UserExplanation, explain
 from netfl.diagnosis.explanation.gains import Gain
-from netfl.errors import Fault, ScenarioError
 from netfl.results.formatting import clock
 from netfl.results.run_reader import Run
 
@@ -25,21 +24,18 @@ _COLUMN_WIDTH = 14
 """Characters of the first column of a table, and of each other, such as 1500 ± 1000 and a gap."""
 
 
-def explain_with_progress(run: Run | None, users: Sequence[int] | None, rare: int, replica: int | None) -> Explanation:
+def explain_with_progress(run: Run, users: Sequence[int] | None, rare: int, replica: int | None) -> Explanation:
     """Explain one replica of a run, by default all together, and print the progress.
 
     Args:
-        run: the run; ``None`` for a table, which cannot be explained.
+        run: the run.
         users: the users to explain; by default the *rare* users with the fewest deliveries.
         rare: their number.
         replica: the replica to explain.
 
     Raises:
-        ScenarioError: there is no run, or the run has nothing to explain.
+        ScenarioError: the run has nothing to explain.
     """
-    if run is None:
-        problem = "a table of deliveries has no network to replay"
-        raise ScenarioError([Fault("--explain", problem, None, "name a run directory")])
     console = open_console(stderr=True)
     start_s = time.monotonic()
     shown_s = start_s

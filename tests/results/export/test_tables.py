@@ -118,6 +118,13 @@ class TestPositions:
         code, output = call("export", "x", "--positions", *options)
         assert (code, output.partition("\n")[0][: len(problem)]) == (2, problem)
 
+    def test_a_wrong_interval_is_an_error_before_anything_is_written(self, trace_run):
+        trace_run(MOVING)
+        code, output = call("export", "x", "--csv", "--positions", "--every", "5 m")
+        assert code == 2
+        assert output.startswith("--every: a value in m instead of a time")
+        assert not Path("x/csv").exists()
+
 
 class TestOptions:
     @pytest.mark.parametrize(
