@@ -143,6 +143,7 @@ def test_centres_are_uniform_over_area():
     for overrides in ({}, {"corners": None, "center": [1e3, -2e3], "area_radius": 8e3}):
         strikes = DisasterEvents(build_disaster(**overrides), STREAMS)
         strikes.extend_to(20_000)
+        assert (strikes.radius_m == 3000.0).all()
         x, y = strikes.centre_m[:20_000].T
         if not overrides:
             assert stats.kstest(x, stats.uniform(-10e3, 20e3).cdf).pvalue > 1e-6
