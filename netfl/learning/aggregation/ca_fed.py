@@ -28,24 +28,27 @@ class CaFed(Aggregation):
     The sum is over the round's deliveries, and the users that deliver in a round are those that are available in it.
     q_k is ``1 / (N π_k)`` for a user that is kept, and 0 for one that is left out; N is the number of users.  The
     weights are not normalised.  π_k is the share of rounds in which user k delivers, and λ_k the second eigenvalue of
-    its two-state chain.  In each round the server decides anew whom it keeps.  It starts with all users, and tries to
-    leave out one after another, first in the order of falling ``|λ_k|``, then in that of rising π_k.  A user is left out
-    if the error E falls by at least ``tolerance``::
+    its two-state chain.
+
+    In each round the server decides again which users it keeps.  It begins with all, and tries to leave out one after
+    another, first in the order of falling ``|λ_k|``, then in that of rising π_k.  A user is left out if the error E
+    falls by at least ``tolerance``::
 
         E = mean_K (F_k - F*_k) + b max_n (F_n - F*_n) (1 - K/N)²
 
-    with the mean over the K users that are kept, and the largest difference over all.  (In the paper's terms the weights
-    are ``w_k = 1/K`` for these, and their total variation from 1/N is 1 - K/N.)  The last user is kept.
+    The mean is over the K users that are kept, and the maximum over all.  The weights of the paper, ``w_k = π_k q_k``
+    over their sum, are 1/K for users that are kept, and 1 - K/N is their total variation from 1/N.  The last user is
+    kept.
 
     F_k is the estimated loss of user k.  In the first round with deliveries it is the mean loss of base_k over the
     user's examples, and for the other users the mean of these.  Later it is ``s F_k + (1-s)`` times this loss for the
     users that deliver.  F*_k is the least loss of a user alone; 0 unless ``optimum`` is given.
 
     After t rounds, the estimates of ``estimate: counts`` are ``π_k = deliveries/t`` and ``λ_k = stays/t - 1``, where
-    stays are the rounds in which user k was delivered, or not, as in the round before; nobody was before the first.
-    So ``|λ_k|`` is the share of the rounds in which the user came or went.  With ``estimate: prior``, known values count
-    for n rounds: ``π_k = (deliveries + n p_k)/(t + n)``, ``λ_k = (stays + n (1 + c_k))/(t + n) - 1``.  With ``estimate:
-    known`` they are ``probability`` p_k and ``correlation`` c_k themselves.
+    stays are the rounds in which user k was delivered, or was not, as in the round before; no user was before the
+    first.  So ``|λ_k|`` is the share of the rounds in which the user came or went.  With ``estimate: prior``, known
+    values count for n rounds: ``π_k = (deliveries + n p_k)/(t + n)``, ``λ_k = (stays + n (1 + c_k))/(t + n) - 1``.
+    With ``estimate: known`` they are ``probability`` p_k and ``correlation`` c_k themselves.
 
     Each delivery of a user in a round counts in the sum; for π, λ and F the user is there once, with its last delivery.
     Rounds without deliveries count in t, and keep the version.
@@ -54,8 +57,8 @@ class CaFed(Aggregation):
     availability", INFOCOM 2023, as in the authors' program (``clients_sampler.py``, ``activity_estimator.py``), which
     counts transitions as shares of all rounds.  There users that are left out do not train.  Here the server ignores
     their updates, which have been sent: a round has the airtime, bits and energy of `average`.  All users have the
-    weight 1/N in the objective, as the server does not know the amounts of data of users that were never delivered.  The
-    program has momentum at the server: use `fedavgm` with ``inner: ca_fed``.
+    weight 1/N in the objective, because a rule knows the amounts of data of delivered users only.  The program has
+    momentum at the server: use `fedavgm` with ``inner: ca_fed``.
 
     Example::
 

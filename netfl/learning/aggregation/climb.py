@@ -23,7 +23,8 @@ class Climb(Aggregation):
         λ_k ← min(max(λ_k + η_λ/N (F_k - mean F - ε), 0), 100)
 
     F_k are the losses of before these rounds, so that the weights lag by one step of λ.  N is the number of users.  The
-    mean of a_k is 1 over all users, and not over those of a round.  An a_k is negative if the mean of λ exceeds 1 + λ_k.
+    mean of a_k is 1 over all users, and not over those of a round.  An a_k is negative where the mean of λ exceeds
+    1 + λ_k.
 
     In the paper all users report F_k before the primal rounds.  Here F_k comes with the updates: it is the mean loss of
     base_k over the examples of user k, of the last delivery whose base is a version of before the primal rounds.  A

@@ -91,9 +91,7 @@ def test_estimates_by_hand():
 def test_with_a_large_weight_of_the_bias_it_is_inverse_availability():
     rule = CaFed(b=1e6, estimate="known", **KNOWN)
     versions = [found for found, _, _ in play_beside(rule, papers.Average(), seed=2)]
-    others = [
-        found for found, _, _ in play_beside(KnownParticipation(probability=PI), papers.Average(), seed=2)
-    ]
+    others = [found for found, _, _ in play_beside(KnownParticipation(probability=PI), papers.Average(), seed=2)]
     assert np.array(versions) == pytest.approx(np.array(others), rel=1e-10, abs=1e-12)
 
 

@@ -18,7 +18,9 @@ ALPHAS = (0.1, 0.2, 0.29, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_versions_equal_the_authors_program(alpha):
     """The level of the program is a decimal number, so that 1 - α is rounded to one."""
-    for found, expected, _ in play_beside(Superquantile(alpha=alpha), papers.Superquantile(round(1 - alpha, 2)), seed=3):
+    for found, expected, _ in play_beside(
+        Superquantile(alpha=alpha), papers.Superquantile(round(1 - alpha, 2)), seed=3
+    ):
         assert found == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
