@@ -33,7 +33,7 @@ class Fedgs(FixedSizeSelection):
     the cosine of the shares of the labels in the users' data, scaled so that it is between 0 and 1 over all pairs.  The
     server knows these shares of each user from the start, as the numbers of examples of `by_size`.
 
-    S is the exact optimum if at most 10,000 sets are possible, such as 3 of 30 users or 5 of 20.  Otherwise users are
+    S is the exact optimum if at most 10,000 sets are possible, such as 3 of 30 users or 5 of 18.  Otherwise users are
     added one after another, each with the largest gain, and then two users change places as long as that improves the
     sum, the best change first: FedGS-like.  Among equals the lowest numbers come first; nothing is drawn.
 

@@ -103,10 +103,7 @@ class CaFed(Aggregation):
         return self.model_copy(update={"probability": tuple(rates.tolist())})
 
     def open(self, users: int, current: Tensor) -> State:
-        """Return the counts of rounds, of deliveries and of stays, who was there in the last round, and the F_k.
-
-        With known values it has these, too.
-        """
+        """Return the counts of rounds, deliveries and stays, the users of the last round, F_k, and known values."""
         zeros = current.new_zeros(users).long()
         state = {
             "rounds": zeros.sum(),
@@ -150,7 +147,7 @@ class CaFed(Aggregation):
             yield Fault("probability", problem, None, "give a list, or use estimate: counts")
 
     def _losses(self, state: State, present: Tensor, users: Tensor, reported: Tensor) -> Tensor:
-        """Return the estimates F_k after the deliveries of *users*, who have *reported* these losses."""
+        """Return the estimates F_k, ``[all users]``, after deliveries of *users* with the losses *reported*."""
         last = with_last(state["losses"], users, reported)
         smoothed = self.s * state["losses"] + (1 - self.s) * last
         later = smoothed.where(present, state["losses"])
