@@ -84,7 +84,8 @@ class AccessInfo:
 
     Args:
         needs_samples: `Access.rounds` reads ``AccessContext.samples``, the local work of each user.
-        needs_label_mix: `Access.rounds` reads ``AccessContext.label_mix``.
+        needs_label_mix: `Access.rounds` reads ``AccessContext.label_mix``, for the rates of users.
+        has_parts_for_labels: a part of the access reads it: `Access.parts_that_need_labels`.
         needs_sample_counts: `Access.rounds` reads ``AccessContext.held``, the training examples of each user.
         is_closed_loop: the rounds depend on answers of the learners (``Round.queries``).
         learner: the learner whose answers count in a closed loop; ``None`` if there is only one.
@@ -122,6 +123,7 @@ class AccessInfo:
 
     needs_samples: bool = False
     needs_label_mix: bool = False
+    has_parts_for_labels: bool = False
     needs_sample_counts: bool = False
     is_closed_loop: bool = False
     learner: str | None = None
@@ -154,7 +156,12 @@ class AccessInfo:
     @property
     def needs_data(self) -> bool:
         """The access needs the data set."""
-        return self.needs_samples or self.needs_label_mix or self.needs_sample_counts
+        return self.needs_samples or self.needs_labels or self.needs_sample_counts
+
+    @property
+    def needs_labels(self) -> bool:
+        """The access or a part of it needs the labels of the users' data."""
+        return self.needs_label_mix or self.has_parts_for_labels
 
 
 class Access(Spec):
@@ -194,6 +201,11 @@ class Access(Spec):
     @property
     def parts_that_need_samples(self) -> Mapping[str, Spec]:
         """The models inside this access that need the numbers of examples that users hold, by key."""
+        return {}
+
+    @property
+    def parts_that_need_labels(self) -> Mapping[str, Spec]:
+        """The models inside this access that need the labels of the users' data, by key."""
         return {}
 
     @property

@@ -35,13 +35,17 @@ def build_admission(
     held = None
     if selection.needs_sample_counts:
         held = context.held
+    label_mix = None
+    if selection.needs_label_mix:
+        label_mix = context.label_mix
     update_bits = None
     work = None
     if config.service is not None:
         segmentation = config.service.segmentation
         update_bits = segmentation.total_bits
         work = config.service.samples
-    population = UserInfo(context.users, context.streams.at("selection"), held, airtime_s, update_bits, work)
+    streams = context.streams.at("selection")
+    population = UserInfo(context.users, streams, held, airtime_s, update_bits, work, label_mix)
     state = SelectionState(selection, population, context.controls, observations, context.recorder)
     mac_inputs = frozenset[str]()
     if config.mac is not None:

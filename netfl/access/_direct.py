@@ -149,7 +149,10 @@ class DirectAccess(WithSelection):
         held = None
         if self.selection.needs_sample_counts:
             held = context.held
-        population = UserInfo(context.users, context.streams.at("selection"), held)
+        label_mix = None
+        if self.selection.needs_label_mix:
+            label_mix = context.label_mix
+        population = UserInfo(context.users, context.streams.at("selection"), held, label_mix=label_mix)
         source = _CandidateSource(self, context)
         selection = SelectionState(self.selection, population, context.controls, source, context.recorder)
         limit = None  # the first candidates may not be selected

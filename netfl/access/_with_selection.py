@@ -54,9 +54,16 @@ class WithSelection(Access):
         return {}
 
     @property
+    def parts_that_need_labels(self) -> Mapping[str, Spec]:
+        if self.selection.needs_label_mix:
+            return {"selection": self.selection}
+        return {}
+
+    @property
     def info(self) -> AccessInfo:
         return replace(
             super().info,
+            has_parts_for_labels=bool(self.parts_that_need_labels),
             needs_sample_counts=bool(self.parts_that_need_samples),
             is_closed_loop=bool(self.closed_loop_parts),
             learner=self.learner,
@@ -114,6 +121,9 @@ class WithSelection(Access):
             return
         if self.selection.needs_sample_counts and facts.classes is None:
             yield Fault("selection", "depends on the users' amounts of data, but there are no data", remedy="add data")
+        if self.selection.needs_label_mix and facts.classes is None:
+            problem = "depends on the labels of the users' data, but there are no data"
+            yield Fault("selection", problem, remedy="add data and partition")
         yield from self._learner_faults(facts)
 
     @property

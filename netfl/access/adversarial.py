@@ -79,6 +79,10 @@ class Adversarial(Access):
         return {f"inner.{key}": part for key, part in self.inner.parts_that_need_samples.items()}
 
     @property
+    def parts_that_need_labels(self) -> Mapping[str, Spec]:
+        return {f"inner.{key}": part for key, part in self.inner.parts_that_need_labels.items()}
+
+    @property
     def info(self) -> AccessInfo:
         return replace(self.inner.info, process=self._process)
 

@@ -218,7 +218,7 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
     learners = parts["learners"] or {}
     learns = bool(learners) or "learners" in unread
     is_of_traffic = parts["duration"] is not None and access is not None and access.info.can_run_timed
-    may_need_data = access is None or access.info.needs_label_mix or access.info.needs_sample_counts
+    may_need_data = access is None or access.info.needs_labels or access.info.needs_sample_counts
     present = {name for name in _LEARNING if parts[name] is not None or name in unread}
     for name in _LEARNING:
         if learns and name not in present and name not in _OPTIONAL:
@@ -238,7 +238,7 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
         )
     is_reported = access.info.has_selection and "data" not in present  # by the selection or the allocation
     needed = None
-    if access.info.needs_label_mix:
+    if access.info.needs_label_mix or (access.info.has_parts_for_labels and not is_reported):
         needed = "the users' labels"
     elif access.info.needs_sample_counts and not is_reported:
         needed = "how much data users hold"
@@ -250,7 +250,7 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
 
 def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
     """Yield the error of a partition and an access that depend on each other."""
-    parts = access.parts_that_need_samples
+    parts = {**access.parts_that_need_samples, **access.parts_that_need_labels}
     if rarity is not None and access.info.needs_label_mix:
         problem = f"depends on the participation, which depends on the labels in the access '{kind_of(type(access))}'"
         yield Fault("partition", problem, None, "use another partition, or another access")
@@ -335,6 +335,9 @@ def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault("partition", cause, kind_of(type(partition)), "use iid, or natural for data with users")
     if access is not None and access.info.needs_label_mix:
         yield Fault("access", cause, kind_of(type(access)), "give probabilities that do not depend on labels")
+    if access is not None:
+        for key, part in access.parts_that_need_labels.items():
+            yield Fault(f"access.{key}", cause, kind_of(type(part)), "use another selection")
     if evaluate is None:
         return
     for key in ("targets", "rare_classes"):

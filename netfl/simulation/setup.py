@@ -214,7 +214,7 @@ def prepare_run(
         counts = label_counts(of_replica, rows)
         held = counts.sum(axis=1).astype(float)
         context = replace(access_context(scenario, replica, held, pulse), held=held)
-        if access.info.needs_label_mix:
+        if access.info.needs_labels:
             context = replace(context, label_mix=counts / held[:, None])
         contexts.append(context)
     return RunSetup(scenario, replicas, datasets, splits, contexts, orders, validation)

@@ -13,6 +13,8 @@ from torch import nn
 from netfl.learning.aggregation.afl import Afl
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
+from netfl.learning.aggregation.ca_fed import CaFed
+from netfl.learning.aggregation.climb import Climb
 from netfl.learning.aggregation.fedadam import Fedadam
 from netfl.learning.aggregation.fedasync import Fedasync
 from netfl.learning.aggregation.fedau import Fedau
@@ -25,6 +27,7 @@ from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.qfedsgd import Qfedsgd
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.aggregation.superquantile import Superquantile
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
@@ -41,6 +44,7 @@ EXAMPLES = [(DATA.train_x[rows].astype(float), DATA.train_y[rows]) for rows in S
 TEST = DATA.test_x.astype(float), DATA.test_y
 FULL, MINI = {"batch_size": "full", "local_steps": 3}, {"batch_size": 8, "local_epochs": 2}
 P = (0.9, 0.5, 0.05, 0.3)
+LAMBDA = (0.1, -0.3, 0.8, 0.55)
 
 TRACE = [
     [(0, 0), (3, 0)],
@@ -80,6 +84,30 @@ RULES = {
     "afl": (Afl(lr_lambda=0.2), partial(papers.Afl, USERS, 0.2)),
     "afl share": (Afl(lr_lambda=0.2, weights="share"), partial(papers.Afl, USERS, 0.2, 1)),
     "afl equal": (Afl(lr_lambda=0.2, weights="equal"), partial(papers.Afl, USERS, 0.2, 2)),
+    "superquantile": (Superquantile(alpha=0.5), partial(papers.Superquantile, 0.5)),
+    "superquantile 0.2": (Superquantile(alpha=0.2), partial(papers.Superquantile, 0.8)),
+    "superquantile 0.8": (Superquantile(alpha=0.8), partial(papers.Superquantile, 0.2)),
+    "climb": (
+        Climb(server_lr=0.9, lr_lambda=8, epsilon=0.01, primal_rounds=1),
+        partial(papers.Climb, USERS, 0.9, 8, 0.01, 1),
+    ),
+    "climb 3": (
+        Climb(lr_lambda=20, epsilon=0, primal_rounds=3),
+        partial(papers.Climb, USERS, 1.0, 20, 0.0, 3),
+    ),
+    "ca_fed": (CaFed(server_lr=0.3, s=0.2), partial(papers.CaFed, USERS, 0.3, s=0.2)),
+    "ca_fed b": (
+        CaFed(server_lr=0.2, b=0.1, tolerance=0.01, optimum=(0.3, 0.1, 0.0, 0.2)),
+        partial(papers.CaFed, USERS, 0.2, 0.1, 0.01, optimum=(0.3, 0.1, 0.0, 0.2)),
+    ),
+    "ca_fed known": (
+        CaFed(server_lr=0.2, b=0.3, estimate="known", probability=P, correlation=LAMBDA),
+        partial(papers.CaFed, USERS, 0.2, 0.3, known=(np.array(P), LAMBDA)),
+    ),
+    "ca_fed prior": (
+        CaFed(server_lr=0.2, b=0.3, s=0.5, estimate="prior", probability=P, correlation=LAMBDA, prior_rounds=7),
+        partial(papers.CaFed, USERS, 0.2, 0.3, s=0.5, known=(np.array(P), LAMBDA), prior=7),
+    ),
     "scaffold": (Scaffold(server_lr=0.9), partial(papers.Scaffold, USERS, SIZE, 0.9)),
     "fedavgm": (
         Fedavgm(momentum=0.7, server_lr=0.6),
@@ -100,6 +128,10 @@ RULES = {
     "fedadam of fedau": (
         Fedadam(server_lr=0.02, beta1=0.5, beta2=0.9, tau=0.01, inner=Fedau(cutoff=3)),
         lambda: papers.Fedadam(papers.Fedau(USERS, 3), 0.02, 0.5, 0.9, 0.01),
+    ),
+    "fedavgm of ca_fed": (
+        Fedavgm(momentum=0.4, inner=CaFed(server_lr=0.3, b=0.2)),
+        lambda: papers.Fedavgm(papers.CaFed(USERS, 0.3, 0.2), 1.0, 0.4),
     ),
     "fedadam of qfedavg": (
         Fedadam(server_lr=0.02, inner=Qfedavg(q=2)),

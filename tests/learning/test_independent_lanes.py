@@ -11,6 +11,8 @@ from netfl.learning import checkpoint_file
 from netfl.learning.aggregation.afl import Afl
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
+from netfl.learning.aggregation.ca_fed import CaFed
+from netfl.learning.aggregation.climb import Climb
 from netfl.learning.aggregation.fedadam import Fedadam
 from netfl.learning.aggregation.fedasync import Fedasync
 from netfl.learning.aggregation.fedau import Fedau
@@ -20,6 +22,7 @@ from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.aggregation.superquantile import Superquantile
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._augment import Augment
 from netfl.learning.learner import BatchedLearner
@@ -70,6 +73,9 @@ RULES = [
     Fedvarp(),
     Qfedavg(q=0.7),
     Afl(lr_lambda=0.3),
+    Superquantile(alpha=0.4),
+    Climb(lr_lambda=9, epsilon=0, primal_rounds=2),
+    CaFed(server_lr=0.3, b=0.2, s=0.3),
     Scaffold(server_lr=0.9),
     Fedavgm(momentum=0.5, inner=Scaffold()),
     Fedadam(server_lr=0.02, inner=Mifa()),

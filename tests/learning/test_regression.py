@@ -75,6 +75,10 @@ def test_workers_give_the_same_regression(tmp_path):
     [
         ({"partition": {"kind": "dirichlet", "concentration": 1.0}}, "partition: needs labels, but the targets of"),
         ({"partition": {"kind": "ranked", "inner": "iid", "by": "rho", "classes": [0]}}, "partition: needs labels"),
+        (
+            {"access": {"kind": "bernoulli", "probability": 0.6, "selection": {"kind": "fedgs", "m": 2}}},
+            "access.selection: needs labels, but the targets of these data are numbers",
+        ),
         ({"evaluate": {"targets": [0.5]}}, "evaluate.targets: needs labels"),
         ({"evaluate": {"rare_classes": [1]}}, "evaluate.rare_classes: needs labels"),
         (

@@ -93,6 +93,8 @@ def random_rules(rng):
         "average_all": {"server_lr": server_lr},
         "average_by_snr": {"server_lr": server_lr},
         "average_received": {"server_lr": server_lr},
+        "ca_fed": {"server_lr": server_lr, "b": rng.uniform(0, 1), "s": rng.uniform(0, 0.9)},
+        "climb": {"server_lr": server_lr, "lr_lambda": rng.uniform(1, 9), "epsilon": 0.0, "primal_rounds": 2},
         "fedadam": {"server_lr": server_lr, "tau": 10.0 ** rng.uniform(-4, 0)},
         "fedasync": {"alpha": rng.uniform(0.1, 0.9)},
         "fedau": {"cutoff": rng.choice([1, 5, 50]), "server_lr": server_lr},
@@ -107,6 +109,7 @@ def random_rules(rng):
         "qfedsgd": {"q": rng.choice([0.0, 0.5, 2.0])},
         "relay": {},
         "scaffold": {"server_lr": server_lr},
+        "superquantile": {"alpha": rng.uniform(0.1, 1)},
     }
     assert settings.keys() == {*list_kinds(Aggregation)}
     for kind, values in settings.items():

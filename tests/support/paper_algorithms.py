@@ -5,6 +5,7 @@ to the next version, and optionally a method `drift`.  `play` runs a rule over a
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -322,6 +323,126 @@ class Afl:
             rise[update.user] += update.loss
         self.weights = nearest_on_simplex(self.weights + self.lr_lambda * rise)
         return following
+
+
+class Superquantile:
+    """Laguel et al., with the quantile of the authors' program: every loss counts once for each example of its user."""
+
+    def __init__(self, nonconformity_level):
+        self.level = nonconformity_level
+
+    def step(self, x, updates):
+        if not updates:
+            return x
+        losses = np.sort(np.concatenate([[update.loss] * update.samples for update in updates]))
+        threshold = losses[0]
+        if self.level:
+            threshold = losses[int(np.ceil(len(losses) * self.level)) - 1]
+        chosen = [update for update in updates if update.loss >= threshold]
+        weights = [update.samples for update in chosen]
+        return np.average([update.model for update in chosen], axis=0, weights=weights)
+
+
+class Climb:
+    """Shen et al., as in the authors' program, with the last loss of each user from before the primal rounds."""
+
+    def __init__(self, users, eta, lr_lambda, epsilon, primal_rounds):
+        self.lambdas, self.reports, self.round = np.zeros(users), [], 0
+        self.eta, self.lr_lambda, self.epsilon, self.primal_rounds = eta, lr_lambda, epsilon, primal_rounds
+
+    def step(self, x, updates):
+        a = 1 + self.lambdas - self.lambdas.mean()
+        for update in updates:
+            x = x + self.eta / len(updates) * a[update.user] * update.change
+            self.reports.append((update.user, update.since, update.loss))
+        self.round += 1
+        if self.round % self.primal_rounds == 0:
+            start = self.round - self.primal_rounds
+            known = {user: loss for user, since, loss in self.reports if since <= start}
+            mean = sum(known.values()) / max(len(known), 1)
+            for user, loss in known.items():
+                rise = self.lr_lambda * (loss - mean - self.epsilon) / len(self.lambdas)
+                self.lambdas[user] = min(max(self.lambdas[user] + rise, 0), 100)
+        return x
+
+
+class CaFed:
+    """Rodio et al., as in the authors' program: allocations q, weights w = π q / Σ π q, and transitions counted apart.
+
+    Args:
+        users: number of users.
+        eta: server step size.
+        b: weight of the bias.
+        tolerance: smallest fall of the error.
+        s: weight of former losses.
+        optimum: F* of each user.
+        known: π and λ of each user; `None` without.
+        prior: rounds for which they count; `None` if they are exact.
+    """
+
+    def __init__(self, users, eta, b=1.0, tolerance=0.0, s=0.0, optimum=0.0, known=None, prior=None):
+        self.alpha, self.losses, self.optimum = np.full(users, 1 / users), None, np.zeros(users) + optimum
+        self.eta, self.b, self.tolerance, self.s, self.known, self.prior = eta, b, tolerance, s, known, prior
+        self.round, self.days, self.on_on, self.off_off, self.before = 0, [0] * users, [0] * users, [0] * users, set()
+        self.left_out = []
+
+    def estimates(self, active):
+        """Return π and λ; λ as fractions, so that equal ones are equal."""
+        self.round += 1
+        for k in range(len(self.alpha)):
+            self.days[k] += k in active
+            self.on_on[k] += k in active and k in self.before
+            self.off_off[k] += k not in active and k not in self.before
+        self.before = active
+        if self.known is not None and self.prior is None:
+            return self.known
+        pi, lam = (np.zeros(len(self.alpha)), [0] * len(self.alpha)) if self.known is None else self.known
+        n = self.prior or 0
+        total = self.round + n
+        found_pi = [(days + n * p) / total for days, p in zip(self.days, pi, strict=True)]
+        found_lam = []
+        for k, value in enumerate(lam):
+            p, c = Fraction(float(pi[k])), Fraction(value)
+            on, off = self.on_on[k] + n * (p + c - c * p), self.off_off[k] + n * (1 - p + c * p)
+            found_lam.append(Fraction(on) / total + Fraction(off) / total - 1)
+        return np.array(found_pi), found_lam
+
+    def error(self, pi, q):
+        w = pi * q / (pi * q).sum()
+        gaps = self.losses - self.optimum
+        return w @ gaps + self.b * gaps.max() * (0.5 * np.abs(self.alpha - w).sum()) ** 2
+
+    def truncated(self, pi, q, order):
+        running = self.error(pi, q)
+        for k in order:
+            trial = q.copy()
+            trial[k] = 0
+            if trial.sum() == 0:
+                break
+            error = self.error(pi, trial)
+            if running - error >= self.tolerance:
+                q, running = trial, error
+        return q
+
+    def step(self, x, updates):
+        reported = {update.user: update.loss for update in updates}
+        pi, lam = self.estimates({*reported})
+        if not updates:
+            return x
+        if self.losses is None:
+            self.losses = np.full(len(self.alpha), np.mean([*reported.values()]))
+            for user, loss in reported.items():
+                self.losses[user] = loss
+        else:
+            for user, loss in reported.items():
+                self.losses[user] = self.s * self.losses[user] + (1 - self.s) * loss
+        divisors = np.where(pi > 0, pi, 1e-9)  # users that were never there: w does not depend on it
+        q = self.alpha / divisors
+        users = range(len(q))
+        q = self.truncated(divisors, q, sorted(users, key=lambda k: abs(lam[k]), reverse=True))
+        q = self.truncated(divisors, q, sorted(users, key=lambda k: pi[k]))
+        self.left_out.append(int((q == 0).sum()))
+        return x + self.eta * sum(q[update.user] * update.change for update in updates)
 
 
 class Scaffold:

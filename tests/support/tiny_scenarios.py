@@ -102,6 +102,7 @@ _OF_NETWORKS = {"score", "fedcs"}
 _BESIDE_LEARNERS = {
     "average_by_snr": {"access": SECTION},
     "over_the_air": {"access": SECTION | _SUMS},
+    "superquantile": {"access": {"kind": "bernoulli", "probability": 0.5}},
     **{kind: {"model": {"kind": "mlp", "hidden": [4]}} for kind in ("fedper", "fedrep")},
 }
 """Sections that parts of a learner need: a network with links of updates, and a model of several layers."""

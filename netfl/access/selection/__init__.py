@@ -77,6 +77,8 @@ class UserInfo:
             a network, or if the selection does not need it.
         update_bits: size of an update on the air; ``None`` without a network.
         work: training samples of one update of each user, ``[size]``; ``None`` without a network.
+        label_mix: shares of the labels in each user's data, ``[size, classes]``; ``None`` if the selection does not
+            need them.
     """
 
     size: int
@@ -85,6 +87,7 @@ class UserInfo:
     airtime_s: Floats | None = None
     update_bits: float | None = None
     work: Floats | None = None
+    label_mix: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,11 @@ class Selection(Spec):
     def needs_sample_counts(self) -> bool:
         """True if the selector reads ``UserInfo.sample_counts``, or observes ``samples``."""
         return "samples" in self.ages
+
+    @property
+    def needs_label_mix(self) -> bool:
+        """True if the selector reads ``UserInfo.label_mix``."""
+        return False
 
     @property
     def needs_airtime(self) -> bool:

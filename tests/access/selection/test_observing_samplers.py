@@ -14,6 +14,7 @@ from netfl.access.selection.all import All
 from netfl.access.selection.by_size import BySize
 from netfl.access.selection.contract import Contract
 from netfl.access.selection.f3ast import F3ast
+from netfl.access.selection.fedgs import Fedgs
 from netfl.access.selection.oldest import Oldest
 from netfl.access.selection.oort import Oort
 from netfl.access.selection.power_of_choice import PowerOfChoice
@@ -30,7 +31,7 @@ SAMPLES = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
 
 
 def population(seed=1, users=USERS):
-    return UserInfo(users, Streams(seed), SAMPLES[:users], np.ones(users))
+    return UserInfo(users, Streams(seed), SAMPLES[:users], np.ones(users), label_mix=np.eye(users))
 
 
 def observed(index, **values):
@@ -53,6 +54,7 @@ def observed(index, **values):
         Ranked(m=2, by="snr_db"),
         Oort(m=2),
         F3ast(m=2),
+        Fedgs(m=2),
     ],
 )
 class TestCheckIn:
