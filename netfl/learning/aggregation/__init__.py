@@ -193,6 +193,10 @@ class Aggregation(Spec):
         """
         return self
 
+    def with_examples(self, examples: Ints) -> Self:
+        """Return this rule for a replica of which users hold so many *examples*, ``[users]``, for training."""
+        return self
+
     def open(self, users: int, current: Tensor) -> State:
         """Return the state before the first round.
 
