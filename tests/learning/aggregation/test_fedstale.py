@@ -14,6 +14,7 @@ from netfl.learning.aggregation.fedstale import Fedstale
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.known_participation import KnownParticipation
 from netfl.learning.objective.cvar import Cvar
+from netfl.learning.weight_probe import probe_aggregation
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
@@ -92,6 +93,43 @@ def test_weights_by_size_are_those_of_the_users_examples():
     found, expected, other = versions([by_size, listed, equal], TRACE)
     assert np.array_equal(found, expected)
     assert not np.allclose(found, other)
+
+
+@pytest.mark.parametrize("probability", [P, "estimated"])
+def test_user_weights_scale_the_next_change(probability):
+    """A change that is longer by d moves the version farther by η/N times the weight times d, beside the memory."""
+    rule = Fedstale(probability=probability, weights=(3, 1, 2, 4))
+    current = torch.zeros(3, dtype=torch.float64)
+    ones = torch.ones(1, dtype=torch.float64)
+    rates = torch.ones(1, 2)
+
+    def step(state, index, user, change):
+        users = torch.tensor([user])
+        bases = current[None]
+        return rule.step(
+            state, current, Updates(index, users, 0 * users, bases, bases + change, ones, ones, rates, rates[0])
+        )
+
+    def after_some_rounds():
+        state = rule.open(USERS, current)
+        for index, user in enumerate([0, 1, 1, 3], start=1):
+            _, state = step(state, index, user, 0.5)
+            _, state = rule.idle(state, current, index, rates[0])
+        return state
+
+    weights = rule.user_weights(after_some_rounds())
+    for user in range(USERS):
+        near, far = (step(after_some_rounds(), 9, user, change)[0] for change in (1.0, 3.0))
+        assert (far - near).tolist() == pytest.approx([2 * weights[user].item() / USERS] * 3)
+
+
+@pytest.mark.parametrize("probability", [P, "estimated"])
+def test_the_whole_memory_has_the_largest_weight_of_the_server_step(probability):
+    rule = Fedstale(beta=1, probability=probability, weights=(3, 1, 2, 4), server_lr=0.7)
+    probed = probe_aggregation(rule, USERS, 2)
+    assert rule.largest_weight(USERS, 2) == 0.7
+    assert probed.is_proportional
+    assert probed.largest == pytest.approx(0.7)
 
 
 def scenario(rule, access):
