@@ -1,9 +1,11 @@
 """FedStale: its limits, rounds without deliveries, and where its probabilities and shares come from."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from support.learner_factory import SPLIT, USERS, a_round, learner, spec
+from support.stop_run import StopAfter
 from support.tiny_scenarios import TINY
 
 import netfl
@@ -150,6 +152,21 @@ def test_known_probabilities_are_those_of_the_access(rule, tmp_path):
     rows = run.metrics.query("metric == 'weight' and round == 4 and group != ''")
     weights = dict(zip(rows["group"], rows["value"], strict=True))
     assert [weights[f"user:{user}"] for user in range(6)] == pytest.approx(1 / np.array(p), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_equals_one_without_a_stop(tmp_path):
+    """In all bits, for FedStale and F3AST beside each other."""
+    learners = {}
+    for rule in ("fedstale", "f3ast"):
+        learners[rule] = TINY["learners"]["one"] | {"aggregation": rule}
+    access = {"kind": "bernoulli", "probability": {"zipf": 0.7}}
+    changes = {"rounds": 12, "replicas": 2, "access": access, "learners": learners, "evaluate": {"every": 2}}
+    document = validate(ScenarioDocument(TINY | changes, "stale"))
+    whole = netfl.run(document, tmp_path / "whole", device="cpu")
+    netfl.run(document, tmp_path / "stopped", device="cpu", observer=StopAfter(5))
+    resumed = netfl.resume(tmp_path / "stopped", device="cpu")
+    pd.testing.assert_frame_equal(whole.table("metrics"), resumed.table("metrics"), check_exact=True)
 
 
 @pytest.mark.parametrize(
