@@ -12,6 +12,9 @@ from netfl.core.spec import Spec
 from netfl.errors import Fault
 from netfl.types import Floats, ScenarioFacts
 
+Probabilities = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
+"""Probabilities above 0, one for each user."""
+
 
 class Zipf(Spec):
     """Rates that decrease as a power of the user's number: ``rho_i`` in proportion to ``(i + 1) ** -zipf``."""

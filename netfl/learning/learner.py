@@ -167,7 +167,9 @@ class BatchedLearner:
         self._task = task
         self._replica_count = len(task.replicas)
         self._specs = [
-            spec.with_participation(data.participation) for spec in task.learners.values() for data in task.replicas
+            spec.with_participation(data.participation).with_examples(data.examples)
+            for spec in task.learners.values()
+            for data in task.replicas
         ]
         self._link_values = frozenset[str]().union(*(spec.aggregation.reads_links for spec in self._specs))
         self._threads = ThreadChoice(1)

@@ -236,6 +236,10 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
     part = yield from _try(part, "with_participation", {"rates": np.full(users, 0.5)}, "", "the participation rates")
     if part is None:
         return
+    given = "the numbers of examples of all users; it returns the aggregation itself, or a copy"
+    part = yield from _try(part, "with_examples", {"examples": np.arange(1, users + 1)}, "", given)
+    if part is None:
+        return
     sizes = {"users": users, "parameters": _VERSION_SIZE - 1}
     given = "the numbers of users and of parameters; it returns the size of the state in numbers"
     yield from _try(part, "memory", sizes, "a number", given)

@@ -164,6 +164,10 @@ class LearnerSpec(Spec):
         """Pass participation rates to the aggregation; see `Aggregation.with_participation`."""
         return self.model_copy(update={"aggregation": self.aggregation.with_participation(rates)})
 
+    def with_examples(self, examples: Ints) -> LearnerSpec:
+        """Pass the numbers of users' examples to the aggregation; see `Aggregation.with_examples`."""
+        return self.model_copy(update={"aggregation": self.aggregation.with_examples(examples)})
+
     def rates(self, versions: Ints) -> Floats:
         """Return the step sizes on θ and t of users that start from *versions*, ``[n, 2]``; 0 for a constant t.
 

@@ -50,6 +50,11 @@ class ReplicaData:
     validation: Examples | None = None
     participation: Floats | None = None
 
+    @property
+    def examples(self) -> Ints:
+        """Number of training examples of each user, ``[users]``."""
+        return np.array([len(rows) for rows in self.split])
+
 
 class Augmentation:
     """Random crops and flips of images ``[channels, rows, columns]``.

@@ -15,6 +15,7 @@ from support.learner_factory import (
 )
 
 from netfl.learning.aggregation.fedavgm import Fedavgm
+from netfl.learning.aggregation.fedstale import Fedstale
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.scaffold import Scaffold
@@ -26,6 +27,7 @@ from netfl.learning.device_store import CODEC_ERRORS, DeviceStore, UserPlaces, U
 LEARNERS = {
     "mifa": {"a": spec(aggregation=Mifa()), "b": spec(aggregation=Mifa(server_lr=0.3), lr=0.1)},
     "fedvarp": {"a": spec(aggregation=Fedvarp()), "plain": spec()},
+    "fedstale": {"a": spec(aggregation=Fedstale()), "b": spec(aggregation=Fedstale(beta=1, server_lr=0.3))},
     "scaffold": {"a": spec(aggregation=Scaffold()), "b": spec(aggregation=Mifa(), local_steps=3)},
     "inner": {"a": spec(aggregation=Fedavgm(inner=Mifa()))},
     "codec": mixture(),

@@ -15,11 +15,13 @@ from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
 from netfl.learning.aggregation.ca_fed import CaFed
 from netfl.learning.aggregation.climb import Climb
+from netfl.learning.aggregation.f3ast import F3ast
 from netfl.learning.aggregation.fedadam import Fedadam
 from netfl.learning.aggregation.fedasync import Fedasync
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.fedbuff import Fedbuff
+from netfl.learning.aggregation.fedstale import Fedstale
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.known_participation import KnownParticipation
 from netfl.learning.aggregation.mifa import Mifa
@@ -45,6 +47,8 @@ TEST = DATA.test_x.astype(float), DATA.test_y
 FULL, MINI = {"batch_size": "full", "local_steps": 3}, {"batch_size": 8, "local_epochs": 2}
 P = (0.9, 0.5, 0.05, 0.3)
 LAMBDA = (0.1, -0.3, 0.8, 0.55)
+EQUAL = [1 / USERS] * USERS
+BY_SIZE = [len(rows) / sum(map(len, SPLIT)) for rows in SPLIT]
 
 TRACE = [
     [(0, 0), (3, 0)],
@@ -62,6 +66,21 @@ TRACE = [
 SINGLE = [deliveries[:1] for deliveries in TRACE]
 """The trace with at most one delivery per round, for `relay`."""
 
+
+def long_trace(rounds=40):
+    """Draw rounds with old bases and repeated users; user 2 is delivered in the last quarter alone, and rarely."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for index in range(rounds):
+        users = rng.choice(USERS, size=rng.integers(0, 4), p=[0.5, 0.3, 0.05, 0.15])
+        users = users[(users != 2) | (4 * index >= 3 * rounds)]
+        rows.append([(int(user), int(rng.integers(max(0, index - 5), index + 1))) for user in users])
+    return rows
+
+
+LONG = long_trace()
+"""Deliveries of 40 rounds, as in `TRACE`."""
+
 RULES = {
     "average": (Average(), papers.Average),
     "average equal": (Average(weights="equal", server_lr=1.5), partial(papers.Average, False, 1.5)),
@@ -77,6 +96,21 @@ RULES = {
     "mifa": (Mifa(server_lr=0.9), lambda rates: papers.Mifa(USERS, rates, 0.9)),
     "fedvarp": (Fedvarp(server_lr=1.1), partial(papers.Fedvarp, USERS, 1.1)),
     "fedvarp keep": (Fedvarp(server_lr=1.1, empty_round="keep"), partial(papers.Fedvarp, USERS, 1.1, True)),
+    "fedstale": (Fedstale(server_lr=0.7), partial(papers.Fedstale, BY_SIZE, 0.5, None, 0.7)),
+    "fedstale keep": (
+        Fedstale(beta=1, weights="equal", empty_round="keep"),
+        partial(papers.Fedstale, EQUAL, 1.0, keeps=True),
+    ),
+    "fedstale known": (
+        Fedstale(beta=0.3, probability=P, weights=(1, 2, 3, 4), server_lr=0.2),
+        partial(papers.Fedstale, [0.1, 0.2, 0.3, 0.4], 0.3, P, 0.2),
+    ),
+    "f3ast": (F3ast(beta=0.2), partial(papers.F3ast, BY_SIZE, 0.2)),
+    "f3ast divided": (
+        F3ast(beta=0.01, start="equal", divisor=3, server_lr=1.2),
+        partial(papers.F3ast, BY_SIZE, 0.01, EQUAL, 3, 1.2),
+    ),
+    "fedlaavg": (Mifa(), lambda rates: papers.Fedlaavg(USERS, rates)),
     "qfedavg 0": (Qfedavg(q=0), partial(papers.Qfedavg, 0)),
     "qfedavg 1": (Qfedavg(q=1), partial(papers.Qfedavg, 1)),
     "qfedavg 5": (Qfedavg(q=5), partial(papers.Qfedavg, 5)),
@@ -133,12 +167,20 @@ RULES = {
         Fedavgm(momentum=0.4, inner=CaFed(server_lr=0.3, b=0.2)),
         lambda: papers.Fedavgm(papers.CaFed(USERS, 0.3, 0.2), 1.0, 0.4),
     ),
+    "fedadam of f3ast": (
+        Fedadam(server_lr=0.02, inner=F3ast(beta=0.1, weights="equal")),
+        lambda: papers.Fedadam(papers.F3ast(EQUAL, 0.1), 0.02, 0.9, 0.99, 1e-3),
+    ),
+    "fedavgm of fedstale": (
+        Fedavgm(momentum=0.7, inner=Fedstale(beta=0.4)),
+        lambda: papers.Fedavgm(papers.Fedstale(BY_SIZE, 0.4), 1.0, 0.7),
+    ),
     "fedadam of qfedavg": (
         Fedadam(server_lr=0.02, inner=Qfedavg(q=2)),
         lambda: papers.Fedadam(papers.Qfedavg(2), 0.02, 0.9, 0.99, 1e-3),
     ),
 }
-USES_SCHEDULE = ("mifa", "fedavgm of mifa")
+USES_SCHEDULE = ("mifa", "fedavgm of mifa", "fedlaavg")
 """Rules whose server uses the step sizes of the schedule."""
 OBJECTIVES = {
     "erm": (Erm(), {"objective": papers.erm}),
@@ -174,7 +216,7 @@ def cases():
     """Yield every rule with every objective, and every kind of step with some rules and every objective."""
     yield from product(RULES, OBJECTIVES, ["plain"])
     yield from product(
-        ["average", "mifa", "fedvarp", "qfedavg 1"], OBJECTIVES, [name for name in STEPS if name != "plain"]
+        ["average", "mifa", "fedvarp", "fedstale", "qfedavg 1"], OBJECTIVES, [name for name in STEPS if name != "plain"]
     )
     yield from product(["scaffold"], OBJECTIVES, WITHOUT_MOMENTUM)
     yield from product(["fedavgm of mifa"], OBJECTIVES, ["step", "halving"])
@@ -244,6 +286,50 @@ def test_versions_equal_the_paper(case, full):
     assert versions == pytest.approx(expected_versions, rel=1e-10, abs=1e-13)
     moves = "cvar" in objective
     assert np.abs(versions[:, -1]).max() > 0.01 if moves else (versions[:, -1] == 0).all()
+
+
+AGAINST_ABSENCE = (
+    "known_participation",
+    "fedau",
+    "fedau cut",
+    "mifa",
+    "fedvarp",
+    "fedstale",
+    "fedstale known",
+    "f3ast",
+)
+"""Rules that make up for absent users, which `cvar` is combined with."""
+
+
+@cache
+def long_versions():
+    """Return the versions of `cvar` with each rule against absence on the long trace."""
+    objectives = {name: OBJECTIVES[name][0] for name in ("cvar", "cvar sample")}
+    specs = {
+        (rule, name): spec(objective, RULES[rule][0], lr=0.1, **MINI)
+        for rule, (name, objective) in product(AGAINST_ABSENCE, objectives.items())
+    }
+    return run_trace(specs, LONG)[0]
+
+
+def test_the_long_trace_covers_the_special_cases():
+    assert sum(not deliveries for deliveries in LONG) >= 5
+    assert any(len({user for user, _ in deliveries}) < len(deliveries) for deliveries in LONG)
+    assert max(index - base for index, deliveries in enumerate(LONG) for _, base in deliveries) == 5
+    first = {user: next(i for i, row in enumerate(LONG) if user in [each for each, _ in row]) for user in range(USERS)}
+    assert first[2] >= 30
+
+
+@pytest.mark.parametrize("objective", ["cvar", "cvar sample"])
+@pytest.mark.parametrize("rule", AGAINST_ABSENCE)
+def test_cvar_with_rules_against_absence_equals_the_papers(rule, objective):
+    versions = long_versions()[rule, objective]
+    local = papers.Local(**({"lr": 0.1} | OBJECTIVES[objective][1]))
+    make = RULES[rule][1]
+    reference = make(local.rates) if rule in USES_SCHEDULE else make()
+    expected_versions = papers.play(reference, local, versions[0], LONG, data=EXAMPLES, batches=partial(batches, MINI))
+    assert versions == pytest.approx(expected_versions, rel=1e-10, abs=1e-10)
+    assert np.abs(versions[:, -1]).max() > 0.01  # t takes part
 
 
 @pytest.mark.parametrize("case", [*product(["relay"], OBJECTIVES, STEPS)], ids=" | ".join)

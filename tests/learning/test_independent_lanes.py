@@ -13,11 +13,13 @@ from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
 from netfl.learning.aggregation.ca_fed import CaFed
 from netfl.learning.aggregation.climb import Climb
+from netfl.learning.aggregation.f3ast import F3ast
 from netfl.learning.aggregation.fedadam import Fedadam
 from netfl.learning.aggregation.fedasync import Fedasync
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.fedbuff import Fedbuff
+from netfl.learning.aggregation.fedstale import Fedstale
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
@@ -71,6 +73,8 @@ RULES = [
     Fedasync(alpha=0.6, staleness="hinge", a=0.5, b=1),
     Mifa(),
     Fedvarp(),
+    Fedstale(beta=0.6),
+    F3ast(beta=0.2),
     Qfedavg(q=0.7),
     Afl(lr_lambda=0.3),
     Superquantile(alpha=0.4),
@@ -80,6 +84,7 @@ RULES = [
     Fedavgm(momentum=0.5, inner=Scaffold()),
     Fedadam(server_lr=0.02, inner=Mifa()),
     Fedadam(server_lr=0.05, inner=Qfedavg(q=1)),
+    Fedadam(server_lr=0.05, inner=Fedstale(weights="equal", empty_round="keep")),
 ]
 SCHEDULES = [Constant(), Constant(), Halving(every=2), Step(milestones=(1, 4), factor=0.3)]
 METRICS = ("staleness", "weight", "gradient_norm", "weight_divergence", "validation")

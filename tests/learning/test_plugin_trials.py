@@ -195,7 +195,7 @@ def test_a_wrong_state_is_an_error(fault, problem):
     assert "('support.plugin_learning:Remembering'); it was given" in error or fault == "second"
 
 
-@pytest.mark.parametrize("hook", ["with_participation", "message"])
+@pytest.mark.parametrize("hook", ["with_participation", "with_examples", "message"])
 def test_a_failing_hook_is_an_error(hook):
     (error,) = errors_of(aggregation={"kind": "support.plugin_learning:FailingHook", "hook": hook})
     assert f"its method '{hook}' fails on test values: LookupError: no rates" in error

@@ -259,6 +259,85 @@ class Fedvarp:
         return x + self.eta * v
 
 
+class Fedstale:
+    """Rodio and Neglia: β times the memory of all users, and the rest of the changes over p.
+
+    Args:
+        alpha: share of each user.
+        beta: weight of the memory.
+        p: participation probabilities; ``None`` estimates 1/p by the mean interval of FedAU without a cutoff.
+        eta: server step size.
+        keeps: leave the version in rounds without deliveries, as the authors' program does.
+    """
+
+    rests = False
+
+    def __init__(self, alpha, beta, p=None, eta=1.0, keeps=False):
+        self.alpha, self.beta, self.p, self.eta, self.keeps = alpha, beta, p, eta, keeps
+        self.h = dict.fromkeys(range(len(alpha)), 0.0)
+        self.intervals, self.absent = {user: [] for user in self.h}, dict.fromkeys(self.h, 0)
+
+    def inverse(self, user):
+        if self.p is not None:
+            return 1 / self.p[user]
+        return np.mean(self.intervals[user]) if self.intervals[user] else 1.0
+
+    def step(self, x, updates):
+        move = self.beta * sum(self.alpha[user] * h for user, h in self.h.items())
+        for update in updates:
+            user = update.user
+            move = move + self.alpha[user] * self.inverse(user) * (update.change - self.beta * self.h[user])
+        present = {update.user for update in updates}
+        for user in self.h:
+            self.absent[user] += 1
+            if user in present:
+                self.intervals[user].append(self.absent[user])
+                self.absent[user] = 0
+        for update in updates:
+            self.h[update.user] = update.change
+        return x if self.keeps and not updates else x + self.eta * move
+
+
+class F3ast:
+    """Ribero et al., algorithm 1: shares over running rates, which the round has updated."""
+
+    def __init__(self, shares, beta, start=None, divisor=1, eta=1.0):
+        self.shares, self.beta, self.scale = shares, beta, eta / divisor
+        self.rates = list(shares if start is None else start)
+
+    def step(self, x, updates):
+        present = [update.user for update in updates]
+        for user, rate in enumerate(self.rates):
+            self.rates[user] = rate * (1 - self.beta) + (self.beta if user in present else 0.0)
+        for update in updates:
+            x = x + self.scale * self.shares[update.user] / self.rates[update.user] * update.change
+        return x
+
+
+class Fedlaavg:
+    """Yan et al.: users keep their last gradient, and send how it has changed.
+
+    Args:
+        users: number of users.
+        rates: returns the constant step sizes on θ and on t, given any version.
+    """
+
+    rests = False
+
+    def __init__(self, users, rates):
+        self.kept, self.mean, self.rates, self.users = [0.0] * users, 0.0, rates(0), users
+
+    def step(self, x, updates):
+        lr, lr_t = self.rates
+        step_sizes = np.append(np.full(len(x) - 1, lr), lr_t)
+        for update in updates:
+            gradient = (update.base - update.model) / np.append(step_sizes[:-1], lr_t or np.inf)
+            difference = gradient - self.kept[update.user]  # what the device sends
+            self.kept[update.user] = gradient
+            self.mean = self.mean + difference / self.users
+        return x - step_sizes * self.mean
+
+
 class Qfedavg:
     """Li et al., algorithm 2; the norm is that of θ, and t takes the same step."""
 

@@ -147,6 +147,9 @@ class FailingHook(Average):
     def with_participation(self, rates):
         return self._fail() if self.hook == "with_participation" else self
 
+    def with_examples(self, examples):
+        return self._fail() if self.hook == "with_examples" else self
+
     def message(self, state):
         return self._fail() if self.hook == "message" else None
 
@@ -232,6 +235,9 @@ class Telling(Inside):
 
     def with_participation(self, rates):
         return self.model_copy(update={"inner": self.inner.with_participation(rates)})
+
+    def with_examples(self, examples):
+        return self.model_copy(update={"inner": self.inner.with_examples(examples)})
 
 
 class Around(Average):

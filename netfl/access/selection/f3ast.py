@@ -19,8 +19,8 @@ class F3ast(FixedSizeSelection):
     start.  Ties are broken at random.  Without an end to an absence r_k tends to 0, and the user comes first when it
     returns.  M. Ribero, H. Vikalo and G. de Veciana, "Federated learning under intermittent client availability and
     time-varying communication constraints", IEEE J. Sel. Topics Signal Process. 17(1), 2023, algorithm 1: the choice is
-    that of the largest ``(p_k / r_k)²``.  The algorithm also weights each update by ``p_k / r_k``: a selection cannot.
-    Use an aggregation that corrects the rates of participation, such as `fedau`, which estimates 1/r_k.
+    that of the largest ``(p_k / r_k)²``.  The algorithm also weights each update by ``p_k / r_k``, as the aggregation
+    `f3ast` does.  It has the same rates if each selected user delivers.
 
     Example::
 

@@ -29,6 +29,8 @@ complete::
   `Aggregation.downlink_extra`, because networks bill it.
 - A codec changes the models before `step` sees them.  A rule that computes from them what users send beside the model
   states it in `Aggregation.needs_whole_models`: it would compute something else than its users.
+- A rule that needs what is known of all users before a run, their participation rates or numbers of examples, gets it
+  by `Aggregation.with_participation` and `Aggregation.with_examples`.  A rule around another one forwards the calls.
 - A rule that takes changes for gradients states by what it divides them: `Aggregation.divides_by_steps`,
   `Aggregation.divides_by_rates`.  Devices that train in another way are then refused.
 - An access may deliver updates without some of their parts.  A rule that is right for them states it in
@@ -191,6 +193,10 @@ class Aggregation(Spec):
         *rates* are ``None`` if the access does not state them; `faults` finds that in
         `ScenarioFacts.participation_known`.
         """
+        return self
+
+    def with_examples(self, examples: Ints) -> Self:
+        """Return this rule for a replica of which users hold so many *examples*, ``[users]``, for training."""
         return self
 
     def open(self, users: int, current: Tensor) -> State:

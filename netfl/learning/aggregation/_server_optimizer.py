@@ -12,7 +12,7 @@ from netfl.core.family_members import FamilyMember
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, LearnerOptions, State, Tensor, Updates
 from netfl.learning.aggregation.average import Average
-from netfl.types import Floats
+from netfl.types import Floats, Ints
 
 _INNER = "inner."
 """Prefix of the inner aggregation's names in the state."""
@@ -44,6 +44,9 @@ class ServerOptimiser(Aggregation):
 
     def with_participation(self, rates: Floats | None) -> Self:
         return self.model_copy(update={"inner": self.inner.with_participation(rates)})
+
+    def with_examples(self, examples: Ints) -> Self:
+        return self.model_copy(update={"inner": self.inner.with_examples(examples)})
 
     def open(self, users: int, current: Tensor) -> State:
         inner = self.inner.open(users, current)

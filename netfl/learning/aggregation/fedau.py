@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Tensor, Updates
+from netfl.learning.aggregation._intervals import add_round, delivered_users, mean_intervals, open_intervals
 from netfl.learning.aggregation._lanes import column, split_states, stack_states
 
 
@@ -39,16 +40,14 @@ class Fedau(Aggregation):
     """Server step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """Return for each user the number of ended intervals, their sum, and the length of the current one: 0."""
-        zeros = current.new_zeros(users).long()
-        return {"ended": zeros, "total": zeros, "lasting": zeros}
+        return open_intervals(users, current)
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         weights = self.user_weights(state).to(current)  # ω
-        delivered = state["ended"].new_zeros(len(weights)).index_fill_(0, updates.users, 1).bool()
+        delivered = delivered_users(updates.users, state["ended"])
         change = weights[updates.users] @ (updates.models - updates.bases)
         following = current + self.server_lr / len(weights) * change
-        return following, _add_round(state, delivered, self.cutoff)
+        return following, add_round(state, delivered, self.cutoff)
 
     @classmethod
     def step_together(
@@ -56,43 +55,23 @@ class Fedau(Aggregation):
     ) -> tuple[Tensor, Sequence[State]]:
         state = stack_states(states)  # [lanes, users] each
         users = updates.users[:, None]
-        weights = _mean_intervals(state).to(current)
+        weights = mean_intervals(state).to(current)
         change = weights.gather(1, users) * updates.changes
         factors = column([rule.server_lr / weights.shape[1] for rule in rules], current)  # η/N
         following = current + factors * change
         delivered = state["ended"].new_zeros(weights.shape).scatter_(1, users, 1).bool()
         cutoffs = column([rule.cutoff or 0 for rule in rules], state["lasting"])  # no interval is 0 rounds long
-        return following, split_states(_add_round(state, delivered, cutoffs))
+        return following, split_states(add_round(state, delivered, cutoffs))
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         delivered = state["ended"].new_zeros(len(state["ended"])).bool()
-        return current, _add_round(state, delivered, self.cutoff)
+        return current, add_round(state, delivered, self.cutoff)
 
     def user_weights(self, state: State) -> Tensor:
-        return _mean_intervals(state)
+        return mean_intervals(state)
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
         """Return ``None``: the weights follow past deliveries; with a cutoff of 1 they are those of `average_all`."""
         if self.cutoff != 1:
             return None
         return self.server_lr * deliveries / users
-
-
-def _mean_intervals(state: State) -> Tensor:
-    """Return the mean length ω of the intervals that have ended, in the shape of the *state*; 1 before the first."""
-    ended = state["ended"]
-    means = state["total"].double() / ended.clamp(min=1)
-    return means.masked_fill(ended == 0, 1.0)
-
-
-def _add_round(state: State, delivered: Tensor, cutoff: Tensor | int | None) -> State:
-    """Add a round in which the users in the mask *delivered* participate, ``[users]`` or ``[lanes, users]``."""
-    lasting = state["lasting"] + 1
-    ends = delivered
-    if cutoff is not None:
-        ends = delivered | (lasting == cutoff)
-    return {
-        "ended": state["ended"] + ends,
-        "total": state["total"] + lasting * ends,
-        "lasting": lasting.masked_fill(ends, 0),
-    }

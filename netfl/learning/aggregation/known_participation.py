@@ -8,15 +8,13 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from netfl.core.rates import ZipfChances, chances_of
+from netfl.core.rates import Probabilities, ZipfChances, chances_of
 from netfl.core.spec import ByForm
 from netfl.core.spec_errors import PerUser
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, SingleUpdates, State, Tensor, Updates
 from netfl.learning.aggregation._lanes import column, stack_states
 from netfl.types import Floats, ScenarioFacts
-
-_Probabilities = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
 
 
 class KnownParticipation(Aggregation):
@@ -40,7 +38,7 @@ class KnownParticipation(Aggregation):
         server_lr: 1
     """
 
-    probability: Annotated[Annotated[_Probabilities | ZipfChances, ByForm()] | None, PerUser("{zipf: 1.0}")] = None
+    probability: Annotated[Annotated[Probabilities | ZipfChances, ByForm()] | None, PerUser("{zipf: 1.0}")] = None
     """Participation probabilities p_k, one for each user, or ``{zipf: s}`` as in the access `bernoulli`; by default
     those that the access states."""
     server_lr: Annotated[float, Field(gt=0)] = 1.0

@@ -12,6 +12,7 @@ from netfl.learning.aggregation.fedasync import Fedasync
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.fedbuff import Fedbuff
+from netfl.learning.aggregation.fedstale import Fedstale
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.known_participation import KnownParticipation
 from netfl.learning.aggregation.mifa import Mifa
@@ -55,6 +56,7 @@ def stale(rounds=12):
         Fedbuff(exponent=2),
         Mifa(),
         Fedvarp(),
+        Fedstale(weights="equal"),
         Qfedavg(q=0),
         Fedavgm(momentum=0, inner=EQUAL),
         Fedavgm(momentum=0, inner=Fedvarp()),
@@ -96,6 +98,7 @@ SINGLE_USER_RULES = {
     "fedasync": Fedasync(alpha=1),
     "mifa": Mifa(),
     "fedvarp": Fedvarp(),
+    "fedstale": Fedstale(),
     "qfedavg": Qfedavg(q=0),
     "afl": Afl(lr_lambda=0.5),
     "scaffold": Scaffold(),

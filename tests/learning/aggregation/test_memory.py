@@ -16,9 +16,11 @@ from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
 from netfl.learning.aggregation.ca_fed import CaFed
 from netfl.learning.aggregation.climb import Climb
+from netfl.learning.aggregation.f3ast import F3ast
 from netfl.learning.aggregation.fedadam import Fedadam
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
+from netfl.learning.aggregation.fedstale import Fedstale
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.known_participation import KnownParticipation
 from netfl.learning.aggregation.mifa import Mifa
@@ -40,6 +42,8 @@ RULES = {
     "fedau": Fedau(),
     "mifa": Mifa(),
     "fedvarp": Fedvarp(),
+    "fedstale": Fedstale(weights="equal"),
+    "f3ast": F3ast(weights="equal"),
     "qfedavg": Qfedavg(q=1),
     "qfedsgd": Qfedsgd(q=1),
     "afl": Afl(lr_lambda=0.1),
@@ -55,6 +59,7 @@ RULES = {
 TABLES = {
     "mifa": "last",
     "fedvarp": "last",
+    "fedstale": "last",
     "scaffold": "last",
     "fedadam of scaffold": "inner.last",
     "fedavgm of fedadam of mifa": "inner.inner.last",
@@ -302,7 +307,9 @@ def test_afl_counts_idle_rounds_in_its_mean():
 def test_user_weights_scale_the_next_change():
     """A change of 1 by one user moves the version by η/N times the user's weight."""
     known_participation = KnownParticipation(probability=(0.9, 0.5, 0.3, 0.05, 0.4, 1.0))
-    for rule in (known_participation, Fedau(cutoff=3), AverageAll(), Afl(lr_lambda=0.2)):
+    shares = (3, 1, 2, 5, 4, 2)
+    f3ast = F3ast(beta=0.1, weights=shares, divisor=2)
+    for rule in (known_participation, Fedau(cutoff=3), AverageAll(), Afl(lr_lambda=0.2), f3ast):
         state, current = open_state(rule)
         for index, users in enumerate([[0], [], [0, 3], [], [], [], [0, 1]], start=1):
             current, state = (
