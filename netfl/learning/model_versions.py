@@ -74,8 +74,9 @@ class ModelVersions:
                 needed.update(number for number in self._versions if number >= round_.oldest)
             else:
                 needed.update(round_.needed)
-        self._versions = {number: kept for number, kept in self._versions.items() if number in needed}
-        self._messages = {number: kept for number, kept in self._messages.items() if number in needed}
+        for number in self._versions.keys() - needed:
+            del self._versions[number]
+            del self._messages[number]
 
         self.number += 1
         if version is not self._newest:
