@@ -512,11 +512,11 @@ class Opened(Selector):
 @pytest.mark.parametrize(
     ("declared", "values", "message"),
     [
-        ("Reported('gap', 'a gap'),", "{}", "Opened.metrics for round 1 does not give 'gap'"),
-        ("Reported('gap', 'a gap'),", "{'gap': 1, 'x': 2}", "Opened.metrics for round 1 gives 'x', which 'reports'"),
+        ("Reported('gap', 'a gap'),", "{}", "Half for round 1 does not give 'gap'"),
+        ("Reported('gap', 'a gap'),", "{'gap': 1, 'x': 2}", "Half for round 1 gives 'x', which 'reports'"),
         ("Reported('gap', 'a gap'),", "{'gap': float('inf')}", "gives 'gap' = inf, not a finite number"),
         ("Reported('gap', 'a gap'),", "{'gap': 'much'}", "gives 'gap' = 'much', not a finite number"),
-        ("Reported('gap', 'a gap'),", "1 / 0", "Opened.metrics failed for round 1: ZeroDivisionError"),
+        ("Reported('gap', 'a gap'),", "1 / 0", "Half for round 1 fails: ZeroDivisionError"),
         ("", "{'gap': 1}", "access.selection: has a method 'metrics', which has no effect"),
     ],
 )

@@ -197,7 +197,7 @@ def copy_scenarios(
 
     if not names:
         width = get_terminal_size().columns
-        for name in examples.example_names():
+        for name in examples.installed_names():
             echo(shorten(f"{name}: {examples.description(name)}", width, placeholder=" …"))
     for name in names or ():
         for path in examples.copy(name):

@@ -151,6 +151,8 @@ def find_cycle(
     even_bins = _bin_by_time(series, participation)
     if even_bins is None:
         return _describe_cycle(lines, each_round, "rounds", delivered, participation.round_s, tests=1)
+    # Half the level, as the p-value of the stronger line counts twice below.  The *lines* in rounds are those at the
+    # whole level: they are also removed before the test for drift, and a cycle that is left there would seem a drift.
     time_lines = find_lines(whiten(even_bins.counts), level / 2, min_cycles)
     if lines.p <= time_lines.p:
         return _describe_cycle(lines, each_round, "rounds", delivered, participation.round_s, tests=2)

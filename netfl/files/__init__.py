@@ -156,6 +156,10 @@ def unreadable_file(path: Path, error: Exception) -> MachineError:
     return MachineError(f"{path} cannot be read: it is damaged ({reason}); {RESTORE}")
 
 
+STORED = "stored:"
+"""Prefix of the digest of a stored object where a scenario names it."""
+
+
 def store_object(content: bytes, suffix: str) -> Path:
     """Write a Python object of a scenario to a file that is named by its content, and return the file.
 

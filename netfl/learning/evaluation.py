@@ -126,6 +126,8 @@ class LearningMetrics:
         replicas = len(set(self._lane_replicas.tolist()))
         self._deliveries = np.zeros((replicas, evaluation.users), np.int64)
         self._ages = np.zeros((3, replicas))  # count, sum and maximum since the last evaluation
+        self._measured_in = -1  # number of the versions of the last evaluation, and the values of their models
+        self._of_models: dict[Key, Floats] = {}
 
     def add_deliveries(self, index: int, cohort: Cohort) -> None:
         """Count the deliveries of round *index*, and their staleness."""
@@ -137,15 +139,13 @@ class LearningMetrics:
         np.add.at(self._ages[1], cohort.replicas, ages)
         np.maximum.at(self._ages[2], cohort.replicas, ages)
 
-    def evaluate(self, newest: Tensor, index: int) -> Mapping[str, Floats]:
+    def evaluate(self, newest: Tensor, index: int, changed_in: int) -> Mapping[str, Floats]:
         """Return the metrics of the versions *newest*, ``[lanes, parameters + 1]``, after round *index*.
 
-        A lane whose loss is not finite has diverged; the metrics of diverged lanes are NaN.
+        They have been the same since the version *changed_in*.  A lane whose loss is not finite has diverged; the
+        metrics of diverged lanes are NaN.
         """
-        versions = self._servers.reported(newest)
-        values_on_device = self._evaluation.measure(versions)
-        values_on_device |= dict(self._measure_options(versions, index))
-        measured = read_together(values_on_device)
+        measured = self._measure(newest, index, changed_in)
         metrics = dict(self._evaluation.metrics(measured, self._objectives, self._deliveries, self._levels))
         metrics |= dict(self._optional_metrics(measured))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
@@ -169,16 +169,30 @@ class LearningMetrics:
         """Restore a `state`."""
         self._deliveries = np.array(state["deliveries"].numpy())
         self._ages = np.array(state["ages"].numpy())
+        self._measured_in = -1
         if self._baseline is not None:
             self._baseline.restore(state["twins"])
 
-    def _measure_options(self, versions: Tensor, index: int) -> Iterator[tuple[Key, Tensor]]:
-        """Yield the values on the device from which `_optional_metrics` follow."""
+    def _measure(self, newest: Tensor, index: int, changed_in: int) -> dict[Key, Floats]:
+        """Return the values from which all metrics follow; models that stay as they were are not measured again."""
+        versions = self._servers.reported(newest)
+        of_state = dict(self._measure_state(versions, index))
+        if self._servers.reports_newest and changed_in <= self._measured_in:
+            measured = read_together(of_state)
+        else:
+            of_models = self._evaluation.measure(versions)
+            if "gradient_norm" in self._names:
+                of_models["gradient_norm",] = self._evaluation.gradient_norms(versions)
+            measured = read_together({**of_models, **of_state})
+            self._of_models = {key: measured[key] for key in of_models}  # on the host, where they need little memory
+        self._measured_in = index
+        return measured | {key: values.copy() for key, values in self._of_models.items()}  # metrics change them
+
+    def _measure_state(self, versions: Tensor, index: int) -> Iterator[tuple[Key, Tensor]]:
+        """Yield the values on the device that follow from what servers, baselines and devices keep, too."""
         if "weight" in self._names:
             for lane, weights in self._servers.user_weights().items():
                 yield ("weight", lane), weights
-        if "gradient_norm" in self._names:
-            yield ("gradient_norm",), self._evaluation.gradient_norms(versions)
         if self._baseline is not None:
             for metric, pair in self._baseline.distances(versions):
                 yield ("baseline", metric), pair

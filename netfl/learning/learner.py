@@ -275,7 +275,7 @@ class BatchedLearner:
     @torch.inference_mode()
     def start(self) -> LearnerReport:
         """Evaluate version 0."""
-        metrics = self._metrics.evaluate(self._versions.newest, 0)
+        metrics = self._metrics.evaluate(self._versions.newest, 0, self._versions.changed_in)
         return LearnerReport(0, metrics, diverged=self._servers.new_divergences((), 0.0))
 
     @torch.inference_mode()
@@ -307,7 +307,7 @@ class BatchedLearner:
             self._servers.find_diverged()
         metrics: Mapping[str, Floats] = {}
         if is_due:
-            metrics = self._metrics.evaluate(self._versions.newest, index)
+            metrics = self._metrics.evaluate(self._versions.newest, index, self._versions.changed_in)
         if len(open_rounds) < len(rounds):
             has_ended = np.tile([round_ is None for round_ in rounds], len(self._task.learners))
             metrics = {name: np.where(has_ended, np.nan, values) for name, values in metrics.items()}
@@ -447,7 +447,9 @@ class BatchedLearner:
     def _make_versions(self, rounds: Sequence[Round | None], closed_s: float) -> None:
         """Make the next version of each lane, and forget the versions from which no update will start."""
         index = self._versions.number + 1
-        following = [*self._versions.newest.unbind()]
+        newest = self._versions.newest
+        kept = newest.unbind()
+        following = [*kept]
         if any(round_ is not None and round_.merges for round_ in rounds):
             self._merge(rounds, following, closed_s)
         else:
@@ -457,7 +459,10 @@ class BatchedLearner:
                     following[lane] = self._servers.idle(lane, current, index)
             self._unsummed.train(rounds, self._own_bases)
             self._train(Cohort.of(rounds, self._link_values), following, {}, closed_s)
-        versions = self._servers.accept_finite(following, self._versions.newest, index)
+        versions = newest  # kept where no lane changes: neither copied nor checked
+        has_updates = any(round_ is not None and round_.all_deliveries() for round_ in rounds)
+        if has_updates or any(version is not before for version, before in zip(following, kept, strict=True)):
+            versions = self._servers.accept_finite(following, newest, index)
         self._versions.add(versions, self._servers.messages(), rounds, self._base_rule.needed())
         self._in_vain.repeats.forget(self._versions.in_use)
         if self._nodes is None:

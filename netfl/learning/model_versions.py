@@ -25,10 +25,16 @@ class ModelVersions:
         origin: version 0.
         messages: the `Aggregation.message` of each lane that sends one with version 0.
         coder: codes the versions that are sent; ``None`` if they travel whole.
+
+    Attributes:
+        number: number of the newest version.
+        changed_in: number of the first version that is the same as the newest, as far as is known: no lane has changed
+            since.
     """
 
     def __init__(self, origin: Tensor, messages: Mapping[int, Tensor], coder: VersionCoder | None = None) -> None:
         self.number = 0
+        self.changed_in = 0
         self._coder = coder
         self._newest = origin
         self._versions = {0: self._sent(origin)}
@@ -68,10 +74,13 @@ class ModelVersions:
                 needed.update(number for number in self._versions if number >= round_.oldest)
             else:
                 needed.update(round_.needed)
-        self._versions = {number: kept for number, kept in self._versions.items() if number in needed}
-        self._messages = {number: kept for number, kept in self._messages.items() if number in needed}
+        for number in self._versions.keys() - needed:
+            del self._versions[number]
+            del self._messages[number]
 
         self.number += 1
+        if version is not self._newest:
+            self.changed_in = self.number
         self._newest = version
         self._versions[self.number] = self._sent(version)
         self._messages[self.number] = messages
@@ -118,6 +127,7 @@ class ModelVersions:
         """Restore a `state` with version *number* as the newest."""
         device = self.newest.device
         self.number = number
+        self.changed_in = number
         self._versions = {int(old): version.to(device) for old, version in state["kept"].items()}
         self._newest = self._versions[number]
         if self._coder is not None:

@@ -321,6 +321,11 @@ class LaneServers:
         messages = {lane: self._rules[lane].message(self._state(node, lane)) for lane in lanes}
         return {lane: message for lane, message in messages.items() if message is not None}
 
+    @property
+    def reports_newest(self) -> bool:
+        """True if the newest versions themselves are evaluated, and no mean of them."""
+        return all(type(rule).reported is Aggregation.reported for rule in self._rules)
+
     def reported(self, newest: Tensor) -> Tensor:
         """Return the versions that are evaluated, ``[lanes, size + 1]``."""
         models = [

@@ -50,6 +50,8 @@ def upload(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None 
 
 def read_together(values: Mapping[Key, Tensor]) -> dict[Key, Floats]:
     """Copy *values* to the host as float64, all in one transfer."""
+    if not values:
+        return {}
     flat = torch.cat([value.double().flatten() for value in values.values()]).cpu().numpy()
     ends = np.cumsum([value.numel() for value in values.values()])
     on_host = {}

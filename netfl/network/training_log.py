@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Set
 
 from netfl.network.periods import after_rounding
 
@@ -13,11 +13,13 @@ class TrainingLog:
 
     def __init__(self) -> None:
         self._of_user: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
+        self._count_of: Counter[int] = Counter()  # trainings of all users, by base
 
     def add(self, users: Iterable[int], trained_s: Iterable[float], bases: Iterable[int]) -> None:
         """Add trainings of *users* that ended at *trained_s*, each after the others of its user."""
         for user, ended_s, base in zip(users, trained_s, bases, strict=True):
             self._of_user[user].append((ended_s, base))
+            self._count_of[base] += 1
 
     def take_before(self, user: int, base: int, sent_s: float) -> tuple[int, ...]:
         """Return the bases of the trainings of *user* before that of an update, and forget all of them.
@@ -32,8 +34,12 @@ class TrainingLog:
             return ()
         last = places[-1]
         self._of_user[user] = trainings[last + 1 :]
+        for _, of in trainings[: last + 1]:
+            self._count_of[of] -= 1
+            if not self._count_of[of]:
+                del self._count_of[of]
         return tuple(of for _, of in trainings[:last])
 
-    def bases(self) -> set[int]:
-        """Return the bases of all trainings in the record."""
-        return {base for trainings in self._of_user.values() for _, base in trainings}
+    def bases(self) -> Set[int]:
+        """Return the bases of all trainings in the record; each round asks for them."""
+        return self._count_of.keys()

@@ -210,7 +210,7 @@ def candidates(
     for learner, line in style.line_styles(learners).items():
         rows = candidates[candidates["learner"] == learner]
         for _, curve in rows.groupby(["replica", "settings"], observed=True, sort=False):
-            points = _candidate_points(curve, over, criterion)
+            points = interval_points(curve, curve[over], curve["value"], criterion, 1.0 / scale)
             style.error_bars(ax, points, {"marker": "o", "markersize": 3.5, "capsize": 2, **line})
         dead = rows[rows["alive"] == 0]
         hollow = {"s": 12, "facecolors": style.PAPER, "edgecolors": line["color"], "linewidths": 1.0, "zorder": 3}
@@ -229,17 +229,26 @@ def candidates(
     return ax
 
 
-def _candidate_points(curve: pd.DataFrame, over: Literal["lr", "step"], criterion: str) -> pd.DataFrame:
-    """Return the points of candidates for `style.error_bars`, with intervals from three replicas on."""
-    half = curve["half"].where(curve["replicas"] >= MIN_REPLICAS)
-    ends = cut_interval(criterion, curve["value"] - half, curve["value"] + half)
-    scale = display_scale(criterion)
+def interval_points(
+    rows: pd.DataFrame, at: pd.Series[float], mean: pd.Series[float], metric: str, unit: float
+) -> pd.DataFrame:
+    """Return points for `style.error_bars`, with intervals of possible values from three replicas on.
+
+    Args:
+        rows: the ``half`` widths of intervals, and ``replicas``.
+        at: the place of each point.
+        mean: the mean of *metric* at each point.
+        metric: name of the metric.
+        unit: of the points.
+    """
+    half = rows["half"].where(rows["replicas"] >= MIN_REPLICAS)
+    ends = cut_interval(metric, mean - half, mean + half)
     return pd.DataFrame(
         {
-            "at": curve[over],
-            "mean": scale * curve["value"],
-            "low": scale * ends.low,
-            "high": scale * ends.high,
+            "at": at,
+            "mean": mean / unit,
+            "low": ends.low / unit,
+            "high": ends.high / unit,
             "low_cut": ends.is_low_cut,
             "high_cut": ends.is_high_cut,
         }

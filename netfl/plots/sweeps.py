@@ -13,10 +13,9 @@ from matplotlib.ticker import MaxNLocator
 
 from netfl.errors import suggest
 from netfl.plots import style
-from netfl.plots.learning import format_metric_axis, learner_legend
+from netfl.plots.learning import format_metric_axis, interval_points, learner_legend
 from netfl.results import formatting
-from netfl.results.formatting import cut_interval
-from netfl.results.statistics import MIN_REPLICAS, metric_of
+from netfl.results.statistics import metric_of
 from netfl.units import Quantities, read_quantities
 
 _SUMMARY_COLUMNS = ("point", "learner", "metric", "mean", "half", "replicas")
@@ -115,7 +114,7 @@ def axis_points(
 def _learner_points(
     rows: pd.DataFrame, metric: str, x: str, learners: Sequence[str], panels: pd.DataFrame
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the line style of each learner, with its points: the columns of `learning.in_units`."""
+    """Yield the line style of each learner, with its points: those of `learning.interval_points`."""
     scale, _ = si_scale(panels, metric)
     values = sorted_values(panels[x])
     quantities = axis_quantities(values)
@@ -125,19 +124,8 @@ def _learner_points(
         position_of = dict(zip(values, quantities.numbers, strict=True))
     for learner, line in style.line_styles(learners).items():
         points = rows[rows["learner"] == learner]
-        half = points["half"].where(points["replicas"] >= MIN_REPLICAS)
-        ends = cut_interval(metric_of(metric), points["mean"] - half, points["mean"] + half)
-        curve = pd.DataFrame(
-            {
-                "at": points[x].map(position_of).astype(float),
-                "mean": points["mean"] / scale,
-                "low": ends.low / scale,
-                "high": ends.high / scale,
-                "low_cut": ends.is_low_cut,
-                "high_cut": ends.is_high_cut,
-            }
-        )
-        yield line, curve.sort_values("at")
+        at = points[x].map(position_of).astype(float)
+        yield line, interval_points(points, at, points["mean"], metric_of(metric), scale).sort_values("at")
 
 
 def _scale_axes(ax: Axes, panels: pd.DataFrame, metric: str, x: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from netfl.core.remedies import call
-from netfl.errors import Fault, ScenarioError, cannot_write, suggest
+from netfl.errors import Fault, MachineError, ScenarioError, cannot_write, suggest
 
 FOLDER = "scenarios"
 """Folder of copies, below the current directory, where scenarios look for their files."""
@@ -48,6 +48,22 @@ def example_names() -> list[str]:
     return [path.as_posix() for path in paths]
 
 
+def installed_names() -> list[str]:
+    """Return the `example_names` of an installation that has them.
+
+    Raises:
+        MachineError: it has none.
+    """
+    names = example_names()
+    if not names:
+        package = Path(__file__).parents[1]
+        problem = (
+            f"the scenarios that netfl contains are missing: no folder '{FOLDER}' in {package} or beside it has any"
+        )
+        raise MachineError(f"{problem}; install netfl again: pip install --force-reinstall --no-deps netfl-sim")
+    return names
+
+
 def description(name: str) -> str:
     """Return the description of an example as one line, without parsing the whole scenario."""
     text = (examples_folder() / f"{name}.yaml").read_text(encoding="utf-8")
@@ -77,7 +93,7 @@ def copy(wanted: str) -> list[Path]:
 
     Raises:
         ScenarioError: no example, or several, have that name; or another file is in its place.
-        MachineError: the files cannot be written.
+        MachineError: the installation has no examples, or the files cannot be written.
     """
     copied = [f"{name}.yaml" for name in _named(wanted)]
     contents: dict[Path, bytes] = {}  # several scenarios may read one file
@@ -102,7 +118,7 @@ def copy(wanted: str) -> list[Path]:
 
 def _named(wanted: str) -> list[str]:
     """Return the names of the examples that a user means: one, those of a folder, or all."""
-    known = example_names()
+    known = installed_names()
     word = wanted.removeprefix(f"{FOLDER}/").removesuffix(".yaml").rstrip("/")
     if word in known:
         return [word]

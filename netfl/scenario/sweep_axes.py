@@ -101,7 +101,7 @@ _FIXED = {
 
 _TAKEN = frozenset(
     ("point", "trace", "task", "lane", "status", "learner", "replica", "round", "time_s", "metric", "group", "value",
-     "metric", "user", "mean", "half", "replicas", "kind", "node", "detail")
+     "user", "mean", "half", "replicas", "kind", "node", "detail")
 )  # fmt: skip
 """Columns of a sweep's tables, whose names no axis may have."""
 

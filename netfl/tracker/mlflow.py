@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
+from netfl.errors import Fault, ScenarioError
 from netfl.tracker import Lane, RunLog, TrackedRun, Tracker
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class _MlflowLog(RunLog):
         for package in ("mlflow", "alembic"):
             logging.getLogger(package).setLevel(logging.WARNING)
         self._client = MlflowClient(tracking_uri=store)
+        self._names = _Names("metrics")  # of the child runs, which a user compares
         self._held: dict[Lane, list[Metric]] = {lane: [] for lane in run.lanes}  # not written yet
         self._written_at = time.monotonic()
         self._time_s = 0.0
@@ -101,12 +103,12 @@ class _MlflowLog(RunLog):
         """Gather the metrics of a lane, and write them from time to time."""
         self._time_s = max(self._time_s, time_s)
         if round > self._rounds[lane]:
-            self._held[lane] += _metrics(values, time_s, round)
+            self._held[lane] += _metrics(self._names, values, time_s, round)
         if time.monotonic() - self._written_at > _EVERY_S:
             self._write()
 
     def log_summary(self, values: Mapping[str, float], replicas: int) -> None:
-        self._log(self._whole, _metrics(values, self._time_s, replicas))
+        self._log(self._whole, _metrics(_Names("metrics"), values, self._time_s, replicas))
 
     def close(self, status: str) -> None:
         self._write()
@@ -139,21 +141,39 @@ class _MlflowLog(RunLog):
         from mlflow.entities import Param
 
         run = str(self._client.create_run(experiment, run_name=name, tags=dict(tags)).info.run_id)
-        entries = [Param(_name(key), value) for key, value in parameters.items()]
+        names = _Names("parameters")
+        entries = [Param(names.accepted(key), value) for key, value in parameters.items()]
         for start in range(0, len(entries), _PARAMETERS):
             self._client.log_batch(run, params=entries[start : start + _PARAMETERS])
         return run
 
 
-def _metrics(values: Mapping[str, float], time_s: float, step: int) -> list[Metric]:
+class _Names:
+    """Names of metrics or parameters in MLflow, which has ``_`` in place of the characters that it refuses."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._names: dict[str, str] = {}  # by that in MLflow
+
+    def accepted(self, name: str) -> str:
+        """Return *name* as MLflow accepts it.
+
+        Raises:
+            ScenarioError: another one has this name there.
+        """
+        accepted = re.sub(r"[^\w./: -]", "_", name)
+        other = self._names.setdefault(accepted, name)
+        if other != name:
+            problem = f"the {self._kind} '{other}' and '{name}' have one name in MLflow"
+            remedy = "use letters, digits and underscores in the names of learners, test sets and blocks"
+            raise ScenarioError([Fault("track", problem, accepted, remedy)])
+        return accepted
+
+
+def _metrics(names: _Names, values: Mapping[str, float], time_s: float, step: int) -> list[Metric]:
     from mlflow.entities import Metric
 
-    return [Metric(_name(name), value, int(time_s * 1000), step) for name, value in values.items()]
-
-
-def _name(name: str) -> str:
-    """Return *name* without the characters that MLflow refuses."""
-    return re.sub(r"[^\w./: -]", "_", name)
+    return [Metric(names.accepted(name), value, int(time_s * 1000), step) for name, value in values.items()]
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

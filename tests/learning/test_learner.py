@@ -1,8 +1,9 @@
 """Batched training: only delivered updates are computed, and batching, padding and restarts change no result."""
 
+import copy
 from collections import Counter
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.evaluation import Evaluation
 from netfl.learning.local_training import LearnerGroup
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.mlp import Mlp
@@ -303,6 +305,39 @@ def test_a_round_without_deliveries_keeps_the_version():
     assert np.array_equal(versions[1], learner({"a": spec()}, (1,)).version(0))
     batched.step([a_round(2), a_round(2)])
     assert all(np.array_equal(batched.version(lane), before) for lane, before in enumerate(versions))
+
+
+def test_rounds_without_deliveries_neither_copy_nor_evaluate_the_models_again(monkeypatch):
+    measured = []
+    original = Evaluation.measure
+    monkeypatch.setattr(Evaluation, "measure", lambda *given: (measured.append(1), original(*given))[1])
+    evaluate = EvaluateSpec(every=1, metrics=("gradient_norm", "staleness"))
+    batched = learner({"a": spec(), "b": spec(Cvar(alpha=0.5, lr_t=0.1))}, (0, 1), evaluate=evaluate)
+    reports = [batched.start()]
+    newest = []
+    for deliveries in ([], [(0, 1)], [], [], [(3, 4)]):
+        index = len(reports)
+        reports.append(batched.step([a_round(index, *deliveries), a_round(index)]))
+        newest.append(batched._versions.newest)
+    are_kept = [after is before for before, after in pairwise(newest)]
+    assert are_kept == [False, True, True, False]
+    assert len(measured) == 3
+    for before, after in ((0, 1), (2, 3), (2, 4)):
+        for name, values in reports[before].metrics.items():
+            if not name.startswith("staleness"):
+                assert np.array_equal(values, reports[after].metrics[name], equal_nan=True), name
+    assert np.isnan(reports[3].metrics["staleness_mean"]).all()
+    assert reports[5].metrics["loss"][0] != reports[4].metrics["loss"][0]
+
+
+def test_a_model_that_is_restored_is_evaluated_again():
+    batched = learner({"a": spec()}, evaluate=EvaluateSpec(every=1))
+    batched.start()
+    state = copy.deepcopy(batched.state())
+    first = batched.step([a_round(1, (0, 0))])
+    batched.step([a_round(2, (0, 1))])
+    batched.restore(state)
+    assert batched.step([a_round(1)]).metrics["loss"] != first.metrics["loss"]
 
 
 def test_cvar_with_gamma_1_or_alpha_1_equals_fedavg():

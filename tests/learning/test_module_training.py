@@ -76,7 +76,7 @@ def test_rounds_of_fedavg_equal_a_loop_in_pytorch(name, shape):
         net = average(nets, [SIZES[user] for user in users], net)
         assert made.version(0)[:-1] == pytest.approx(values_of(net), abs=1e-12)
     scores = net.eval()(torch.from_numpy(data.test_x).double())
-    report = made._metrics.evaluate(made._versions.newest, 3)
+    report = made._metrics.evaluate(made._versions.newest, 3, 3)
     assert report["loss"][0] == pytest.approx(functional.cross_entropy(scores, torch.from_numpy(data.test_y)).item())
     assert report["accuracy"][0] == np.mean(scores.argmax(1).numpy() == data.test_y)
 
@@ -430,7 +430,7 @@ def test_losses_equal_a_loop_in_pytorch(loss, plain, outputs):
     assert made.version(0)[:-1] == pytest.approx(values_of(net), abs=1e-12)
     y = torch.from_numpy(data.test_y)
     y = y if outputs is None else y.double()
-    report = made._metrics.evaluate(made._versions.newest, 1)
+    report = made._metrics.evaluate(made._versions.newest, 1, 1)
     scores = net(torch.from_numpy(data.test_x).double())
     assert report["loss"][0] == pytest.approx(plain(scores, y).item())
     if outputs is not None:

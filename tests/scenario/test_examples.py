@@ -110,6 +110,15 @@ def test_installed_package_contains_the_scenarios(tmp_path, monkeypatch):
     assert examples.examples_folder() == tmp_path / "netfl/scenarios"
 
 
+@pytest.mark.parametrize("arguments", [[], ["rural_outage"], ["all"]])
+def test_an_installation_without_scenarios_is_an_error(arguments, tmp_path, monkeypatch):
+    monkeypatch.setattr(examples, "__file__", str(tmp_path / "netfl/scenario/examples.py"))
+    code, output = call("scenarios", *arguments)
+    assert code == 1
+    assert f"missing: no folder 'scenarios' in {tmp_path}/netfl or beside it has any; install netfl again" in output
+    assert complete_scenario("rural") == []
+
+
 def test_completion_of_names():
     assert complete_scenario("rural") == ["rural_outage"]
 

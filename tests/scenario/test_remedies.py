@@ -508,3 +508,21 @@ def test_a_remedy_names_the_key_of_the_model_or_the_top_of_the_scenario(written,
     with pytest.raises(ScenarioError) as error:
         load(text + written + "\n")
     assert remedy in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("channel", "remedy"),
+    [
+        ("{kind: dual slope}", "access.channel.0.kind: no such channel: 'dual slope'; did you mean 'log_distance'?"),
+        ("{kind: two-slopes}", "access.channel.0.kind: no such channel: 'two-slopes'; did you mean 'log_distance'?"),
+        ("{kind: breakpoint}", "access.channel.0.kind: no such channel: 'breakpoint'; did you mean 'log_distance'?"),
+        (
+            "{kind: log_distance, exponent: 2, frequency: 2 GHz, two_slopes: [2, 4]}",
+            "access.channel.0.two_slopes: unknown key; did you mean 'breakpoints'?",
+        ),
+    ],
+)
+def test_path_losses_with_several_slopes_are_those_with_breakpoints(channel, remedy):
+    with pytest.raises(ScenarioError) as error:
+        load(changed(NETWORK, "{kind: free_space, frequency: 868 MHz}", channel))
+    assert remedy in str(error.value)

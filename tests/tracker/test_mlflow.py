@@ -7,7 +7,7 @@ import pytest
 from support.tracked_runs import SCENARIO, TrackerTests, read_scenario, tracked_curves
 
 import netfl
-from netfl.errors import MachineError
+from netfl.errors import MachineError, ScenarioError
 from netfl.results.tracking import PLACES
 from netfl.tracker import TrackedRun
 from netfl.tracker.mlflow import Mlflow
@@ -68,6 +68,24 @@ class TestMlflow(TrackerTests):
             log.log_metrics(("one", 0), index, time_s, {"accuracy": value})
         log.close("done")
         self.check(run)
+
+    def test_metrics_that_have_one_name_in_mlflow_are_an_error(self):
+        """MLflow would show two test sets as one curve."""
+        run = netfl.run(read_scenario(SCENARIO + self.track), "r")
+        memory = json.loads((run.folder / PLACES).read_text())["mlflow"]
+        store = Mlflow(tracking_uri="sqlite:///flow.db", experiment="x")
+        log = store.open(TrackedRun(run.folder.absolute(), run.scenario, [("one", 0)], memory))
+        log.log_metrics(("one", 0), 10**6, 0.0, {"accuracy@raw": 0.5, "accuracy@other": 0.5})
+        message = (
+            r"track: the metrics 'accuracy@raw' and 'accuracy_raw' have one name in MLflow \('accuracy_raw'\); use"
+        )
+        with pytest.raises(ScenarioError, match=message):
+            log.log_metrics(("one", 0), 10**6 + 1, 1.0, {"accuracy_raw": 0.5})
+
+    def test_parameters_that_have_one_name_in_mlflow_are_an_error(self):
+        text = (SCENARIO + self.track).replace("  one:", "  a+b:").replace("  two:", "  a=b:")
+        with pytest.raises(ScenarioError, match=r"track: the parameters 'learners.a\+b..*' and 'learners.a=b..*' have"):
+            netfl.run(read_scenario(text), "r")
 
     def test_an_unreachable_store_is_an_error(self):
         unreachable = read_scenario(SCENARIO + self.track.replace("sqlite:///flow.db", "nosuch://flow"))

@@ -11,8 +11,9 @@ import numpy as np
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection._observation import ANSWERED, ObservationSource, Observer
 from netfl.core.kinds import kind_of
+from netfl.core.plugin_answers import PluginMethod
 from netfl.core.plugins import one_line_of
-from netfl.errors import Fault, ModelError, ScenarioError, is_explained, prefix_faults
+from netfl.errors import Fault, ScenarioError, is_explained, prefix_faults
 from netfl.types import (
     DECLARE,
     UNDECLARED,
@@ -96,10 +97,10 @@ class SelectionState:
     ) -> None:
         can_be_replaced = controls is not None and controls.can_select
         self.selects_all = selection.selects_all and not can_be_replaced
+        self._selection = selection
         self._reports = selection.reports
         self._recorder = recorder or NullRecorder()
         self._controls = controls
-        self._name = kind_of(type(selection))
         self._users = population.size
         self._sample_counts = population.sample_counts
         self._view = _ReaderView(selection.ages, selection.observe.airtime_s, population.size, source)
@@ -114,9 +115,12 @@ class SelectionState:
             self._caller_view = _ReaderView(ages, controls.answer_airtime_s, population.size, source)
             self._views.append(self._caller_view)
         with self._errors_of(selection, "open"):
-            self._selector = selection.open(population)
-            if not self._reports and getattr(type(self._selector), "metrics", Selector.metrics) is not Selector.metrics:
-                raise ScenarioError([Fault("", UNDECLARED, self._name, DECLARE)])
+            selector: object = selection.open(population)
+        if not isinstance(selector, Selector):
+            raise self._method("open").error(f"gives {type(selector).__name__}", "return a Selector")
+        if not self._reports and type(selector).metrics is not Selector.metrics:
+            raise ScenarioError([Fault("selection", UNDECLARED, kind_of(type(selection)), DECLARE)])
+        self._selector = selector
         self._last_round = np.zeros(population.size, np.int64)
         self._asked: Mapping[str, Ints] = {}  # by all readers
         self._delivered = np.empty(0, np.int64)
@@ -146,9 +150,8 @@ class SelectionState:
             selected = np.asarray(self._selector.choose(self._moment))
         if selected.size and not self._is_valid(selected):
             chosen = np.array2string(selected, separator=", ", threshold=10)
-            problem = f"chose {chosen} in round {round}: not distinct users in ascending order, from 0 to "
-            remedy = "return user numbers, as np.flatnonzero(mask) does"
-            raise ModelError(self._name, f"{problem}{self._users - 1}; {remedy}")
+            problem = f"gives {chosen}, which are not distinct users in ascending order, from 0 to {self._users - 1}"
+            raise self._method("choose", round).error(problem, "return user numbers, as np.flatnonzero(mask) does")
         if self._reports:
             self._report(round)
         if self._controls is not None and self._controls.selected is not None:
@@ -159,21 +162,20 @@ class SelectionState:
         """Record the metrics that the selection reports with its choice for *round*.
 
         Raises:
-            ModelError: they are not those that it declares, or not finite numbers.
+            ScenarioError: they are not those that it declares, or not finite numbers.
         """
         with self._errors_of(self._selector, "metrics", round):
             values = self._selector.metrics()
         problem = reported_problem(self._reports, values, numbers=True)
         if problem is not None:
-            where = f"{type(self._selector).__name__}.metrics for round {round}"
-            raise ModelError(self._name, f"{where} {problem[0]}; {problem[1]}")
+            raise self._method("metrics", round).error(*problem)
         self._recorder.round_metrics(round, values)
 
     def deadline_s(self) -> float | None:
         """Return the deadline of the round that was chosen for; ``None`` for that of the scenario.
 
         Raises:
-            ModelError: it is not a positive time.
+            ScenarioError: it is not a positive time.
         """
         if self._controls is not None and self._controls.deadline_s is not None:
             return self._controls.deadline_s
@@ -183,8 +185,9 @@ class SelectionState:
             return None
         is_number = isinstance(deadline_s, int | float | np.integer | np.floating)
         if not is_number or not 0 < deadline_s < np.inf:
-            problem = f"gave round {self._moment.round} the deadline {deadline_s!r}, which is not a positive time"
-            raise ModelError(self._name, f"{problem}; return seconds above 0, or None for that of the scenario")
+            problem = f"gives {deadline_s!r}, which is not a positive time"
+            remedy = "return seconds above 0, or None for that of the scenario"
+            raise self._method("deadline_s", self._moment.round).error(problem, remedy)
         return float(deadline_s)
 
     def note_arrival(self, user: int, duration_s: float) -> None:
@@ -252,16 +255,18 @@ class SelectionState:
     @contextmanager
     def _errors_of(self, part: Selection | Selector, method: str, round: int | None = None) -> Iterator[None]:
         """Put the key of the selection before errors of the scenario; raise others with the *method* that failed."""
-        when = "" if round is None else f" for round {round}"
         try:
             with prefix_faults("selection"):
                 yield
         except Exception as error:
             if is_explained(error) or isinstance(error, OSError):
                 raise
-            failed = f"{type(part).__name__}.{method} failed{when}"
-            problem = f"{failed}: {one_line_of(error, part)}; correct this method"
-            raise ModelError(self._name, problem) from error
+            raise self._method(method, round).error(f"fails: {one_line_of(error, part)}") from error
+
+    def _method(self, name: str, round: int | None = None) -> PluginMethod:
+        """Return a method of the selection, or of its selector as it is called for *round*."""
+        circumstance = "" if round is None else f" for round {round}"
+        return PluginMethod(self._selection, name, "correct this method", "selection", circumstance)
 
     def _is_valid(self, selected: Ints) -> bool:
         """Return whether *selected* are distinct users in ascending order."""

@@ -11,8 +11,9 @@ from torch.nn import functional
 
 from netfl.core.plugins import PluginError, import_plugin, one_line
 from netfl.errors import Fault, ScenarioError
+from netfl.files import STORED
 from netfl.learning.architecture import Loss
-from netfl.learning.model._user_module import STORED, load_stored
+from netfl.learning.model._user_module import load_stored
 
 _BATCH = 3
 

@@ -14,11 +14,8 @@ from torch import nn
 
 from netfl.core.plugins import PluginError, import_plugin, one_line
 from netfl.errors import Fault, ScenarioError
-from netfl.files import read_object, stored_object
+from netfl.files import STORED, read_object, stored_object
 from netfl.learning.module_training import ModuleParts
-
-STORED = "stored:"
-"""Prefix of the name of a module that was given as an instance."""
 
 HOOK_REMEDY = (
     "users train copies of it without the hook: use register_full_backward_hook of a module, or change forward"

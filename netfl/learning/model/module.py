@@ -14,7 +14,7 @@ from netfl.core.plugins import name_object, one_line
 from netfl.core.remedies import function
 from netfl.core.spec_errors import invalid
 from netfl.errors import Fault, ScenarioError
-from netfl.files import store_object
+from netfl.files import STORED, store_object
 from netfl.learning.model import Model
 from netfl.streams import Streams
 from netfl.types import Floats, Law
@@ -22,7 +22,6 @@ from netfl.types import Floats, Law
 if TYPE_CHECKING:
     from netfl.learning.architecture import ModuleArchitecture
 
-_STORED = "stored:"
 _LOSSES = ("cross_entropy", "mse", "mae", "huber")
 
 
@@ -125,7 +124,7 @@ class Module(Model):
         if problem_and_remedy is not None:
             problem, remedy = problem_and_remedy
             name = self.module
-            if name.startswith(_STORED):
+            if name.startswith(STORED):
                 name = type(architecture.module).__name__
             yield Fault("module", problem, name, remedy)
 
@@ -155,4 +154,4 @@ def _store(value: object) -> str:
     except Exception as error:  # an object that cannot be pickled can raise anything
         remedy = "define its class, or the function, in a file that can be imported"
         raise invalid(f"a {type(value).__name__} cannot be stored: {one_line(error)}", remedy) from error
-    return f"{_STORED}{store_object(content.getvalue(), '.pt').stem}"
+    return f"{STORED}{store_object(content.getvalue(), '.pt').stem}"

@@ -16,7 +16,7 @@ from netfl.access.selection._state import SelectionState
 from netfl.access.selection.oort import Oort
 from netfl.access.selection.power_of_choice import PowerOfChoice
 from netfl.access.selection.uniform import Uniform
-from netfl.errors import ModelError, ScenarioError
+from netfl.errors import ScenarioError
 from netfl.results.aggregates import delays
 from netfl.simulation.setup import warnings
 from netfl.streams import Streams
@@ -356,7 +356,7 @@ class TestDeadline:
         with netfl.Simulation(scenario_of(NETWORK)) as simulation, pytest.raises(ScenarioError, match="positive"):
             simulation.step(deadline_s=0.0)
         scenario = scenario_of(NETWORK, {"kind": "support.observing_selections:Hasty", "short_s": -1.0})
-        with pytest.raises(ModelError, match=r"observing_selections:Hasty: .*not a positive time; return seconds"):
+        with pytest.raises(ScenarioError, match=r"access\.selection: .*Hasty .*not a positive time; return seconds"):
             simulate(scenario)
 
     @pytest.mark.parametrize("deadline_s", [np.inf, np.nan, "2 s"])
@@ -365,7 +365,7 @@ class TestDeadline:
         state = SelectionState(Hasty(), UserInfo(USERS, Streams(1)), controls)
         state._selector._short_s = deadline_s
         state.choose(1, None)
-        with pytest.raises(ModelError, match=r"observing_selections:Hasty: gave round 1 the deadline .*; return sec"):
+        with pytest.raises(ScenarioError, match=r"selection: deadline_s\(\) of .*:Hasty for round 1 gives .*; ret"):
             state.deadline_s()
 
     def test_caller_may_give_a_text_with_a_unit(self):
@@ -396,11 +396,18 @@ class TestErrors:
     @pytest.mark.parametrize("access", [DIRECT, NETWORK])
     def test_policy_that_fails_is_named_with_its_method(self, access):
         scenario = scenario_of(access, {"kind": "support.observing_selections:Broken"})
-        with pytest.raises(
-            ModelError,
-            match=r"^support.*:Broken: _Broken\.choose failed for round 2: KeyError: 'x' \(observing_.*, line \d+\); c",
-        ):
+        message = r"choose\(\) of support.*:Broken for round 2 fails: KeyError: 'x' \(observing_.*, line \d+\); c"
+        with pytest.raises(ScenarioError, match=rf"^access\.selection: {message}"):
             simulate(scenario)
+
+    def test_errors_of_a_policy_have_the_line_of_the_scenario(self, tmp_path):
+        path = tmp_path / "broken.yaml"
+        scenario = scenario_of(DIRECT, {"kind": "support.observing_selections:Broken"})
+        path.write_text(netfl.load(scenario).to_yaml())
+        number = path.read_text().splitlines().index("  selection:") + 1
+        with pytest.raises(ScenarioError) as error:
+            simulate(netfl.load(path))
+        assert str(error.value).startswith(f"{path}:{number}: access.selection: choose() of ")
 
     def test_caller_that_reads_what_it_did_not_declare(self):
         with netfl.Simulation(scenario_of(NETWORK), observe={"snr_db": "present"}) as simulation:

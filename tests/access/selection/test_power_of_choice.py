@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from netfl.access.selection import Selection, Selector, UserInfo
 from netfl.access.selection._state import SelectionState
 from netfl.access.selection.power_of_choice import PowerOfChoice
 from netfl.access.selection.uniform import Uniform
-from netfl.errors import ModelError, ScenarioError
+from netfl.errors import ScenarioError
 from netfl.streams import Streams
 from netfl.types import LearnerReport, ScenarioFacts
 
@@ -135,15 +134,32 @@ class FixedSelection(Selection):
     selected: tuple[float, ...]
 
     def open(self, population):
-        return SimpleNamespace(choose=lambda moment: np.array(self.selected), spec=Selector)
+        return FixedSelector(self.selected)
+
+
+class FixedSelector(Selector):
+    def __init__(self, selected):
+        self.selected = selected
+
+    def choose(self, moment):
+        return np.array(self.selected)
 
 
 @pytest.mark.parametrize("selected", [(1, 0), (0, 0), (3, 4), (-1, 2), (0.5,)])
-def test_invalid_selection_raises_a_model_error(selected):
+def test_invalid_selection_is_an_error(selected):
     values = np.array(selected)
     selection = FixedSelection.model_construct(selected=values if values.dtype.kind == "i" else selected)
-    with pytest.raises(ModelError, match=r"chose \[.*\] in round 1: not distinct users in ascending order"):
+    with pytest.raises(ScenarioError, match=r"^selection: .* for round 1 gives \[.*\], which are not distinct users"):
         make_state(selection).choose(1, None)
+
+
+def test_a_selection_must_open_a_selector():
+    class Wrong(FixedSelection):
+        def open(self, population):
+            return self.selected
+
+    with pytest.raises(ScenarioError, match=r"^selection: open\(\) of .*Wrong gives tuple; return a Selector"):
+        make_state(Wrong.model_construct(selected=(1, 2)))
 
 
 def test_selection_may_be_empty():
