@@ -107,7 +107,7 @@ RULES = {
     "FedAvg over active users": Rule(
         {"kind": "average", "weights": "equal"}, ("-weighting", "average_participating"), 0.0562, 1.78, True
     ),
-    "FedAvg over all users": Rule("average_all", ("-weighting", "average_all"), 0.1, 10.0),
+    "FedAvg over all users": Rule("average_all", ("-weighting", "average_all"), 0.1, 2.0),
     "known probabilities": Rule("known_participation", ("-weighting", "known_prob"), 0.0562),
     "FedVARP": Rule({"kind": "fedvarp", "empty_round": "keep"}, ("-weighting", "fedvarp"), 0.0562, 1.0, True),
     "MIFA": Rule("mifa", ("-weighting", "mifa"), 0.0562, 1.0, True),
