@@ -97,7 +97,6 @@ RULES = {
     "FedAU, K = 1": _fedau(1),
     "FedAU, K = 2": _fedau(2),
     "FedAU, K = 5": _fedau(5),
-    "FedAU, K = 50": _fedau(50),
     "FedAU, no cutoff": Rule("fedau", ("-weighting", "adaptive", "-k-adaptive", "100000")),
     "FedAvg over active users": Rule(
         {"kind": "average", "weights": "equal"}, ("-weighting", "average_participating"), 0.0562, 1.78

@@ -390,14 +390,9 @@ def fedau_lines() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for (rule, empty), exact in table.loc["float64"].iterrows():
         rounded = table.loc["float32", rule, empty]
-        cells = (
-            rule,
-            f"{exact['rounds']}, {empty}",
-            exact["updates"],
-            f"{exact['largest_difference']:.0e}",
-            f"{rounded['equal_versions']} of {rounded['rounds']}",
-        )
-        yield f"| {' | '.join(map(str, cells))} |"
+        rounds = f"{exact['rounds']:.0f}, {empty}"
+        equal = f"{rounded['equal_versions']:.0f} of {rounded['rounds']:.0f}"
+        yield f"| {rule} | {rounds} | {exact['updates']:.0f} | {exact['largest_difference']:.0e} | {equal} |"
 
 
 TABLES = {"cells": cell_lines, "untested numbers": untested_lines, "published code of FedAU": fedau_lines}
