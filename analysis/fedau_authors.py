@@ -167,7 +167,7 @@ def read_inputs(scenario: Scenario, run: Run, rates: Sequence[float]) -> Inputs:
     work = next(iter(scenario.learners.values())).local_work
     sampler = BatchSampler([scenario.streams_of(0).at("learning")])
 
-    masks = np.zeros((scenario.rounds, scenario.users), bool)
+    masks = np.zeros((len(run.rounds), scenario.users), bool)
     batches: list[list[tuple[NDArray[Any], NDArray[np.int64]]]] = [[] for _ in split]
     deliveries = run.deliveries.sort_values(["round", "user"])
     for number, user, base in deliveries[["round", "user", "base"]].to_numpy().astype(int).tolist():
