@@ -6,7 +6,7 @@
     python analysis/others.py                           write the table of docs/others.md from the stored rows
 
 A cell is a published number.  Its runs are stored in analysis/results/others, one by one.  Published values, settings,
-the number of runs and the rule of the verdict (`agreement`) stand here, and were committed before the first run.
+the number of runs and the rule of the verdict (`agreement`) stand here, and were committed before the first result.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Cell:
         basis: who chose the settings.
         make: returns the scenario of a run, from its number, a folder for data, and the clone of FLGo-Bench.
         read: returns the accuracy that is compared, from the finished run.
-        hours: core-hours of a run, measured over a few rounds.
+        hours: core-hours of a run, from the time of a few rounds or updates.
     """
 
     tool: str
@@ -325,10 +325,12 @@ def run_cell(name: str, folder: Path, flgo: Path | None, report: Callable[[str],
         place = folder / f"{name}-{number}"
         folder.mkdir(parents=True, exist_ok=True)
         begin_s = time.process_time()
-        if place.exists():
-            run = netfl.resume(place, progress=False)
-        else:
+        if not place.exists():
             run = netfl.run(cell.make(number, folder.resolve(), flgo), place, device="cpu", progress=False)
+        else:
+            run = netfl.open_run(place)
+            if run.status != "done":
+                run = netfl.resume(place, progress=False)
         row = {
             "accuracy": round(cell.read(run), 5),
             "core_s": round(time.process_time() - begin_s, 1),
@@ -429,10 +431,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{name:15} {len(stored_runs(name))} of {RUNS} runs, {cell.hours:.2f} core-hours each: {cell.setting}"
             )
         return
-    for name in options.run:
-        if name.startswith("flgo") and options.flgo is None:
-            parser.error(f"{name} needs the partition of FLGo-Bench. Give a clone of it with --flgo.")
-        run_cell(name, options.runs, options.flgo, lambda line: print(time.strftime("%H:%M:%S"), line, flush=True))
+    try:
+        for name in options.run:
+            run_cell(name, options.runs, options.flgo, lambda line: print(time.strftime("%H:%M:%S"), line, flush=True))
+    except ValueError as error:
+        parser.error(str(error))
     write_page()
 
 

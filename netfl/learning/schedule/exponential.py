@@ -18,7 +18,7 @@ class Exponential(Schedule):
     """The step sizes are multiplied by a factor with each version, like PyTorch's ``ExponentialLR``.
 
     ``lr · factor^version``; ``factor`` is its gamma, and versions take the place of epochs.  The step sizes are halved
-    every ``ln 2 / -ln factor`` versions: 3,466 for a factor of 0.9998.
+    every ``ln 2 / -ln factor`` versions: 3,465 for a factor of 0.9998.
 
     Example::
 
