@@ -9,6 +9,7 @@ from support.learner_factory import a_round, learner, spec
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.schedule.constant import Constant
+from netfl.learning.schedule.exponential import Exponential
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.inverse import Inverse
 from netfl.learning.schedule.step import Step
@@ -23,6 +24,8 @@ from netfl.types import ScenarioFacts
         (Halving(every=1), [1, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 1 / 64]),
         (Step(milestones=(2, 3, 6), factor=0.1), [1, 1, 0.1, 0.01, 0.01, 0.01, 0.001]),
         (Step(milestones=(1,), factor=3), [1, 3, 3, 3, 3, 3, 3]),
+        (Exponential(factor=0.5), [1, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 1 / 64]),
+        (Exponential(factor=0.9), [1, 0.9, 0.81, 0.729, 0.6561, 0.59049, 0.531441]),
         (Inverse(half=2), [1, 2 / 3, 1 / 2, 2 / 5, 1 / 3, 2 / 7, 1 / 4]),
         (Inverse(half=1, hold=3), [1, 1, 1, 1, 1 / 2, 1 / 3, 1 / 4]),
     ],
@@ -43,6 +46,9 @@ def test_factors_by_hand(schedule, factors):
         (Step, {"milestones": [4, 4]}),
         (Step, {"milestones": [5, 4]}),
         (Step, {"milestones": [4], "factor": 0}),
+        (Exponential, {}),
+        (Exponential, {"factor": 0}),
+        (Exponential, {"factor": 1}),
         (Inverse, {}),
         (Inverse, {"half": 0}),
         (Inverse, {"half": 1, "hold": -1}),
@@ -73,16 +79,34 @@ def test_steps_after_the_last_version_are_errors(schedule, key, value):
     assert all(value in error.problem for error in found)
 
 
-def test_step_equals_the_schedule_of_pytorch():
+@pytest.mark.parametrize(
+    ("rounds", "factor", "words"),
+    [(1, 0.9, "no effect"), (3000, 0.5, "0 at version 2999"), (3000, 0.9998, ""), (2, 0.001, "")],
+)
+def test_exponential_steps_that_never_change_or_vanish_are_errors(rounds, factor, words):
+    found = [*Exponential(factor=factor).faults(ScenarioFacts(users=2, rounds=rounds))]
+    assert [error.key for error in found] == ["factor"] * bool(words)
+    assert all(words in error.problem for error in found)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "scheduler", "options"),
+    [
+        (Step(milestones=(2, 3, 6), factor=0.1), torch.optim.lr_scheduler.MultiStepLR, {"milestones": [2, 3, 6]}),
+        (Exponential(factor=0.1), torch.optim.lr_scheduler.ExponentialLR, {}),
+    ],
+    ids=["step", "exponential"],
+)
+def test_factors_equal_the_schedule_of_pytorch(schedule, scheduler, options):
     parameter = torch.zeros((), requires_grad=True)
     optimiser = torch.optim.SGD([parameter], lr=1.0)
-    reference = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones=[2, 3, 6], gamma=0.1)
+    reference = scheduler(optimiser, gamma=0.1, **options)
     expected = []
     for _ in range(9):
         expected.append(reference.get_last_lr()[0])
         optimiser.step()
         reference.step()
-    assert Step(milestones=(2, 3, 6), factor=0.1).factors(np.arange(9)) == pytest.approx(expected, rel=1e-12)
+    assert schedule.factors(np.arange(9)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("local", [None, Cvar(alpha=0.5, gamma=0.2, lr_t=0.3)], ids=["erm", "cvar"])
