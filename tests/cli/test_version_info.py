@@ -48,6 +48,23 @@ def test_citation_has_this_version():
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
 
 
+def test_bibtex_of_the_readme_is_that_of_the_citation():
+    citation = YAML(typ="safe").load(ROOT / "CITATION.cff")
+    (entry,) = re.findall(r"```bibtex\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    fields = dict(re.findall(r"(\w+) *= \{(.*)\},$", entry, re.MULTILINE))
+    assert fields == {
+        "author": " and ".join(f"{{{author['name']}}}" for author in citation["authors"]),
+        "title": citation["title"],
+        "version": citation["version"],
+        "year": str(citation.get("date-released", copyright_year()))[:4],
+    }
+
+
+def copyright_year():
+    """Return the last year of the licence, which is that of a version that is not released."""
+    return re.search(r"Copyright \(c\) (?:\d{4}-)?(\d{4})", (ROOT / "LICENSE").read_text())[1]
+
+
 def test_version_is_semantic_and_in_changelog():
     assert re.fullmatch(r"\d+\.\d+\.\d+(-[\w.]+)?", netfl.__version__)
     first, *_ = changelog_versions()
