@@ -36,6 +36,7 @@ nb_execution_mode = "auto"  # notebooks are stored without outputs: those on the
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+nb_merge_streams = True
 
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_typehints_format = "short"
