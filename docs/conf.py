@@ -23,14 +23,20 @@ fromcode.write(HERE / "reference" / "generated")
 lexers["csv"] = TextLexer()  # which Pygments has none of its own for
 
 project = "netfl"
-author = "the netfl authors"
+author = "The netfl developers"
 release = version = netfl.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["fromcode"]
 default_role = "py:obj"
 highlight_language = "text"
 myst_heading_anchors = 3
 smartquotes_action = "qe"  # quotes and ellipses; two hyphens begin an option
+
+nb_execution_mode = "auto"  # notebooks are stored without outputs: those on the pages are of this netfl
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_typehints_format = "short"

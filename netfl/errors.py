@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 
 from netfl.core.synonyms import meanings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 """The version of netfl, by semantic versioning.  It is stated here alone, in a module that imports nothing slow."""
 
 

@@ -18,7 +18,7 @@ from netfl.types import KINDS
 
 ROOT = Path(__file__).parents[1]
 SCENARIOS = sorted(path for path in ROOT.glob("scenarios/**/*.yaml"))
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/[bdhr]*/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/*/*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -110,6 +110,32 @@ def test_first_pages_have_the_numbers_of_the_measurements():
     alpha = gamma = 0.1
     glossary = " ".join((ROOT / "docs/glossary.md").read_text().split())
     assert f"{(1 - gamma) / alpha + gamma:.1f} for CVaR with α = γ = 0.1" in glossary
+
+
+QUANTITY = re.compile(r"(?<![\w.])(?:(?<!\w)[+-])?\d+(?:[.,]\d+)*(?:e-\d+)?(?: ± [\d.]+| \[[^\]]*\](?!\())?")
+"""A number with its interval, if any: ``97``, ``+4.9 ± 1.0``, ``1.5 [0.6, 2.3]``, ``2e-85``."""
+
+
+def missing_numbers(row: str, folder: Path) -> list[str]:
+    """Return the numbers of a row of a table that are not on the page that its last cell links to."""
+    *cells, last = row.strip("| ").split(" | ")
+    (link,) = re.findall(r"\]\(([^)#]+)", last)
+    page = " ".join((folder / link).read_text(encoding="utf-8").split())
+    found = QUANTITY.findall(" ".join(cells))
+    return [number for number in found if not re.search(rf"(?<![\d.,]){re.escape(number)}(?![.,]?\d)", page)]
+
+
+def test_numbers_of_the_summary_are_on_the_linked_pages():
+    rows = re.findall(r"^\|.*\]\(.*\|$", (ROOT / "docs/summary.md").read_text(), re.MULTILINE)
+    assert len(rows) >= 25
+    assert {row: missing for row in rows if (missing := missing_numbers(row, ROOT / "docs"))} == {}
+
+
+def test_missing_numbers_are_found(tmp_path):
+    (tmp_path / "page.md").write_text("A gain of +4.9 ± 1.0 points, 97 of 120, from 1.5 [0.6, 2.3] on.\n")
+    row = "| ns-3, +4.9 ± 1.0, 97 | 1.5 [0.6, 2.3] and {} | [page](page.md#part) |"
+    assert missing_numbers(row.format("120"), tmp_path) == ["3"]
+    assert missing_numbers(row.format("12 and +4.9 ± 1"), tmp_path) == ["3", "12", "+4.9 ± 1"]
 
 
 def accuracy_of_the_diagnosis():

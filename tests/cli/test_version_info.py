@@ -48,17 +48,46 @@ def test_citation_has_this_version():
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
 
 
+def test_bibtex_of_the_readme_is_that_of_the_citation():
+    citation = YAML(typ="safe").load(ROOT / "CITATION.cff")
+    (entry,) = re.findall(r"```bibtex\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    fields = dict(re.findall(r"(\w+) *= \{(.*)\},$", entry, re.MULTILINE))
+    assert fields == {
+        "author": " and ".join(f"{{{author['name']}}}" for author in citation["authors"]),
+        "title": citation["title"],
+        "version": citation["version"],
+        "year": str(citation.get("date-released", copyright_year()))[:4],
+    }
+
+
+def copyright_year():
+    """Return the last year of the licence, which is that of a version that is not released."""
+    return re.search(r"Copyright \(c\) (?:\d{4}-)?(\d{4})", (ROOT / "LICENSE").read_text())[1]
+
+
 def test_version_is_semantic_and_in_changelog():
     assert re.fullmatch(r"\d+\.\d+\.\d+(-[\w.]+)?", netfl.__version__)
-    assert f"\n## {netfl.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    first, *_ = changelog_versions()
+    assert first[0] == netfl.__version__
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md", "docs/background/versions.md"])
+def test_pages_name_this_version(page):
+    named = re.findall(r"netfl(?:_sim-| )(\d+\.\d+\.\d+)(?=-py3| reads)", (ROOT / page).read_text())
+    assert {*named} == {netfl.__version__}
+
+
+def changelog_versions():
+    """Return the version and the state of each heading of the changelog, the newest first."""
+    heads = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    return [tuple(head.removesuffix(")").split(" (")) for head in heads]
 
 
 def test_changelog_has_documented_format():
     text = (ROOT / "CHANGELOG.md").read_text()
-    heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert [
-        head for head in heads if not re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ \((unreleased|\d{4}-\d\d-\d\d)\)", head)
-    ] == []
+    (_, newest), *older = changelog_versions()
+    assert re.fullmatch(r"unreleased|\d{4}-\d\d-\d\d", newest)
+    assert [state for _, state in older if not re.fullmatch(r"never released|\d{4}-\d\d-\d\d", state)] == []
     entries = re.findall(r"^- (.*)$", text, re.MULTILINE)
     assert [entry for entry in entries if not re.match(r"\[(NEW|FIX|BREAKING|DOCS)\] ", entry)] == []
 
