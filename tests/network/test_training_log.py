@@ -1,7 +1,5 @@
 """The record of trainings, and the bases that it still needs."""
 
-from time import process_time
-
 import numpy as np
 
 from netfl.network.training_log import TrainingLog
@@ -24,14 +22,3 @@ def test_bases_are_those_of_all_trainings_in_the_record():
             assert log.take_before(user, base, float(index)) == tuple(kept[user][:last])
             kept[user] = kept[user][last + 1 :]
         assert log.bases() == {base for bases in kept.values() for base in bases}
-
-
-def test_the_bases_of_many_trainings_in_vain_take_no_time():
-    """Each round asks for them, so a user that is never delivered must not cost more in every round."""
-    log = TrainingLog()
-    for base in range(1000):
-        log.add(range(100), [float(base)] * 100, [base] * 100)
-    begin_s = process_time()
-    for _ in range(100):
-        assert len(log.bases()) == 1000
-    assert process_time() - begin_s < 0.05
