@@ -149,5 +149,5 @@ def test_blocks_after_a_directive_are_found(tmp_path):
 def test_languages_of_blocks_are_known():
     """Blocks in other languages would not be tested; ``none`` is output of the full run, while a test shortens it."""
     assert {block.language for page in guides.PAGES for block in guides.blocks(page)} <= {
-        "", "python", "yaml", "text", "none", "bash", "csv", "json", "xml", "{toctree}", "{include}"
+        "", "python", "yaml", "text", "none", "bash", "csv", "json", "xml", "bibtex", "{toctree}", "{include}"
     }  # fmt: skip
