@@ -1,0 +1,85 @@
+"""Runs of rules in the cells of the table."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from netfl.errors import ScenarioError
+from netfl.results.locking import is_locked
+from netfl.results.run_reader import Run, open_run
+from netfl.rule_table.rows import TableRow, extract_row
+from netfl.rule_table.suite import Cell, Rule, cells_of
+from netfl.scenario.scenario import Scenario
+from netfl.simulation.run import resume, run
+
+
+def run_or_continue(scenario: Scenario, place: Path) -> Run | None:
+    """Run a scenario in a folder, or continue its run there; ``None`` if another process runs it or it was stopped."""
+    if place.exists() and is_locked(place):
+        return None
+    if place.exists() and not (place / "manifest.json").exists():  # killed before it had anything to continue from
+        shutil.rmtree(place)
+    if not place.exists():
+        done = run(scenario, place, device="cpu", progress=False)
+    else:
+        done = open_run(place)
+        if done.status != "done":
+            done = resume(place, device="cpu", progress=False)
+    return done if done.status == "done" else None
+
+
+def check_rule(rule: Rule, cells: Sequence[Cell]) -> None:
+    """Check a rule in the first cell of each suite, whose access fits to any rule.
+
+    Raises:
+        ScenarioError: the rule has an error.
+    """
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        cells_of(dataset)[0].scenario(rule)
+
+
+def run_row(cell: Cell, rule: Rule, folder: Path) -> tuple[TableRow, Run | None] | None:
+    """Run a rule in a cell below *folder*, or continue its run.
+
+    Returns:
+        The row and its run, without a run if the access does not fit to the rule; ``None`` if another process has the
+        run, or it was stopped.
+    """
+    try:
+        scenario = cell.scenario(rule)
+    except ScenarioError as error:  # the rule itself is right: see `check_rule`
+        return TableRow(refused=error.faults[0].problem), None
+    begin_s = time.process_time()
+    done = run_or_continue(scenario, folder / f"{cell.name}.{_file_name(rule.name)}")
+    if done is None:
+        return None
+    return extract_row(scenario, done, time.process_time() - begin_s), done
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)
+
+
+def _run_alone(cell: Cell, rule: Rule, folder: Path) -> TableRow | None:
+    """Return the row of a rule in a cell, in a process of its own."""
+    done = run_row(cell, rule, folder)
+    return None if done is None else done[0]
+
+
+def run_rows(cells: Sequence[Cell], rule: Rule, folder: Path, workers: int) -> Iterator[tuple[Cell, TableRow | None]]:
+    """Run a rule in several cells, as many at a time as there are *workers*, and yield each row when it is done."""
+    if workers == 1:
+        for cell in cells:
+            yield cell, _run_alone(cell, rule, folder)
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes, which share the cores
+    with ProcessPoolExecutor(min(workers, len(cells)), mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(_run_alone, cell, rule, folder): cell for cell in cells}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
