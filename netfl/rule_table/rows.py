@@ -16,6 +16,7 @@ import pandas as pd
 
 from netfl.diagnosis.diagnose import diagnose
 from netfl.diagnosis.reading import read_participation
+from netfl.learning.spec import LearnerSpec
 from netfl.results.atomic_write import write_text
 from netfl.results.run_reader import Run
 from netfl.results.same_settings import is_same
@@ -217,18 +218,16 @@ def read_cell(cell: Cell, folder: Path | None = None) -> StoredCell:
     for rule in rules:
         if rule.name in content["rows"]:
             row = TableRow(**content["rows"][rule.name])
-            if row.refused or _is_of_rule(row, cell.scenario(rule)):
+            if row.refused or _is_of_rule(row, rule):
                 rows[rule.name] = row
     return StoredCell(content["settings"], content["access"], rows)
 
 
-def _is_of_rule(row: TableRow, scenario: Scenario) -> bool:
-    """Return whether a row is of today's settings of its rule."""
-    (learner,) = scenario.learners.values()
-    plain = scenario.plain()
-    (ours,) = portable(plain["learners"]).values()
-    ranges = next(iter(plain["tuning"]["learners"].values()), {})
-    return is_same(row.learner, ours, learner) and dict(row.ranges) == dict(ranges)
+def _is_of_rule(row: TableRow, rule: Rule) -> bool:
+    """Return whether a row is of today's settings of its rule; the centre of its step size follows from them."""
+    learner = LearnerSpec.model_validate(rule.learner)
+    ours = {**portable(learner.model_dump(mode="json")), "lr": row.learner["lr"]}
+    return is_same(row.learner, ours, learner) and dict(row.ranges) == dict(rule.ranges)
 
 
 def add_row(cell: Cell, rule: Rule, row: TableRow, run: Run | None, folder: Path | None = None) -> None:

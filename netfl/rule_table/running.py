@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,18 +20,18 @@ from netfl.scenario.scenario import Scenario
 from netfl.simulation.run import resume, run
 
 
-def run_or_continue(scenario: Scenario, place: Path) -> Run | None:
+def run_or_continue(scenario: Scenario, place: Path, device: str = "auto") -> Run | None:
     """Run a scenario in a folder, or continue its run there; ``None`` if another process runs it or it was stopped."""
     if place.exists() and is_locked(place):
         return None
     if place.exists() and not (place / "manifest.json").exists():  # killed before it had anything to continue from
         shutil.rmtree(place)
     if not place.exists():
-        done = run(scenario, place, device="cpu", progress=False)
+        done = run(scenario, place, device=device, progress=False)
     else:
         done = open_run(place)
         if done.status != "done":
-            done = resume(place, device="cpu", progress=False)
+            done = resume(place, device=device, progress=False)
     return done if done.status == "done" else None
 
 
@@ -38,10 +39,16 @@ def check_rule(rule: Rule, cells: Sequence[Cell]) -> None:
     """Check a rule in the first cell of each suite, whose access fits to any rule.
 
     Raises:
-        ScenarioError: the rule has an error.
+        ScenarioError: the rule has an error, with keys relative to its learner.
     """
     for dataset in dict.fromkeys(cell.dataset for cell in cells):
-        cells_of(dataset)[0].scenario(rule)
+        try:
+            cells_of(dataset)[0].scenario(rule)
+        except ScenarioError as error:
+            prefix = f"learners.{rule.name}."
+            where = f"rule '{rule.name}'"
+            faults = [replace(fault, key=fault.key.removeprefix(prefix), where=where) for fault in error.faults]
+            raise ScenarioError(faults) from error.__cause__
 
 
 def run_row(cell: Cell, rule: Rule, folder: Path) -> tuple[TableRow, Run | None] | None:
@@ -56,7 +63,7 @@ def run_row(cell: Cell, rule: Rule, folder: Path) -> tuple[TableRow, Run | None]
     except ScenarioError as error:  # the rule itself is right: see `check_rule`
         return TableRow(refused=error.faults[0].problem), None
     begin_s = time.process_time()
-    done = run_or_continue(scenario, folder / f"{cell.name}.{_file_name(rule.name)}")
+    done = run_or_continue(scenario, folder / f"{cell.name}.{_file_name(rule.name)}", "cpu")
     if done is None:
         return None
     return extract_row(scenario, done, time.process_time() - begin_s), done

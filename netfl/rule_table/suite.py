@@ -15,6 +15,7 @@ from typing import Any
 import netfl.scenario.yaml_document as documents
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files import local_path
+from netfl.learning.aggregation.average import Average
 from netfl.scenario.examples import FOLDER, examples_folder
 from netfl.scenario.scenario import Scenario, load
 
@@ -60,7 +61,7 @@ class Cell:
         """Return the scenario in which *rule* runs in this cell.
 
         The centre of the range of its step size has the effective step of the suite's ``lr``: a rule that weighs a
-        gradient by at most W begins with ``lr / W``, and one without a bound with ``lr``.
+        gradient by at most W begins with ``lr / W``; of an aggregation without a bound, W is that of the objective.
 
         Raises:
             ScenarioError: the access does not fit to the rule, or the rule has an error.
@@ -70,11 +71,11 @@ class Cell:
         scenario = load(_scenario_name(self.dataset), changes, [self.access])
         learner = scenario.learners[rule.name]
         weight = scenario.step_rule.weight(learner)
-        if weight is None or weight == 1:
-            return scenario
-        return scenario.model_copy(
-            update={"learners": {rule.name: learner.model_copy(update={"lr": learner.step_size / weight})}}
-        )
+        if weight is None:  # of the aggregation: that of the objective counts
+            average = learner.model_copy(update={"aggregation": Average(weights="equal")})
+            weight = scenario.step_rule.weight(average) or 1.0
+        centred = learner.model_copy(update={"lr": learner.step_size / weight})
+        return scenario.model_copy(update={"learners": {rule.name: centred}})
 
 
 @cache
