@@ -1,22 +1,33 @@
-"""Write the recordings of scenarios/table: the built-in recordings in stretches, each of which is a replica.
+"""Write the recordings of scenarios/table: real ones in stretches, each of which is a replica, and those of networks.
 
-A built-in recording is one run.  Ten stretches of it, one after the other, have different deliveries of the same process.
-Of Tour Perret, where gateways come and go over the year, it is the half in which nine of the twelve receive frames all
-the time, and without the other three.  The stretches are a derived database, under ODbL-1.0 as the recordings.
+A built-in recording is one run.  Ten stretches of it, one after the other, have different deliveries of the same
+process.  At Tour Perret gateways come and go over the year: the stretches are of the half in which nine of the twelve
+receive frames all the time.  They are a derived database, under ODbL-1.0 as the recordings.
 
-    python analysis/table_recordings.py
+A network is simulated once in ten replicas.  Rounds keep their times and joules.  An update counts as sent at the
+opening of its round and as arrived at its close, as learning depends on its base and its order alone; so the files are
+small.
+
+    python analysis/table_recordings.py             all recordings; 15 minutes of one core
+    python analysis/table_recordings.py lorawan     those that are named
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
+import netfl
 from netfl.access._built_in import FOLDER, PREFIX
 
+FILES = Path(__file__).parents[1] / "scenarios/table/recordings"
 REPLICAS = 10
+ROUND_COLUMNS = ["replica", "round", "opened_s", "closed_s", "delivered", "oldest", "energy_J"]
+DELIVERY_COLUMNS = ["replica", "round", "user", "base", "sent_s", "arrived_s"]
 
 
 @dataclass(frozen=True)
@@ -65,17 +76,40 @@ def cut(part: Stretches, rounds: pd.DataFrame, deliveries: pd.DataFrame) -> tupl
     return pd.concat(of_rounds, ignore_index=True), pd.concat(of_deliveries, ignore_index=True)
 
 
+def record_network(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rounds and deliveries of a network of ``networks.yaml``."""
+    scenario = netfl.load(FILES / "networks.yaml", named=name)
+    with TemporaryDirectory() as folder:
+        run = netfl.trace(scenario, Path(folder) / "run", progress=False)
+        rounds = run.rounds
+        deliveries = run.deliveries
+    rounds = rounds.round({"opened_s": 3, "closed_s": 3, "energy_J": 4})
+    times = rounds.set_index(["replica", "round"])
+    rows = times.loc[[*zip(deliveries["replica"], deliveries["round"], strict=True)]]
+    deliveries = deliveries.assign(sent_s=rows["opened_s"].to_numpy(), arrived_s=rows["closed_s"].to_numpy())
+    return rounds, deliveries
+
+
+def read_stretches(part: Stretches) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rounds and deliveries of a real recording."""
+    source = FOLDER / PREFIX / part.name
+    return cut(part, pd.read_parquet(source / "rounds.parquet"), pd.read_parquet(source / "deliveries.parquet"))
+
+
 def main() -> None:
-    """Write both recordings and print their sizes."""
-    for part in PARTS:
-        source = FOLDER / PREFIX / part.name
-        target = Path(__file__).parents[1] / "scenarios/table" / part.name
+    """Write the recordings that are named, by default all, and print their sizes."""
+    real = {part.name: part for part in PARTS}
+    for name in sys.argv[1:] or [*real, *netfl.load(FILES / "networks.yaml").overrides]:
+        tables = read_stretches(real[name]) if name in real else record_network(name)
+        target = FILES / name
         target.mkdir(exist_ok=True)
-        rounds = pd.read_parquet(source / "rounds.parquet")
-        tables = cut(part, rounds, pd.read_parquet(source / "deliveries.parquet"))
-        for table, kind in zip(tables, ("rounds", "deliveries"), strict=True):
-            table.to_parquet(target / f"{kind}.parquet", compression="zstd", compression_level=19, index=False)
-        print(f"{target}: {len(tables[0])} rounds, {len(tables[1])} deliveries")
+        for table, kind, columns in zip(
+            tables, ("rounds", "deliveries"), (ROUND_COLUMNS, DELIVERY_COLUMNS), strict=True
+        ):
+            stored = table[columns]
+            stored.to_parquet(target / f"{kind}.parquet", compression="zstd", compression_level=19, index=False)
+        shares = tables[1].groupby("user").size() / len(tables[0])
+        print(f"{name}: {len(tables[0])} rounds, shares {', '.join(f'{share:.3f}' for share in shares)}", flush=True)
 
 
 if __name__ == "__main__":

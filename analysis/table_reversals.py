@@ -17,8 +17,8 @@ The halves are independent, as replicas have data, deliveries and tuning of thei
 
 1. Under independent rounds (``digits.bernoulli``) FedAU is more than a point above MIFA.  Both weigh all users alike in
    the mean; MIFA adds the noise of old gradients, and pays for it without a memory to gain.
-2. Under long absences (``digits.markov_sticky``) MIFA is more than a point above FedAU: between two visits only a memory
-   keeps the rare classes.
+2. Under long absences (``digits.markov_sticky``) MIFA is more than a point above FedAU: between two visits only a
+   memory keeps the rare classes.
 3. Under a cycle (``digits.cyclic``) MIFA is more than a point above FedAU, for the same reason.
 4. So the access reverses the order of FedAU and MIFA: it is among the reversals that the analysis confirms.
 """

@@ -69,9 +69,7 @@ def test_t_of_equal_differences():
     assert t_statistic(np.array([1.0, 2.0, 3.0])) == pytest.approx(2 / (1 / np.sqrt(3)))
 
 
-@pytest.mark.parametrize(
-    ("difference", "verdict"), [(0.05, "yes"), (0.0, "no"), (-0.05, "no"), (0.01, "open")]
-)
+@pytest.mark.parametrize(("difference", "verdict"), [(0.05, "yes"), (0.0, "no"), (-0.05, "no"), (0.01, "open")])
 def test_verdicts_of_hypotheses(difference, verdict):
     hypothesis = TableHypothesis("", "cell", "x", "y")
     base = np.linspace(0.7, 0.8, REPLICAS)

@@ -13,7 +13,7 @@ from netfl.cli.common import exit_interrupted, handle_errors
 from netfl.errors import Fault, ScenarioError
 
 if TYPE_CHECKING:
-    from netfl.rule_table.rows import StoredCell, TableMetric, TableRow
+    from netfl.rule_table.rows import TableMetric, TableRow
     from netfl.rule_table.suite import Cell, Rule
 
 
@@ -157,12 +157,12 @@ def _run_rule(
 def _print_row(cell: Cell, rule: Rule, row: TableRow) -> None:
     """Print the values of a rule in a cell, with its rank among the stored ones, and the best of these."""
     from netfl.rule_table.ranking import rank_rules
-    from netfl.rule_table.rows import METRICS, StoredCell, read_cell
+    from netfl.rule_table.rows import METRICS, read_cell
 
     if row.refused:
         echo(f"{cell.name}: does not fit: {row.refused}")
         return
-    stored: StoredCell = read_cell(cell)
+    stored = read_cell(cell)
     echo(f"{cell.name} ({row.core_s:.0f} s of one core)")
     for metric in METRICS:
         values = row.array(metric.name)

@@ -140,7 +140,7 @@ def extract_row(scenario: Scenario, run: Run, core_s: float) -> TableRow:
     replicas = range(int(run.fact("replicas")))
     finals = run.final_metrics_of(replicas)
     (target,) = scenario.evaluation.targets
-    for cost in costs_of(scenario):
+    for cost in costs_of(run):
         key = f"{name}.target:{target:g}.{cost}"
         values[cost] = [_rounded(final.get(key)) for final in finals]
     facts = run.fact("tuning")
@@ -161,11 +161,11 @@ def _rounded(cost: float | None) -> float | None:
     return None if cost is None or not np.isfinite(cost) else float(f"{cost:.6g}")
 
 
-def costs_of(scenario: Scenario) -> tuple[str, ...]:
-    """Return the costs that an access has: time where a network is simulated, and energy where it is counted."""
-    if scenario.access.kind_name != "network":
+def costs_of(run: Run) -> tuple[str, ...]:
+    """Return the costs that the access of a run has: time where it is that of a network, and energy if counted."""
+    if run.scenario["access"]["kind"] not in {"network", "replay"}:
         return ()
-    return ("time_s", "energy_J") if scenario.plain()["access"].get("energy") else ("time_s",)
+    return ("time_s", "energy_J") if run.rounds["energy_J"].notna().any() else ("time_s",)
 
 
 def describe_access(run: Run) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The suites of the table: cells, rules, and the scenario in which a rule runs in a cell.
 
-Each rule runs by itself.  So a row depends on its rule alone, and a row made later is paired with the stored ones: data,
-first models and, unless the size of the updates decides them, deliveries of a replica are the same.
+Each rule runs by itself.  So a row depends on its rule alone, and a row made later is paired with the stored ones: a
+replica has the same data, first model and deliveries.
 """
 
 from __future__ import annotations

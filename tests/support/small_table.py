@@ -21,7 +21,8 @@ learners:
   known p: {<<: *local, aggregation: known_participation}
   FedAU: {<<: *local, aggregation: {kind: fedau, cutoff: 50}}
   CVaR: {<<: *local, objective: {kind: cvar, alpha: 0.5, gamma: 0, lr_t: 0.01}}
-  CVaR over FedAU: {<<: *local, objective: {kind: cvar, alpha: 0.5, gamma: 0, lr_t: 0.01}, aggregation: {kind: fedau, cutoff: 50}}
+  CVaR over FedAU:
+    {<<: *local, objective: {kind: cvar, alpha: 0.5, gamma: 0, lr_t: 0.01}, aggregation: {kind: fedau, cutoff: 50}}
 tuning:
   by: accuracy
   trials: 3
