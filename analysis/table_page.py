@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from table_reversals import HYPOTHESES, LEVEL, METRIC, Values, find_reversals
+from table_reversals import HYPOTHESES, METRIC, Values, find_reversals
 from wording import wrap_paragraph
 
 from netfl.results.statistics import interval
@@ -129,8 +129,8 @@ def _heat_cell(metric: TableMetric, rule: str, ranks: Mapping[str, Rank], stored
 def winners(cells: Mapping[Cell, StoredCell]) -> list[str]:
     """Return the best and the second rule of each cell, with their paired difference and what the access is like."""
     lines = [
-        "| access | best rule | second | difference (points) | process | others: rate, burst | rare: rate, absence, age | "
-        "correlation |",
+        "| access | best rule | second | difference (points) | process | others: rate, burst | "
+        "rare: rate, absence, age | correlation |",
         "|---|---|---|---|---|---|---|---|",
     ]
     metric = METRICS[0]
