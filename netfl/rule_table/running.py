@@ -52,7 +52,7 @@ def check_rule(rule: Rule, cells: Sequence[Cell]) -> None:
 
 
 def run_row(cell: Cell, rule: Rule, folder: Path) -> tuple[TableRow, Run | None] | None:
-    """Run a rule in a cell below *folder*, or continue its run.
+    """Run a rule, which is right by itself (`check_rule`), in a cell below *folder*, or continue its run.
 
     Returns:
         The row and its run, without a run if the access does not fit to the rule; ``None`` if another process has the
@@ -60,7 +60,9 @@ def run_row(cell: Cell, rule: Rule, folder: Path) -> tuple[TableRow, Run | None]
     """
     try:
         scenario = cell.scenario(rule)
-    except ScenarioError as error:  # the rule itself is right: see `check_rule`
+    except ScenarioError as error:
+        if not all(fault.key.startswith("learners.") for fault in error.faults):  # such as a recording that is missing
+            raise
         return TableRow(refused=error.faults[0].problem), None
     begin_s = time.process_time()
     done = run_or_continue(scenario, folder / f"{cell.name}.{_file_name(rule.name)}", "cpu")
