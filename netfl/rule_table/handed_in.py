@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from netfl.core.plugins import is_plugin
 from netfl.errors import __version__, cannot_write
 from netfl.results.atomic_write import write_text
 from netfl.rule_table.rows import TableRow, shared_settings
-from netfl.rule_table.suite import Cell, Rule, cells_of
+from netfl.rule_table.suite import Cell, Rule, source_of
 
 FILE = "row.json"
 """Name of the file in the folder of the runs."""
@@ -37,13 +35,13 @@ def write_row(folder: Path, rule: Rule, rows: Mapping[Cell, TableRow]) -> Path:
 def row_content(rule: Rule, rows: Mapping[Cell, TableRow]) -> dict[str, Any]:
     """Return the content of the file: what the rule is, on what it ran, and its values cell by cell.
 
-    The settings of a cell have its seed; the source of a rule from outside netfl is its file.
+    The settings of a cell have its seed.
     """
     return {
         "rule": rule.name,
         "learner": dict(rule.learner),
         "ranges": dict(rule.ranges),
-        "source": _source_of(rule, rows),
+        "source": source_of(rule, next(iter(rows)).dataset) if rows else "",
         "netfl": __version__,
         "python": platform.python_version(),
         "cells": {
@@ -53,13 +51,3 @@ def row_content(rule: Rule, rows: Mapping[Cell, TableRow]) -> dict[str, Any]:
         },
         "refused": {cell.name: row.refused for cell, row in rows.items() if row.refused},
     }
-
-
-def _source_of(rule: Rule, rows: Mapping[Cell, TableRow]) -> str:
-    """Return the text of the module of an aggregation from outside netfl; empty for netfl's own."""
-    dataset = next(iter(rows)).dataset if rows else "digits"
-    (learner,) = cells_of(dataset)[0].scenario(rule).learners.values()
-    if not is_plugin(learner.aggregation):
-        return ""
-    file = inspect.getsourcefile(type(learner.aggregation))
-    return Path(file).read_text(encoding="utf-8") if file else ""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
 
-from netfl.errors import ScenarioError
+from netfl.errors import NetflWarning, ScenarioError
 from netfl.results.locking import is_locked
 from netfl.results.run_reader import Run, open_run
 from netfl.rule_table.rows import TableRow, extract_row
-from netfl.rule_table.suite import Cell, Rule, cells_of
+from netfl.rule_table.suite import Cell, Rule, cells_of, source_of
 from netfl.scenario.scenario import Scenario
 from netfl.simulation.run import resume, run
 
@@ -65,19 +68,24 @@ def run_row(cell: Cell, rule: Rule, folder: Path) -> tuple[TableRow, Run | None]
             raise
         return TableRow(refused=error.faults[0].problem), None
     begin_s = time.process_time()
-    done = run_or_continue(scenario, folder / f"{cell.name}.{_file_name(rule.name)}", "cpu")
+    done = run_or_continue(scenario, folder / _run_name(cell, rule), "cpu")
     if done is None:
         return None
     return extract_row(scenario, done, time.process_time() - begin_s), done
 
 
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)
+def _run_name(cell: Cell, rule: Rule) -> str:
+    """Return the name of a run directory, which is another one if the rule or its source changes."""
+    name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in rule.name)
+    made_of = json.dumps([rule.learner, rule.ranges, source_of(rule, cell.dataset)])
+    return f"{cell.name}.{name}.{sha256(made_of.encode()).hexdigest()[:8]}"
 
 
 def _run_alone(cell: Cell, rule: Rule, folder: Path) -> TableRow | None:
     """Return the row of a rule in a cell, in a process of its own."""
-    done = run_row(cell, rule, folder)
+    with catch_warnings():
+        simplefilter("ignore", NetflWarning)  # which each candidate of each replica would repeat
+        done = run_row(cell, rule, folder)
     return None if done is None else done[0]
 
 

@@ -6,6 +6,7 @@ replica has the same data, first model and deliveries.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import netfl.scenario.yaml_document as documents
+from netfl.core.plugins import import_plugin, is_plugin
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.learning.aggregation.average import Average
@@ -161,6 +163,18 @@ def read_rule(source: str, dataset: str, options: Mapping[str, Any], name: str |
     if options:
         keys["aggregation"] = _with_options(keys.get("aggregation"), options)
     return Rule(name or default_name, local_work | keys, ranges)
+
+
+def source_of(rule: Rule, dataset: str) -> str:
+    """Return the text of the modules from outside netfl of which a rule is made; empty for netfl's own."""
+    (learner,) = cells_of(dataset)[0].scenario(rule).learners.values()
+    models = [learner.objective, learner.aggregation, *filter(None, [learner.device])]
+    parts = [type(model) for model in models if is_plugin(model)]
+    strategy = getattr(learner.aggregation, "strategy", None)  # of Flower
+    if isinstance(strategy, str):
+        parts.append(import_plugin(strategy))
+    files = dict.fromkeys(filter(None, map(inspect.getsourcefile, parts)))
+    return "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
 
 
 def _with_options(aggregation: Any, options: Mapping[str, Any]) -> dict[str, Any]:

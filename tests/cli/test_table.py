@@ -82,10 +82,12 @@ def test_metric_of_the_table_and_costs():
 def test_row_of_a_rule_of_ones_own(tmp_path):
     store("FedAvg", [0.0, 0.0])
     (tmp_path / "mine.py").write_text(RULE)
-    code, output = call("mine:Half", "--set", "part=0.9", "--cells", "tiny", "--workers", "2", "--out", "row")
+    code, output = call("mine:Half", "--set", "part=0.9", "--cells", "tiny", "--out", "row")
     assert code == 0, output
     assert "accuracy of all classes (%)" in output
     assert "of 2; best stored: FedAvg 0.0" in output
+    (tmp_path / "row/row.json").unlink()
+    assert call("mine:Half", "--set", "part=0.9", "--cells", "tiny", "--out", "row", "--quiet") == (0, "")  # continues
     content = json.loads((tmp_path / "row/row.json").read_text())
     assert content["rule"] == "Half"
     assert content["source"] == RULE

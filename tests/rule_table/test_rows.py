@@ -9,10 +9,11 @@ from support.small_table import make_row, rule_named
 from netfl.rule_table import suite
 from netfl.rule_table.rows import TableRow, add_row, describe_access, extract_row, read_cell
 from netfl.rule_table.running import check_rule, run_row, run_rows
-from netfl.rule_table.suite import Cell, cells_of
+from netfl.rule_table.suite import Cell, Rule, cells_of
 
 BERNOULLI = Cell("tiny", "bernoulli")
 TDMA = Cell("tiny", "tdma")
+BERNOULLI_OF_DIGITS = Cell("digits", "bernoulli")
 
 
 def test_stored_rows_are_read_again_in_the_order_of_the_suite(tiny):
@@ -98,6 +99,25 @@ def test_rows_do_not_depend_on_other_rules_or_workers(tiny, tmp_path):
     again = dict(run_rows(cells_of("tiny")[:1], rule, tmp_path / "again", workers=1))
     assert alone[BERNOULLI].values == again[BERNOULLI].values
     assert [*alone] == [BERNOULLI, TDMA]
+
+
+@pytest.mark.slow
+def test_workers_run_cells_in_processes(tmp_path):
+    """Two cells that refuse the rule, so that nothing is trained."""
+    cells = [Cell("digits", "drifting"), Cell("digits", "fdma_fading")]
+    rows = dict(run_rows(cells, rule_named("known p", "digits"), tmp_path, workers=2))
+    assert {*rows} == {*cells}
+    assert all("does not state" in row.refused for row in rows.values())
+
+
+def test_run_of_a_changed_rule_is_another_one():
+    from netfl.rule_table.running import _run_name
+
+    names = {
+        _run_name(BERNOULLI_OF_DIGITS, Rule("mine", {**rule_named("FedAvg", "digits").learner, "momentum": momentum}))
+        for momentum in (0.0, 0.5)
+    }
+    assert len(names) == 2
 
 
 @pytest.mark.slow
