@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,18 +29,30 @@ _KEY = "model"
 
 
 class _Nodes:
-    """The nodes of a round, as a strategy sees them: the users that have delivered.
+    """The nodes from which a strategy samples: all users, as it waits until there are enough of them.
 
     Args:
-        users: the users.
+        users: number of users.
     """
 
-    def __init__(self, users: Iterable[int]) -> None:
-        self._users = list(users)
+    def __init__(self, users: int) -> None:
+        self._users = users
 
     def get_node_ids(self) -> list[int]:
         """Return the numbers of the nodes."""
-        return [user + FIRST_NODE for user in self._users]
+        return [user + FIRST_NODE for user in range(self._users)]
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep Flower from logging each step of each lane."""
+    logger = logging.getLogger("flwr")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 class StrategyRule(Aggregation):
@@ -46,9 +60,9 @@ class StrategyRule(Aggregation):
 
     The strategy gets the trained models as replies with the array ``model``, θ with t as its last entry, and the metric
     ``num-examples``.  It does not select users or evaluate: the access decides who delivers.  Its ``configure_train``
-    is called with the present version and the users that have delivered, as strategies note the version there.  A round
-    without deliveries, and one for which the strategy returns no model, leave the version as it is.  What a strategy
-    remembers is kept by pickling it.
+    is called with the present version, which strategies note there, and what it samples is ignored.  A round without
+    deliveries, and one for which the strategy returns no model, leave the version as it is.  What a strategy remembers
+    is kept by pickling it.
 
     Source: the strategies of `flwr.serverapp.strategy`, Flower 1.22 and newer.
 
@@ -77,22 +91,22 @@ class StrategyRule(Aggregation):
 
     def open(self, users: int, current: Tensor) -> State:
         strategy = import_plugin(self.strategy)(**self.options)
-        return {"strategy": _pickled(strategy, current)}
+        return {"strategy": _pickled(strategy, current), "users": current.new_tensor(users)}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         strategy = pickle.loads(state["strategy"].cpu().numpy().astype(np.uint8).tobytes())  # noqa: S301 - of `_pickled`
         users = updates.users.tolist()
-        with task_identity(RUN_ID, SUPERLINK_NODE_ID):
-            strategy.configure_train(updates.round, _record(current), ConfigRecord(), _Nodes(users))
+        with task_identity(RUN_ID, SUPERLINK_NODE_ID), _silence():
+            strategy.configure_train(updates.round, _record(current), ConfigRecord(), _Nodes(int(state["users"])))
             replies = [
                 _reply(user, model, int(samples))
                 for user, model, samples in zip(users, updates.models, updates.samples.tolist(), strict=True)
             ]
-        arrays, _ = strategy.aggregate_train(updates.round, replies)
+            arrays, _ = strategy.aggregate_train(updates.round, replies)
         following = current
         if arrays is not None:
             following = current.new_tensor(arrays[_KEY].numpy())
-        return following, {"strategy": _pickled(strategy, current)}
+        return following, {**state, "strategy": _pickled(strategy, current)}
 
 
 def _pickled(strategy: object, current: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 
 import netfl.scenario.yaml_document as documents
 from netfl.core.plugins import import_plugin, is_plugin
+from netfl.core.remedies import argument
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.learning.aggregation.average import Average
@@ -120,7 +121,7 @@ def find_cells(names: str = "digits") -> list[Cell]:
         found = [cell for cell in all_cells() if name in {cell.dataset, cell.name, cell.access}]
         if not found:
             known = [*datasets(), *(cell.name for cell in all_cells())]
-            raise ScenarioError([Fault("--cells", "no such cell of the table", name, suggest(name, known))])
+            raise ScenarioError([Fault(argument("cells"), "no such cell of the table", name, suggest(name, known))])
         cells.update(dict.fromkeys(found))
     return [*cells]
 
