@@ -6,7 +6,7 @@ import logging
 import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -17,12 +17,7 @@ from netfl.core.plugins import PluginError, import_plugin
 from netfl.core.spec_errors import invalid
 from netfl.flower.client_calls import FIRST_NODE, RUN_ID
 from netfl.flower.versions import task_identity
-from netfl.learning.aggregation import Aggregation, State, Updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = object  # torch is imported by runs that learn, not by scenarios
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 
 _KEY = "model"
 """Name of the array that holds a model."""
