@@ -21,13 +21,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from reproduction import is_same, settings_of
+from reproduction import settings_of
 from scipy import stats
 from two_blocks import boundary, cvar_weight, equal_weight, largest_weight, optimal_accuracy
 from wording import wrap_paragraph
 
 import netfl
 from netfl.plots import style
+from netfl.results.same_settings import is_same
 from netfl.results.statistics import ConfidenceInterval, interval
 from netfl.scenario.scenario import Scenario
 from netfl.types import Floats

@@ -11,10 +11,7 @@ Several processes may work on one map: each cell belongs to the process that run
 
 from __future__ import annotations
 
-import argparse
 import json
-import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,28 +20,19 @@ from typing import Any
 import cvar_map
 import findings
 import pandas as pd
+from campaign_options import read_options, run_until
 from chosen_candidates import AT_EDGE, NONE_LEARNS, read_choices
 from cvar_map import CELLS, CORE_HOURS, LEARNERS, Cell, run_order, stored_rows
 from reproduction import settings_of
 
-import netfl
-from netfl.errors import NetflError
 from netfl.results.atomic_write import atomic_write
-from netfl.results.locking import is_locked
 from netfl.results.run_reader import Run
+from netfl.rule_table.running import run_or_continue
 
 
 def run_cell(cell: Cell, folder: Path) -> Run | None:
     """Run a cell below *folder*, or continue its run; ``None`` if another process runs it."""
-    place = folder / cell.name
-    if place.exists() and is_locked(place):
-        return None
-    if place.exists() and not (place / "manifest.json").exists():  # killed before it had anything to continue from
-        shutil.rmtree(place)
-    if not place.exists():
-        return netfl.run(cell.scenario, place, progress=False)
-    run = netfl.open_run(place)
-    return run if run.status == "done" else netfl.resume(place, progress=False)
+    return run_or_continue(cell.scenario, folder / cell.name)
 
 
 def extract_rows(cell: Cell, run: Run, core_s: float = 0.0) -> dict[str, Any]:
@@ -128,25 +116,11 @@ def plan_lines() -> Iterator[str]:
 
 def main() -> None:
     """Print the plan, or run cells and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hours", type=float, help="wall-clock hours after which no cell is started")
-    parser.add_argument("--runs", type=Path, default=Path("runs/cvar_map"), help="the folder of the run directories")
-    parser.add_argument("--list", action="store_true", help="print the plan")
-    options = parser.parse_args()
+    options = read_options(__doc__, Path("runs/cvar_map"))
     if options.list:
         print("\n".join(plan_lines()))
         return
-    if options.hours is None or options.hours <= 0:
-        parser.error("the time is missing. Give it with --hours, or print the plan with --list.")
-    deadline = time.monotonic() + 3600 * options.hours
-    try:
-        run_map(
-            options.runs,
-            lambda: time.monotonic() < deadline,
-            lambda line: print(time.strftime("%H:%M:%S"), line, flush=True),
-        )
-    except NetflError as error:
-        sys.exit(str(error))
+    run_until(options, run_map)
     print(findings.write_page())
 
 

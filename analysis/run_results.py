@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from agreement import MOST_REPLICAS, Comparison, order_answer
-from reproduction import Experiment, Order, Result, Row, is_same, settings_of
+from reproduction import Experiment, Order, Result, Row, settings_of
 
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
+from netfl.results.same_settings import is_same
 from netfl.results.statistics import MIN_REPLICAS, ConfidenceInterval, interval, t_factor
 
 WINDOW = 250

@@ -181,6 +181,7 @@ def test_every_command_is_listed(pages):
         "import flower",
         "verify",
         "flower run",
+        "table",
     ]
     assert set(headings) == {f"netfl {word}" for word in [*expected, "scenarios", "version", "data list", "data fetch"]}
 

@@ -79,13 +79,16 @@ def write_starter(family: str, name: str, folder: Path) -> str:
         test_path.write_text(test_text, "utf-8")
     except OSError as error:
         raise cannot_write(error, folder) from error
+    table = ""
+    if part == "aggregation":
+        table = f", or its row in the table of rules: netfl table {kind}"
     environment = ""
     if folder != Path():  # Python finds only modules of the current folder
         environment = f"PYTHONPATH={folder} "
     return (
         f"{model_path}: a small working model to change; its kind in a scenario is {kind}\n"
         f"{test_path}: tests the distributions that it states, and runs it\n"
-        f"next: {environment}netfl list {part} {kind}, or pytest {test_path}"
+        f"next: {environment}netfl list {part} {kind}, or pytest {test_path}{table}"
     )
 
 

@@ -101,9 +101,10 @@ def is_built_in(model: type) -> bool:
 
 
 def kind_of(model: type) -> str:
-    """Return the ``kind`` of *model* in a scenario."""
-    if is_built_in(model):
-        return model.__module__.rpartition(".")[2]
+    """Return the ``kind`` of *model* in a scenario: its file in the package of its family, or where to import it."""
+    package, _, name = model.__module__.rpartition(".")
+    if is_built_in(model) and package != "netfl.flower":  # whose models need an optional package, and are in no family
+        return name
     return f"{model.__module__}:{model.__qualname__}"
 
 

@@ -1,0 +1,256 @@
+"""The page docs/table.md and its CSV, written from the stored rows of the table of rules.
+
+python analysis/table_page.py
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from table_reversals import HYPOTHESES, METRIC, Values, find_reversals
+from wording import wrap_paragraph
+
+from netfl.results.statistics import interval
+from netfl.rule_table.ranking import Rank, rank_rules
+from netfl.rule_table.rows import METRICS, StoredCell, TableMetric, read_cell
+from netfl.rule_table.suite import Cell, all_cells, rules_of
+
+DOCS = Path(__file__).parents[1] / "docs"
+CSV = "table/table.csv"
+"""The table as CSV, beside the page."""
+LONG_ABSENCE = 50
+"""Mean absence of a rare user, in rounds, from which on an access has long absences in the advice."""
+CORRELATED = 0.2
+"""Correlation of users from which on they come and go together in the advice."""
+_COMMENT = (
+    "<!-- Written by `python analysis/table_page.py` from scenarios/table/rows. Change analysis/, not this page. -->"
+)
+_WHAT = (
+    "Which rule is best depends on the access. Here every rule runs under every access, tuned in the same way: seven "
+    "candidates for its step size and, of FedAU, its cutoff, in each replica by itself, by the accuracy of all classes "
+    "on validation examples. Twenty users hold the digits. Two of them are delivered in about 5 % of the rounds, the "
+    "others in half; only these two hold the digits 8 and 9. From access to access the rates stay and the process "
+    "changes; in networks they are nearly these, and two recordings of real devices have the rates that were measured. "
+    "A row is ten replicas, which all rules share. Networks are simulated once and replayed, so that a rule that sends "
+    "more than a model, such as SCAFFOLD, is not charged for it."
+)
+_OWN = (
+    "A rule of your own gets its row by one command: [add a row](howto/table_row.md). `netfl table` "
+    "prints the stored table."
+)
+_READ = (
+    "A cell has the mean of ten replicas, or the median of a cost, and the rank with its 95 % interval, by 2,000 "
+    "bootstrap samples of the replicas; a darker cell is nearer to the best of its column. A star marks a rule whose "
+    "tuning failed in a replica: its best candidate is at the edge of the widest range, or none learns, so that it may "
+    "be better than here. A dash is an access that does not fit to the rule; the command prints the reason. In rounds "
+    "whose updates all start from the newest version, FedBuff is FedAvg."
+)
+_PLAN = (
+    "The hypotheses and the analysis were written before the first row. Of each two rules, half of the replicas "
+    "proposes two accesses with opposite orders; the other half tests them, by the weaker of the two orders and with "
+    "Holm's method over all proposed pairs."
+)
+
+
+def stored_cells() -> dict[Cell, StoredCell]:
+    """Return the stored rows of all cells that have some, in the order of the suites."""
+    found = {cell: read_cell(cell) for cell in all_cells()}
+    return {cell: stored for cell, stored in found.items() if stored.rows}
+
+
+def ranks_of(stored: StoredCell, metric: TableMetric) -> dict[str, Rank]:
+    """Return the ranks of the rules of a cell by a metric."""
+    return rank_rules(stored.values(metric.name), is_cost=metric.is_cost)
+
+
+def values_of(cells: Mapping[Cell, StoredCell], metric: str = METRIC) -> Values:
+    """Return the values of a metric by cell and rule."""
+    return {cell.name: stored.values(metric) for cell, stored in cells.items()}
+
+
+def csv_text(cells: Mapping[Cell, StoredCell]) -> str:
+    """Return all values of the page as CSV, one line for each cell, rule and metric."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["cell", "rule", "metric", "value", "low", "high", "rank", "first", "last", "not_tuned", "replicas"]
+    )
+    for cell, stored in cells.items():
+        for metric in METRICS:
+            for rule, rank in ranks_of(stored, metric).items():
+                row = stored.rows[rule]
+                values = " ".join("inf" if value is None else repr(value) for value in row.values[metric.name])
+                ends = [f"{end:.6g}" for end in (rank.value, rank.low, rank.high)]
+                ranks = [rank.rank, rank.first, rank.last]
+                writer.writerow([cell.name, rule, metric.name, *ends, *ranks, row.not_tuned, values])
+    return text.getvalue()
+
+
+def value_text(metric: TableMetric, value: float) -> str:
+    """Return a value as the page shows it, in the unit of its label."""
+    if not np.isfinite(value):
+        return "–"
+    return f"{metric.scale * value:.1f}" if metric.scale != 1 else f"{value:.3g}"
+
+
+def heat_map(cells: Mapping[Cell, StoredCell], metric: TableMetric) -> list[str]:
+    """Return the table of a metric in HTML: a row for each rule, a column for each cell that has the metric."""
+    columns = {cell: ranks_of(stored, metric) for cell, stored in cells.items()}
+    columns = {cell: ranks for cell, ranks in columns.items() if ranks}
+    rules = [name for cell in columns for name in cells[cell].rows]
+    lines = ['<div class="heat" tabindex="0">', "<table>", "<thead><tr><th>rule</th>"]
+    lines += [f"<th>{cell.access.replace('_', ' ')}</th>" for cell in columns]
+    lines.append("</tr></thead>")
+    for rule in dict.fromkeys(rules):
+        lines.append(f"<tr><th>{rule}</th>")
+        lines += [_heat_cell(metric, rule, ranks, cells[cell]) for cell, ranks in columns.items()]
+        lines.append("</tr>")
+    return [*lines, "</table>", "</div>", ""]
+
+
+def _heat_cell(metric: TableMetric, rule: str, ranks: Mapping[str, Rank], stored: StoredCell) -> str:
+    if rule not in ranks:
+        return "<td>–</td>"
+    rank = ranks[rule]
+    values = np.array([each.value for each in ranks.values() if np.isfinite(each.value)])
+    share = 0.0
+    if np.isfinite(rank.value) and np.ptp(values) > 0:
+        share = (rank.value - values.min()) / np.ptp(values)
+        share = 1 - share if metric.is_cost else share
+    mark = "*" if stored.rows[rule].not_tuned else ""
+    place = f"{rank.rank} ({rank.first}–{rank.last})"
+    return f'<td style="--share: {share:.2f}">{value_text(metric, rank.value)}{mark}<br><small>{place}</small></td>'
+
+
+def winners(cells: Mapping[Cell, StoredCell]) -> list[str]:
+    """Return the best and the second rule of each cell, with their paired difference and what the access is like."""
+    lines = [
+        "| access | best rule | second | difference (points) | process | others: rate, burst | "
+        "rare: rate, absence, age | correlation |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    metric = METRICS[0]
+    for cell, stored in cells.items():
+        ranks = ranks_of(stored, metric)
+        if len(ranks) < 2:
+            continue
+        best, second = sorted(ranks, key=lambda name: ranks[name].rank)[:2]
+        values = stored.values(metric.name)
+        gain = interval(values[best] - values[second])
+        access = {key: "–" if value is None else value for key, value in stored.access.items()}
+        lines.append(
+            f"| {cell.name} | {best} | {second} | {100 * gain.mean:+.1f} ± {100 * gain.half:.1f} | "
+            f"{access.get('process', '–')} | {access.get('rate', '–')}, {access.get('burst', '–')} | "
+            f"{access.get('rare_rate', '–')}, {access.get('rare_absence', '–')}, {access.get('rare_age', '–')} | "
+            f"{access.get('correlation', '–')} |"
+        )
+    return [*lines, ""]
+
+
+def advice(cells: Mapping[Cell, StoredCell]) -> list[str]:
+    """Return the rule with the best mean rank for each sort of access, as a list; empty without rows to decide."""
+    lines = []
+    for sort, is_of_sort in (
+        (f"rare users return within {LONG_ABSENCE} rounds", lambda access: not _is_long(access)),
+        (f"rare users stay away for {LONG_ABSENCE} rounds and more", _is_long),
+        ("users come and go together", lambda access: (access.get("correlation") or 0) >= CORRELATED),
+    ):
+        chosen = [stored for stored in cells.values() if stored.access and is_of_sort(stored.access)]
+        places: dict[str, list[int]] = {}
+        for stored in chosen:
+            for rule, rank in ranks_of(stored, METRICS[0]).items():
+                places.setdefault(rule, []).append(rank.rank)
+        everywhere = {rule: float(np.mean(of_rule)) for rule, of_rule in places.items() if len(of_rule) == len(chosen)}
+        if len(everywhere) < 2:
+            continue
+        order = sorted(everywhere, key=lambda rule: everywhere[rule])[:3]
+        named = ", ".join(f"{rule} ({everywhere[rule]:.1f})" for rule in order)
+        lines.append(f"- If {sort} ({len(chosen)} accesses): {named}.")
+    return lines
+
+
+def _is_long(access: Mapping[str, object]) -> bool:
+    absence = access.get("rare_absence")
+    return isinstance(absence, int | float) and absence >= LONG_ABSENCE
+
+
+def hypothesis_lines(values: Values) -> list[str]:
+    """Return the verdicts of the hypotheses and the reversals as tables."""
+    lines = ["| hypothesis, written before the runs | verdict |", "|---|---|"]
+    lines += [f"| {each.text} | {each.verdict(values)} |" for each in HYPOTHESES]
+    found = find_reversals(values)
+    is_reversed = any(each.is_confirmed and {each.better, each.other} == {"FedAU", "MIFA"} for each in found)
+    is_run = all(each.verdict(values) != "not run" for each in HYPOTHESES)
+    verdict = ("yes" if is_reversed else "open") if is_run else "not run"
+    lines += [f"| the access reverses the order of FedAU and MIFA | {verdict} |", ""]
+    if found:
+        lines += ["| ahead | in | and behind | in | points | p | confirmed |", "|---|---|---|---|---|---|---|"]
+        for each in found:
+            points = " and ".join(f"{100 * difference:+.1f}" for difference in each.differences)
+            confirmed = "yes" if each.is_confirmed else "no"
+            columns = [each.better, each.first, each.other, each.second, points, f"{each.p:.2g}", confirmed]
+            lines.append("| " + " | ".join(columns) + " |")
+        lines.append("")
+    return lines
+
+
+def page_text(cells: Mapping[Cell, StoredCell]) -> str:
+    """Return the page."""
+    lines = ["# The table of rules", "", _COMMENT, "", *wrap_paragraph(_WHAT), "", *wrap_paragraph(_OWN), ""]
+    rows = sum(len(stored.rows) for stored in cells.values())
+    total = sum(len(rules_of(cell.dataset)) for cell in all_cells())
+    hours = sum(row.core_s for stored in cells.values() for row in stored.rows.values()) / 3600
+    lines += [f"{rows} of {total} rows are stored; they took {hours:.1f} hours of one core.", ""]
+    lines += ["## If your access looks like this", "", *_advice_section(cells), ""]
+    lines += ["## Orders that the access reverses", "", *wrap_paragraph(_PLAN), "", *hypothesis_lines(values_of(cells))]
+    if not cells:
+        return "\n".join(lines).rstrip() + "\n"
+    lines += ["## Values", "", *wrap_paragraph(_READ), "", f"All numbers: [table.csv]({CSV}).", ""]
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        of_dataset = {cell: stored for cell, stored in cells.items() if cell.dataset == dataset}
+        for metric in METRICS:
+            if any(stored.values(metric.name) for stored in of_dataset.values()):
+                title = f"{dataset.replace('_', ' ').capitalize()}: {metric.label}"
+                lines += [f"### {title}", "", *heat_map(of_dataset, metric)]
+    lines += ["## Which rule is best where", "", *_winner_text(), "", *winners(cells)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _advice_section(cells: Mapping[Cell, StoredCell]) -> Sequence[str]:
+    found = advice(cells)
+    if not found:
+        return ["No advice yet: the rows are not run."]
+    text = (
+        "Run `netfl ram` on a recording of your access, and look for its absences and its correlation. These rules "
+        "have the best mean rank by the accuracy of the rare classes, in parentheses; only rules that run in all "
+        "accesses of the sort are compared."
+    )
+    return [*wrap_paragraph(text), "", *found]
+
+
+def _winner_text() -> list[str]:
+    text = (
+        "Differences are paired, with 95 % t intervals, by the accuracy of the rare classes. Statistics are those of "
+        "`netfl ram` in the first replica: rates are shares of rounds, the rare users are the tenth with the fewest "
+        "deliveries, and bursts, absences and ages are means in rounds."
+    )
+    return wrap_paragraph(text)
+
+
+def write_page(docs: Path = DOCS) -> Path:
+    """Write the page and its CSV below *docs*, and return the path of the page."""
+    cells = stored_cells()
+    path = docs / "table.md"
+    path.write_text(page_text(cells), encoding="utf-8")
+    if cells:
+        (docs / CSV).parent.mkdir(exist_ok=True)
+        (docs / CSV).write_text(csv_text(cells), encoding="utf-8")
+    return path
+
+
+if __name__ == "__main__":
+    print(write_page())

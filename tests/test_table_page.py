@@ -1,0 +1,149 @@
+"""The page of the table of rules: each number on it is that of a stored row, and it is up to date."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import table_campaign
+import table_page
+from support.small_table import SUITE, make_row, rule_named
+
+from netfl.rule_table import suite
+from netfl.rule_table.rows import METRICS, TableRow, add_row
+from netfl.rule_table.suite import Cell, cells_of
+from netfl.scenario import examples
+
+ROOT = Path(__file__).parents[1]
+NAMES = ("FedAvg", "FedAU", "CVaR")
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """Planted rows of a small suite; returns the folder of their files."""
+    table = tmp_path / "netfl/scenarios/table"
+    table.mkdir(parents=True)
+    (table / "tiny.yaml").write_text(SUITE)
+    monkeypatch.setattr(examples, "__file__", str(tmp_path / "netfl/scenario/examples.py"))
+    suite.datasets.cache_clear()
+    suite._suite.cache_clear()
+    rng = np.random.default_rng(5)
+    for cell in cells_of("tiny"):
+        for place, name in enumerate(NAMES):
+            costs = {}
+            if cell.access == "tdma":
+                costs = {"time_s": [3600.0 * (place + 1), 7200.0, 9000.0, None], "energy_J": [5.0, 7.0, 6.0, 8.0]}
+            row = make_row(cell, rule_named(name), rng.random(4), costs=costs, not_tuned=place == 2)
+            add_row(cell, rule_named(name), row, None)
+    add_row(Cell("tiny", "tdma"), rule_named("known p"), TableRow(refused="states no rates"), None)
+    yield table / "rows"
+    suite.datasets.cache_clear()
+    suite._suite.cache_clear()
+
+
+def stored_values(folder, cell, rule, metric):
+    values = json.loads((folder / f"{cell}.json").read_text())["rows"][rule]["values"][metric]
+    return np.array([np.inf if value is None else value for value in values], float)
+
+
+def test_each_number_of_a_heat_map_is_that_of_a_stored_row(rows):
+    cells = table_page.stored_cells()
+    for metric in METRICS:
+        html = "\n".join(table_page.heat_map(cells, metric))
+        names = [name.replace(" ", "_") for name in re.findall(r"<th>(.*?)</th>", html.partition("</thead>")[0])][1:]
+        lines = re.findall(r"<tr><th>(.*?)</th>\n(.*?)</tr>", html.partition("</thead>")[2], re.DOTALL)
+        shown = 0
+        for rule, text in lines:
+            for access, cell in zip(names, re.findall(r"<td.*?</td>", text), strict=True):
+                if cell == "<td>–</td>":
+                    assert rule == "known p"
+                    continue
+                values = stored_values(rows, f"tiny.{access}", rule, metric.name)
+                centre = np.median(values) if metric.is_cost else np.mean(values)
+                number, mark = re.fullmatch(r"<td.*?>([\d.]+|–)(\*?)<br>.*", cell).groups()
+                if np.isfinite(centre):
+                    assert float(number) == pytest.approx(metric.scale * centre, abs=0.051)
+                else:
+                    assert number == "–"
+                assert bool(mark) == (rule == "CVaR")
+                shown += 1
+        assert shown == (len(NAMES) if metric.is_cost else 2 * len(NAMES))
+
+
+def test_csv_has_the_values_of_all_replicas(rows):
+    table = [*csv.DictReader(io.StringIO(table_page.csv_text(table_page.stored_cells())))]
+    assert len(table) == len(NAMES) * (2 * 3 + 2)
+    for line in table:
+        values = stored_values(rows, line["cell"], line["rule"], line["metric"])
+        assert np.array(line["replicas"].split(), float).tolist() == values.tolist()
+        is_cost = line["metric"] in {"time_s", "energy_J"}
+        centre = np.median(values) if is_cost else np.mean(values)
+        assert float(line["value"]) == pytest.approx(centre, rel=1e-5)
+
+
+def test_best_rule_and_its_lead_are_those_of_the_rows(rows):
+    cells = table_page.stored_cells()
+    lines = table_page.winners(cells)[2:-1]
+    assert len(lines) == 2
+    for line in lines:
+        name, best, second, gain = [part.strip() for part in line.split("|")[1:5]]
+        means = {rule: stored_values(rows, name, rule, "rare_accuracy").mean() for rule in NAMES}
+        order = sorted(means, key=means.get, reverse=True)
+        assert [best, second] == order[:2]
+        assert float(gain.partition(" ")[0]) == pytest.approx(100 * (means[best] - means[second]), abs=0.051)
+
+
+def test_page_and_csv_are_written(rows, tmp_path):
+    text = table_page.write_page(tmp_path).read_text()
+    assert "7 of 10 rows are stored" in text
+    assert (tmp_path / table_page.CSV).is_file()
+    assert "not run" in text  # the hypotheses are about cells of the digits
+
+
+def test_advice_names_the_best_mean_rank():
+    def cell(absence, **means):
+        stored = {rule: TableRow(values={"rare_accuracy": [mean, mean]}) for rule, mean in means.items()}
+        return table_page.StoredCell({}, {"rare_absence": absence, "correlation": 0.0}, stored)
+
+    cells = {
+        Cell("tiny", "a"): cell(20, FedAU=0.8, MIFA=0.7),
+        Cell("tiny", "b"): cell(200, FedAU=0.5, MIFA=0.7, FedAvg=0.9),
+        Cell("tiny", "c"): cell(300, FedAU=0.5, MIFA=0.7),
+    }
+    assert table_page.advice(cells) == [
+        "- If rare users return within 50 rounds (1 accesses): FedAU (1.0), MIFA (2.0).",
+        "- If rare users stay away for 50 rounds and more (2 accesses): MIFA (1.5), FedAU (2.5).",
+    ]
+
+
+def test_stored_page_is_that_of_the_stored_rows():
+    """`python analysis/table_page.py` writes both."""
+    cells = table_page.stored_cells()
+    assert (ROOT / "docs/table.md").read_text() == table_page.page_text(cells)
+    if cells:
+        assert (ROOT / "docs" / table_page.CSV).read_text() == table_page.csv_text(cells)
+
+
+def test_campaign_runs_what_has_no_row_and_plans_the_rest(rows, monkeypatch, tmp_path):
+    started = []
+
+    def run_row(cell, rule, folder):
+        started.append((cell.access, rule.name))
+        return make_row(cell, rule, np.full(4, 0.5), core_s=30.0), None
+
+    monkeypatch.setattr(table_campaign, "run_row", run_row)
+    assert [*table_campaign.plan_lines()][-1].startswith("7 of 10 rows")
+    budget = iter([True, False])
+    table_campaign.run_table(tmp_path / "runs", lambda: next(budget), lambda line: None)
+    assert started == [("bernoulli", "known p")]
+    table_campaign.run_table(tmp_path / "runs", lambda: True, lambda line: None)
+    assert started == [("bernoulli", "known p"), ("bernoulli", "CVaR over FedAU"), ("tdma", "CVaR over FedAU")]
+    assert [*table_campaign.plan_lines()][-1].endswith("about 0.00 h left")
+
+
+def test_cells_of_the_hypotheses_come_first():
+    first = [cell.name for cell, _ in table_campaign.run_order()]
+    assert [*dict.fromkeys(first)][:3] == ["digits.bernoulli", "digits.markov_sticky", "digits.cyclic"]
