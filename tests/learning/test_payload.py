@@ -79,7 +79,7 @@ def exchange(rule):
 
 @pytest.mark.parametrize("name", RULES)
 def test_aggregations_state_what_they_exchange(name):
-    rule = RULES[name]
+    rule = RULES[name].with_examples(np.ones(USERS, np.int64))
     assert (rule.uplink_extra(SIZE), rule.downlink_extra(SIZE)) == exchange(rule)
 
 
