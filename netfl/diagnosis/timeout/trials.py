@@ -1,0 +1,346 @@
+"""Rounds of a scenario, simulated under a rule: without learning for the arrivals, or with it for the time to a target.
+
+The rounds for the arrivals wait for all users up to a long deadline.  Users then contend with all others, and a short
+deadline would not change that: what happens in a round before the deadline does not depend on what would come later.
+It changes what a round leaves to the next one, such as frames on the air and users that are still training.  So the
+advice is checked by rounds under the recommended rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from netfl.core.remedies import argument
+from netfl.diagnosis.timeout.advice import Advice, RuleSearch, TimeoutOptions, TimeoutRule, advise, progress
+from netfl.diagnosis.timeout.arrivals import Arrivals
+from netfl.diagnosis.timeout.logs import attempts_of, timed_network, user_names
+from netfl.errors import Fault, ScenarioError
+from netfl.results.statistics import ConfidenceInterval, interval
+from netfl.scenario.scenario import Scenario
+from netfl.simulation.learners import open_learner
+from netfl.simulation.setup import prepare_run
+from netfl.simulation.simulation import Simulation
+from netfl.types import Floats, Ints, Round
+
+ROUNDS = 200
+"""Simulated rounds for the arrivals, of all replicas together."""
+REPLICAS = 4
+"""Least number of replicas, as users and their places differ between them."""
+_PILOT = 5
+"""Rounds of each replica from which the long deadline is estimated."""
+_LONG = 20.0
+"""The long deadline, in times until half of the users have delivered."""
+_LONGER = 4.0
+"""Factor by which it is raised if the best deadline lies at its end."""
+_MAX_RAISES = 3
+_MAX_TRIALS = 4
+"""Rules that are tried with learning, beside that of the long deadline."""
+_MIN_GAIN = 0.02
+"""Expected gain below which the next rule is not tried."""
+_MORE_ROUNDS = 20
+"""Rounds of a trial, in those that the target takes without a deadline."""
+_RAISED = 4.0
+"""Factor by which the critical number is raised after a trial that misses the target."""
+_DEVIATION = 0.05
+"""Relative difference of checked and expected time from which arrivals are simulated again, near the deadline."""
+_NEAR = 2.0
+"""Deadline of these arrivals, in recommended ones."""
+_ENDLESS_S = 1e9
+"""Deadline of rounds that close with their quorum."""
+_CRITICALS = np.array([0.0, *np.geomspace(0.01, 1e4, 241)])
+"""Critical numbers that are compared with the measured progress."""
+
+Report = Callable[[str], None]
+"""Called with what is simulated next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Rounds to the target accuracy under one rule.
+
+    Args:
+        rule: the rule.
+        time_s: simulated time to the target, NaN if it is not reached, ``[replicas]``.
+        updates: number of updates of each round until then, by replica.
+        sizes: number of users that take part in a round.
+        best: highest accuracy of the replicas that do not reach the target.
+    """
+
+    rule: TimeoutRule
+    time_s: Floats
+    updates: Sequence[Ints]
+    sizes: int
+    best: float
+
+    @property
+    def is_reached(self) -> bool:
+        """All replicas reach the target."""
+        return not np.isnan(self.time_s).any()
+
+    @property
+    def estimate(self) -> ConfidenceInterval:
+        """Mean time over the replicas, with its interval."""
+        return interval(self.time_s)
+
+    def progress(self, critical: float) -> Floats:
+        """Return the progress of all rounds until the target, in full rounds, ``[replicas]``."""
+        sizes = np.array(self.sizes)
+        return np.array([progress(updates, sizes, critical).sum() for updates in self.updates])
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioAdvice:
+    """Advice for a scenario.
+
+    Args:
+        advice: the advice from simulated arrivals.
+        checked_s: time to the target of rounds under the recommended rule, from their durations and updates.
+        trials: rounds with learning under each rule that was tried; none without a target accuracy.
+        chosen: the trial with the least measured time; ``None`` without a target accuracy.
+    """
+
+    advice: Advice
+    checked_s: float
+    trials: Sequence[Trial] = ()
+    chosen: Trial | None = None
+
+    @property
+    def rule(self) -> TimeoutRule:
+        """The recommended rule."""
+        return self.advice.best.rule if self.chosen is None else self.chosen.rule
+
+
+class ScenarioTrials:
+    """Simulated rounds of one scenario.
+
+    Args:
+        scenario: a scenario whose access is a network with rounds.
+        rounds: rounds for the arrivals, of all replicas together.
+        on_trial: called with what is simulated next.
+    """
+
+    def __init__(self, scenario: Scenario, rounds: int = ROUNDS, on_trial: Report = lambda text: None) -> None:
+        self._network = timed_network(scenario)
+        self._replicas = range(max(REPLICAS, scenario.replicas))
+        self._rounds = math.ceil(rounds / len(self._replicas))
+        self._scenario = scenario
+        self._report = on_trial
+        self.size = self._network.selection.max_selected(scenario.users)
+        """Number of users that take part in a round."""
+
+    def at(self, rule: TimeoutRule, values: Mapping[str, object]) -> Scenario:
+        """Return the scenario under a rule, and with other values at dotted paths."""
+        assert self._network.round is not None
+        round_: dict[str, object] = {"kind": "quorum", "quorum": rule.quorum, "deadline": rule.deadline_s}
+        if not self._network.round.knows_losses:
+            round_["losses"] = "unknown"
+        return self._scenario.at(
+            {"access.round": round_, "replicas": len(self._replicas), "duration": None, "tuning": None, **values}
+        )
+
+    def long_deadline_s(self) -> float:
+        """Return a deadline that is long for most rounds, from the time in which half of the users deliver."""
+        self._report("first rounds")
+        half = TimeoutRule(_ENDLESS_S, 0.5)
+        scenario = self.at(half, {"rounds": _PILOT})
+        lasted_s = [each.closed_s - each.opened_s for rounds in self._simulate(scenario) for each in rounds]
+        return _LONG * max(float(np.median(lasted_s)), 1e-6)
+
+    def arrivals(self, rule: TimeoutRule) -> Arrivals:
+        """Simulate rounds without learning, and return the arrivals of all replicas."""
+        scenario = self.at(rule, {"rounds": self._rounds})
+        number = count()
+        rows: list[tuple[int, int, float, int]] = []
+        over_s = []
+        for replica, rounds in enumerate(self._simulate(scenario)):
+            for each, place in zip(rounds, number, strict=False):
+                lasted_s = each.closed_s - each.opened_s
+                over_s.append(lasted_s if lasted_s < rule.deadline_s * (1.0 - 1e-9) else math.inf)
+                for delivery in each.deliveries:
+                    arrived_s = max(delivery.arrived_s - each.opened_s, 0.0)
+                    rows.append((place, replica * scenario.users + delivery.user, arrived_s, delivery.attempts))
+        table = np.array(rows, float).reshape(-1, 4)
+        return Arrivals(
+            round=table[:, 0].astype(np.int64),
+            user=table[:, 1].astype(np.int64),
+            arrived_s=table[:, 2],
+            sizes=np.full(len(over_s), self.size),
+            over_s=np.array(over_s),
+            names=user_names(scenario, self._replicas),
+            attempts=attempts_of(scenario, self._network, table[:, 3].astype(np.int64)),
+        )
+
+    def _simulate(self, scenario: Scenario) -> Iterator[list[Round]]:
+        """Yield the rounds of each replica."""
+        for replica in self._replicas:
+            with Simulation(scenario, replica, record=False) as simulation:
+                rounds = []
+                while not simulation.is_done:
+                    each = simulation.step()
+                    assert each is not None  # there is no duration
+                    rounds.append(each)
+                yield rounds
+
+    def time_s(self, rule: TimeoutRule, options: TimeoutOptions) -> float:
+        """Return the time to the target of *options* by the rounds that are simulated under a rule."""
+        self._report(f"check of the deadline of {rule.deadline_s:g} s")
+        rounds = [each for part in self._simulate(self.at(rule, {"rounds": self._rounds})) for each in part]
+        updates = np.array([len(each.deliveries) for each in rounds])
+        made = progress(updates, np.array(self.size), options.critical).mean()
+        round_s = options.overhead_s + np.mean([each.closed_s - each.opened_s for each in rounds])
+        return float(options.full_rounds * round_s / made) if made else math.inf
+
+    def learn_without_deadline(self, longest: TimeoutRule, accuracy: float) -> Trial:
+        """Train the first learner under the rule *longest*.
+
+        Raises:
+            ScenarioError: a replica does not reach the accuracy in the rounds of the scenario.
+        """
+        max_rounds = self._scenario.steps
+        trial = self.learn(longest, accuracy, max_rounds)
+        if not trial.is_reached:
+            problem = f"not reached by all replicas in {max_rounds} rounds without a deadline; at best {trial.best:.3g}"
+            raise ScenarioError([Fault(argument("accuracy"), problem, accuracy, "lower it, or raise rounds")])
+        return trial
+
+    def learn(self, rule: TimeoutRule, accuracy: float, max_rounds: int, max_s: float = math.inf) -> Trial:
+        """Train the first learner of all replicas under a rule, until each of them reaches an accuracy.
+
+        A replica ends without it after *max_rounds* rounds, or with the round in which *max_s* are over.
+        """
+        self._report(f"learning with a deadline of {rule.deadline_s:g} s and a quorum of {rule.quorum:g}")
+        name = next(iter(self._scenario.learners))
+        learner = self._scenario.plain()["learners"][name]
+        values = {"rounds": max_rounds, "learners": {name: learner}, "evaluate.every": 1, "evaluate.choose": {}}
+        setup = prepare_run(self.at(rule, values), learning=True, replicas=self._replicas)
+        times_s = np.full(len(self._replicas), np.nan)
+        updates: list[list[int]] = [[] for _ in self._replicas]
+        is_open = np.ones(len(self._replicas), bool)
+        best = 0.0
+        with open_learner(setup, "cpu", learning=True) as trained:
+            assert trained is not None
+            accesses = [setup.open_access(replica) for replica in self._replicas]
+            report = trained.start()
+            for _ in range(max_rounds):
+                rounds = [
+                    access.next_round(report.to(number)) if is_open[number] else None
+                    for number, access in enumerate(accesses)
+                ]
+                report = trained.step(rounds)
+                for number, each in enumerate(rounds):
+                    if each is None:
+                        continue
+                    updates[number].append(len(each.deliveries))
+                    value = float(report.metrics["accuracy"][number])
+                    best = max(best, value)
+                    if value >= accuracy:
+                        times_s[number] = each.closed_s
+                    is_open[number] = value < accuracy and each.closed_s < max_s
+                if not is_open.any():
+                    break
+            for access in accesses:
+                access.close()
+        return Trial(rule, times_s, [np.array(counts) for counts in updates], self.size, best)
+
+
+def advise_scenario(
+    scenario: Scenario,
+    options: TimeoutOptions | None = None,
+    *,
+    rounds: int = ROUNDS,
+    accuracy: float | None = None,
+    on_trial: Report = lambda text: None,
+) -> ScenarioAdvice:
+    """Find the deadline and the quorum of a scenario that minimise the time to a target.
+
+    Args:
+        scenario: a scenario whose access is a network with rounds; their present deadline and quorum do not count.
+        options: what the rule is chosen for.  With an *accuracy*, their critical number is that of the first rule.
+        rounds: simulated rounds for the arrivals, of all replicas together.
+        accuracy: the target, a test accuracy of the first learner.  It is trained to this accuracy under a few rules,
+            from which the critical number is estimated.  By default nothing is trained.
+        on_trial: called with what is simulated next.
+
+    Raises:
+        ScenarioError: the scenario has no rounds with arrivals, or does not reach the accuracy.
+        ModelError: a model failed.
+    """
+    options = options or TimeoutOptions(seed=scenario.seed)
+    options.check()
+    trials = ScenarioTrials(scenario, rounds, on_trial)
+    if accuracy is not None:
+        _check_accuracy(scenario, accuracy)
+
+    # arrivals up to a deadline far beyond the best one
+    longest = TimeoutRule(trials.long_deadline_s())
+    for _ in range(_MAX_RAISES):
+        arrivals = trials.arrivals(longest)
+        advice = advise(arrivals, options)
+        if advice.best.rule.deadline_s < longest.deadline_s / _LONGER:
+            break
+        longest = TimeoutRule(longest.deadline_s * _LONGER)
+
+    if accuracy is not None:
+        first = trials.learn_without_deadline(longest, accuracy)
+        advice, tried = _learn(trials, arrivals, advice, first, accuracy)
+        chosen = min((trial for trial in tried if trial.is_reached), key=lambda trial: trial.estimate.mean)
+        checked_s = trials.time_s(advice.best.rule, advice.options)
+        return ScenarioAdvice(advice, checked_s, tried, chosen)
+
+    checked_s = trials.time_s(advice.best.rule, options)
+    if abs(checked_s / advice.best.time_s - 1.0) > _DEVIATION:  # what rounds leave to the next one matters
+        near = TimeoutRule(_NEAR * advice.best.rule.deadline_s)
+        advice = advise(trials.arrivals(near), options)
+        checked_s = trials.time_s(advice.best.rule, options)
+    return ScenarioAdvice(advice, checked_s)
+
+
+def _check_accuracy(scenario: Scenario, accuracy: float) -> None:
+    faults = []
+    if not 0.0 < accuracy <= 1.0:
+        faults.append(Fault(argument("accuracy"), "not a share above 0", accuracy, "give one such as 0.8"))
+    if not scenario.learners:
+        faults.append(Fault("learners", "the scenario has no learners", None, f"leave out {argument('accuracy')}"))
+    if faults:
+        raise ScenarioError(faults)
+
+
+def _learn(
+    trials: ScenarioTrials, arrivals: Arrivals, advice: Advice, first: Trial, accuracy: float
+) -> tuple[Advice, list[Trial]]:
+    """Train under rules that are advised by the progress measured so far, and return the last advice and all trials.
+
+    *first* is the trial without a deadline.  A trial that takes longer than this one has missed the target.
+    """
+    tried = [first]
+    longest_s = float(first.time_s.max())
+    most_rounds = _MORE_ROUNDS * max(map(len, first.updates))
+    for _ in range(_MAX_TRIALS):
+        rule = advice.best.rule
+        trial = trials.learn(rule, accuracy, most_rounds, longest_s)
+        tried.append(trial)
+        if trial.is_reached:
+            critical = fit_critical([each for each in tried if each.is_reached])
+            options = replace(advice.options, critical=critical)
+        else:  # more updates are needed, and of more users
+            options = replace(advice.options, critical=_RAISED * advice.options.critical, include=1.0)
+        advice = advise(arrivals, options)
+        gain = 1.0 - advice.best.time_s / RuleSearch(arrivals, options).expect(rule).time_s
+        if trial.is_reached and gain < _MIN_GAIN:
+            break
+    return advice, tried
+
+
+def fit_critical(trials: Sequence[Trial]) -> float:
+    """Return the critical number with which the progress to the same target differs least between *trials*.
+
+    The number minimises the variance over trials of the logarithm of their mean progress.  It is 0 if rounds with fewer
+    updates are no worse, and at most 10⁴, where progress is in proportion to the updates.
+    """
+    spreads = [np.var([math.log(trial.progress(critical).mean()) for trial in trials]) for critical in _CRITICALS]
+    return float(_CRITICALS[int(np.argmin(spreads))])
