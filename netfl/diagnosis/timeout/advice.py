@@ -4,16 +4,19 @@
 
     g(m) = (m / (m + c)) / (n / (n + c)),
 
-so that a round with all updates, a *full round*, makes 1, and one without updates 0.  The updates are noisy estimates of
+so that a round with all updates, a *full round*, makes 1, and one without updates 0.  Updates are noisy estimates of
 the direction of all users.  With a step that suits m of them, the progress of a step is in proportion to 1 / (1 + c/m),
 where c is the variance between updates over the squared length of their mean: the noise scale of McCandlish et al.,
 "An empirical model of large-batch training", 2018, equation 2.10, with users in place of examples.  From about c users
 on, more of them help little (Charles et al., "On large-cohort training for federated learning", NeurIPS 2021).  c is
 called the critical number here.  With c = 0 each round counts the same, and with c → ∞ each update.
 
-**Time.**  A round under the deadline D and the quorum q lasts τ = min(D, arrival of update ⌈q·n⌉, knowledge that no
-further update comes) + the time of the server between rounds, and aggregates the updates until then.  A target of G full rounds takes R rounds with
-Σ g(mᵣ) ≥ G, so that by the renewal-reward theorem the time to the target is
+**Time.**  Under the deadline D and the quorum q a round lasts
+
+    τ = min(D, arrival of update ⌈q·n⌉, time at which the server knows that no further update comes) + overhead,
+
+and aggregates the updates until then.  A target of G full rounds takes R rounds with Σ g(mᵣ) ≥ G, so that by the
+renewal-reward theorem the time to the target is
 
     T = G · E[τ] / E[g(m)].
 
@@ -21,7 +24,8 @@ Both means are taken over the rounds of a log, or of a simulation.  What happens
 what would happen later in it.  So arrivals of rounds that waited for all users give τ and m of any D and q, as far as
 rounds open in the same state: users that a deadline leaves behind must be able to take part in the next round.
 
-**Assumptions.**  Updates count alike, whoever sends them: T says nothing about users that are never in time.
+**Assumption.**  Updates count alike, whoever sends them: T says nothing about users that are never in time, so that a
+rule must include a share of the users.
 """
 
 from __future__ import annotations
@@ -161,8 +165,8 @@ class Advice:
         best: the recommended rule.
         deadlines_s: 95 % interval of its deadline, with its quorum.
         alone: the best deadline with a quorum of 1; ``None`` if the quorum is given.
-        everyone: the best rule under which all users are in time in some round; ``None`` if *best* is one, or if the given
-            quorum allows none.
+        everyone: the best rule under which all users are in time in some round; ``None`` if *best* is one, or if the
+            given quorum allows none.
         others: the best rules with smaller and larger critical numbers, by that number.
         max_attempts: number of attempts that nearly all updates in time need at most; ``None`` if unknown.
         curve: time to the target over the deadline, with the recommended quorum: ``deadline_s``, ``time_s``, ``low_s``,

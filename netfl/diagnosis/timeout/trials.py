@@ -122,16 +122,19 @@ class ScenarioTrials:
         scenario: a scenario whose access is a network with rounds.
         rounds: rounds for the arrivals, of all replicas together.
         on_trial: called with what is simulated next.
+
+    Attributes:
+        scenario: the scenario.
+        size: number of users that take part in a round.
     """
 
     def __init__(self, scenario: Scenario, rounds: int = ROUNDS, on_trial: Report = lambda text: None) -> None:
         self._network = timed_network(scenario)
         self._replicas = range(max(REPLICAS, scenario.replicas))
         self._rounds = math.ceil(rounds / len(self._replicas))
-        self._scenario = scenario
+        self.scenario = scenario
         self._report = on_trial
         self.size = self._network.selection.max_selected(scenario.users)
-        """Number of users that take part in a round."""
 
     def at(self, rule: TimeoutRule, values: Mapping[str, object]) -> Scenario:
         """Return the scenario under a rule, and with other values at dotted paths."""
@@ -139,7 +142,7 @@ class ScenarioTrials:
         round_: dict[str, object] = {"kind": "quorum", "quorum": rule.quorum, "deadline": rule.deadline_s}
         if not self._network.round.knows_losses:
             round_["losses"] = "unknown"
-        return self._scenario.at(
+        return self.scenario.at(
             {"access.round": round_, "replicas": len(self._replicas), "duration": None, "tuning": None, **values}
         )
 
@@ -201,7 +204,7 @@ class ScenarioTrials:
         Raises:
             ScenarioError: a replica does not reach the accuracy in the rounds of the scenario.
         """
-        max_rounds = self._scenario.steps
+        max_rounds = self.scenario.steps
         trial = self.learn(longest, accuracy, max_rounds)
         if not trial.is_reached:
             problem = f"not reached by all replicas in {max_rounds} rounds without a deadline; at best {trial.best:.3g}"
@@ -214,8 +217,8 @@ class ScenarioTrials:
         A replica ends without it after *max_rounds* rounds, or with the round in which *max_s* are over.
         """
         self._report(f"learning with a deadline of {rule.deadline_s:g} s and a quorum of {rule.quorum:g}")
-        name = next(iter(self._scenario.learners))
-        learner = self._scenario.plain()["learners"][name]
+        name = next(iter(self.scenario.learners))
+        learner = self.scenario.plain()["learners"][name]
         values = {"rounds": max_rounds, "learners": {name: learner}, "evaluate.every": 1, "evaluate.choose": {}}
         setup = prepare_run(self.at(rule, values), learning=True, replicas=self._replicas)
         times_s = np.full(len(self._replicas), np.nan)
