@@ -99,13 +99,17 @@ class ScenarioAdvice:
 
     Args:
         advice: the advice from simulated arrivals.
-        checked_s: time to the target of rounds under the recommended rule, from their durations and updates.
+        checked_s: time to the target of rounds that are simulated under the advised rule.
+        round: the key ``access.round`` of the recommended rule.
+        max_attempts: the key ``access.mac.max_attempts``; ``None`` if the MAC has no such key, or a limit already.
         trials: rounds with learning under each rule that was tried; none without a target accuracy.
         chosen: the trial with the least measured time; ``None`` without a target accuracy.
     """
 
     advice: Advice
     checked_s: float
+    round: Mapping[str, object]
+    max_attempts: int | None
     trials: Sequence[Trial] = ()
     chosen: Trial | None = None
 
@@ -136,14 +140,31 @@ class ScenarioTrials:
         self._report = on_trial
         self.size = self._network.selection.max_selected(scenario.users)
 
+    def round_of(self, rule: TimeoutRule) -> dict[str, object]:
+        """Return the key ``access.round`` of a rule; the server knows as much of losses as in the scenario."""
+        assert self._network.round is not None
+        values: dict[str, object] = {"kind": "quorum", "quorum": rule.quorum, "deadline": rule.deadline_s}
+        if not self._network.round.knows_losses:
+            values["losses"] = "unknown"
+        return values
+
+    def lower_limit(self, max_attempts: int | None) -> int | None:
+        """Return *max_attempts* if the MAC can limit its attempts, and does not do so yet; else ``None``."""
+        mac = self._network.mac
+        if max_attempts is None or mac is None or "max_attempts" not in type(mac).model_fields:
+            return None
+        return max_attempts if mac.attempt_limit is None else None
+
     def at(self, rule: TimeoutRule, values: Mapping[str, object]) -> Scenario:
         """Return the scenario under a rule, and with other values at dotted paths."""
-        assert self._network.round is not None
-        round_: dict[str, object] = {"kind": "quorum", "quorum": rule.quorum, "deadline": rule.deadline_s}
-        if not self._network.round.knows_losses:
-            round_["losses"] = "unknown"
         return self.scenario.at(
-            {"access.round": round_, "replicas": len(self._replicas), "duration": None, "tuning": None, **values}
+            {
+                "access.round": self.round_of(rule),
+                "replicas": len(self._replicas),
+                "duration": None,
+                "tuning": None,
+                **values,
+            }
         )
 
     def long_deadline_s(self) -> float:
@@ -189,10 +210,16 @@ class ScenarioTrials:
                     rounds.append(each)
                 yield rounds
 
-    def time_s(self, rule: TimeoutRule, options: TimeoutOptions) -> float:
-        """Return the time to the target of *options* by the rounds that are simulated under a rule."""
+    def time_s(self, advice: Advice) -> float:
+        """Return the time to the target by rounds that are simulated under the best rule and limit of attempts."""
+        options = advice.options
+        rule = advice.best.rule
         self._report(f"check of the deadline of {rule.deadline_s:g} s")
-        rounds = [each for part in self._simulate(self.at(rule, {"rounds": self._rounds})) for each in part]
+        values: dict[str, object] = {"rounds": self._rounds}
+        max_attempts = self.lower_limit(advice.max_attempts)
+        if max_attempts is not None:
+            values["access.mac.max_attempts"] = max_attempts
+        rounds = [each for part in self._simulate(self.at(rule, values)) for each in part]
         updates = np.array([len(each.deliveries) for each in rounds])
         made = progress(updates, np.array(self.size), options.critical).mean()
         round_s = options.overhead_s + np.mean([each.closed_s - each.opened_s for each in rounds])
@@ -292,15 +319,17 @@ def advise_scenario(
         first = trials.learn_without_deadline(longest, accuracy)
         advice, tried = _learn(trials, arrivals, advice, first, accuracy)
         chosen = min((trial for trial in tried if trial.is_reached), key=lambda trial: trial.estimate.mean)
-        checked_s = trials.time_s(advice.best.rule, advice.options)
-        return ScenarioAdvice(advice, checked_s, tried, chosen)
+        checked_s = trials.time_s(advice)
+        limit = trials.lower_limit(advice.max_attempts)
+        return ScenarioAdvice(advice, checked_s, trials.round_of(chosen.rule), limit, tried, chosen)
 
-    checked_s = trials.time_s(advice.best.rule, options)
+    checked_s = trials.time_s(advice)
     if abs(checked_s / advice.best.time_s - 1.0) > _DEVIATION:  # what rounds leave to the next one matters
         near = TimeoutRule(_NEAR * advice.best.rule.deadline_s)
         advice = advise(trials.arrivals(near), options)
-        checked_s = trials.time_s(advice.best.rule, options)
-    return ScenarioAdvice(advice, checked_s)
+        checked_s = trials.time_s(advice)
+    limit = trials.lower_limit(advice.max_attempts)
+    return ScenarioAdvice(advice, checked_s, trials.round_of(advice.best.rule), limit)
 
 
 def _check_accuracy(scenario: Scenario, accuracy: float) -> None:
