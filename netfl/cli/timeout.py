@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,6 +63,8 @@ def timeout(
     from netfl.scenario.path_errors import find_place, wrong_path
 
     options = TimeoutOptions(critical, full_rounds, quorum, include, _duration(overhead), changes.seed or 0)
+    options.check()
+    _check_plot(plot)
     place = find_place(source)
     if place in {"scenario", "example"}:
         from netfl.diagnosis.timeout.trials import ROUNDS
@@ -85,7 +88,10 @@ def timeout(
         arrivals = read_log(source)
     else:
         raise ScenarioError([wrong_path(source, "times")])
-    advice = advise(arrivals, options)
+    try:
+        advice = advise(arrivals, options)
+    except ScenarioError as error:
+        raise ScenarioError(replace(fault, where=fault.where or str(source)) for fault in error.faults) from error
     _write(advice, csv, plot)
     print_advice(advice)
 
@@ -99,6 +105,13 @@ def _duration(text: str) -> float:
     except QuantityError as error:
         remedy = error.remedy or "write a time such as '2 s'"
         raise ScenarioError([Fault("--overhead", str(error), text, remedy)]) from None
+
+
+def _check_plot(plot: Path | None) -> None:
+    """Raise an error for a file that no plot can be written to."""
+    if plot is not None and plot.suffix not in {".png", ".svg", ".pdf"}:
+        problem = "a plot has no such form"
+        raise ScenarioError([Fault("--plot", problem, str(plot), "name a .png, .svg or .pdf file")])
 
 
 def _refuse_scenario_options(changes: ScenarioOptions, accuracy: float | None, rounds: int | None) -> None:
@@ -125,9 +138,6 @@ def _write(advice: Advice, csv: Path | None, plot: Path | None) -> None:
     if plot is not None:
         from netfl import plots
 
-        if plot.suffix not in {".png", ".svg", ".pdf"}:
-            problem = "no form of a plot"
-            raise ScenarioError([Fault("--plot", problem, str(plot), "name a .png, .svg or .pdf file")])
         try:
             plots.timeout_curve(advice.curve, advice.best.rule.deadline_s).savefig(plot)
         except OSError as error:

@@ -12,7 +12,7 @@ from netfl.cli.app import echo
 from netfl.cli.views import new_table
 from netfl.core.screen import open_console
 from netfl.diagnosis.timeout import Advice, Expectation, ScenarioAdvice, TimeoutRule, Trial
-from netfl.results.formatting import clock, percent
+from netfl.results.formatting import clock, counted, percent
 
 _MAX_ROWS = 12
 """Deadlines of the curve that are printed."""
@@ -61,7 +61,7 @@ def _sentences(advice: Advice) -> Iterator[str]:
         share = percent(len(best.never) / advice.users)
         names = ", ".join(best.never[:_MAX_NAMES])
         more = ", …" if len(best.never) > _MAX_NAMES else ""
-        yield f"never:       {len(best.never)} users ({share}) are in time in no round: {names}{more}"
+        yield f"never:       {counted(len(best.never), 'user')} ({share}) in time in no round: {names}{more}"
     if advice.everyone is not None:
         yield f"all users:   {_compared(advice.everyone, best)}"
     others = "; ".join(f"{critical:g}: {_rule(rule)}" for critical, rule in advice.others.items())
@@ -77,7 +77,7 @@ def _rule(rule: TimeoutRule) -> str:
 
 
 def _compared(other: Expectation, best: Expectation) -> str:
-    return f"{_rule(other.rule)}: the target takes {100.0 * (other.time_s / best.time_s - 1.0):.1f} % longer"
+    return f"{_rule(other.rule)}: the target takes {other.time_s / best.time_s:.2f} times as long"
 
 
 def _seconds(time_s: float) -> str:

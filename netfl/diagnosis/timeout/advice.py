@@ -399,11 +399,7 @@ class RuleSearch:
 
     def _never(self, rule: TimeoutRule) -> Ints:
         """Return the users that deliver, but never in time."""
-        arrivals = self._arrivals
-        least_s = arrivals.least_deadlines_s(rule.wanted(arrivals.sizes))
-        delivers = np.zeros(len(arrivals.names), bool)
-        delivers[arrivals.user] = True
-        return np.flatnonzero(delivers & (least_s > rule.deadline_s))
+        return self._arrivals.never_in_time(rule.deadline_s, rule.wanted(self._arrivals.sizes))
 
     def deadline_interval_s(self, quorum: float) -> tuple[float, float]:
         """Return the 95 % interval of the best deadline with a quorum."""
@@ -439,8 +435,7 @@ def _max_attempts(arrivals: Arrivals, rule: TimeoutRule) -> int | None:
     """Return the number of attempts that nearly all updates in time under a rule need at most."""
     if arrivals.attempts is None:
         return None
-    wanted = rule.wanted(arrivals.sizes)
-    is_in_time = (arrivals.arrived_s <= rule.deadline_s) & (arrivals.rank < wanted[arrivals.round])
+    is_in_time = arrivals.in_time(rule.deadline_s, rule.wanted(arrivals.sizes))
     return int(np.quantile(arrivals.attempts[is_in_time], _COVERED, method="higher"))
 
 

@@ -8,7 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from netfl.types import Floats, Ints
+from netfl.types import Bools, Floats, Ints
+
+
+_INSTANT = 1e-9
+"""Relative difference of an arrival and a deadline at the same instant, at which the update is in time."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,18 @@ class Arrivals:
 
     def counts(self, deadlines_s: Floats) -> Ints:
         """Return the number of updates until each of *deadlines_s*, in rising order, ``[rounds, deadlines]``."""
-        first = np.searchsorted(deadlines_s, self.arrived_s)  # the first deadline that each update meets
+        first = np.searchsorted(deadlines_s * (1.0 + _INSTANT), self.arrived_s)  # the first deadline that each update meets
         steps = np.zeros((self.rounds, len(deadlines_s) + 1), np.int64)
         np.add.at(steps, (self.round, first), 1)
         return np.cumsum(steps[:, :-1], axis=1)
+
+    def in_time(self, deadline_s: float, wanted: Ints) -> Bools:
+        """Return which updates are among the *wanted* ones of their round until a deadline, ``[updates]``."""
+        return (self.arrived_s <= deadline_s * (1.0 + _INSTANT)) & (self.rank < wanted[self.round])
+
+    def never_in_time(self, deadline_s: float, wanted: Ints) -> Ints:
+        """Return the users that deliver in some round, but never among the *wanted* updates until a deadline."""
+        return np.setdiff1d(self.user, self.user[self.in_time(deadline_s, wanted)])
 
     def least_deadlines_s(self, wanted: Ints) -> Floats:
         """Return the least deadline at which each user is in time in some round of *wanted* updates, ``[users]``.

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from netfl.access.network import NetworkAccess
 from netfl.core.kinds import kind_of
@@ -50,10 +51,7 @@ def read_log(path: Path) -> Arrivals:
         table = read_table(path)
     else:
         table = read_csv(path, separators=",;\t", is_limited=False)
-    try:
-        return _arrivals_of_table(table)
-    except ScenarioError as error:
-        raise ScenarioError([replace(fault, where=str(path)) for fault in error.faults]) from error
+    return _arrivals_of_table(table)
 
 
 def _arrivals_of_table(table: UserTable) -> Arrivals:
@@ -72,7 +70,11 @@ def _arrivals_of_table(table: UserTable) -> Arrivals:
     attempts = None
     if "attempts" in table:
         attempts = table.integers(SCHEMA["attempts"])
-    table.refuse_repeated(("replica", "round", "user"), (replica, numbers, user))
+    is_repeated = pd.DataFrame({"replica": replica, "round": numbers, "user": user}).duplicated().to_numpy()
+    table.refuse(
+        is_repeated,
+        lambda row: Fault("", f"user {names[user[row]]} occurs twice in round {numbers[row]}", None, "leave one out"),
+    )
     table.check()
 
     _, rounds = np.unique(np.column_stack([replica, numbers]), axis=0, return_inverse=True)
@@ -159,7 +161,7 @@ def read_run(folder: Path) -> Arrivals:
     assert network.round is not None
     size = network.selection.max_selected(scenario.users)
     remedy = f"let the network be simulated with another rule: {call('timeout', run.folder / 'scenario.yaml')}"
-    if network.round.is_complete(size - 1, size):
+    if any(network.round.is_complete(updates, size) for updates in range(1, size)):
         problem = "the rounds of this run close before all updates arrive, and the others are not in it"
         raise ScenarioError([Fault("access.round", problem, kind_of(type(network.round)), remedy)])
     if run.deliveries.empty:

@@ -1,0 +1,83 @@
+"""Rules of a scenario: simulated arrivals, checks, and measured progress."""
+
+import numpy as np
+import pytest
+
+import netfl
+from diagnosis.timeout.test_logs import SCENARIO
+from netfl.diagnosis.timeout import TimeoutOptions, TimeoutRule, Trial, advise_scenario, progress
+from netfl.diagnosis.timeout.trials import ScenarioTrials, fit_critical
+from netfl.errors import ScenarioError
+
+LEARNING = {
+    "data": {"kind": "blobs", "centers": [[0, 0], [2, 2]], "samples": 120},
+    "partition": "iid",
+    "model": "logistic",
+    "rounds": 60,
+    "learners": {
+        "FedAvg": {"objective": "erm", "aggregation": "average", "lr": 0.05, "batch_size": 4, "local_steps": 1}
+    },
+}
+
+
+def test_critical_number_is_found_from_rounds_to_the_same_target():
+    """With c = 6, rounds with 4 of 20 updates make (4/10) / (20/26) of the progress of full ones."""
+    trials = []
+    for updates in (20, 10, 4):
+        made = progress(np.array([updates]), np.array([20]), 6.0)[0]
+        rounds = round(1000 / made)
+        trials.append(Trial(TimeoutRule(1.0), np.ones(2), [np.full(rounds, updates)] * 2, 20, 0.0))
+    assert fit_critical(trials) == pytest.approx(6.0, rel=0.05)
+
+
+def test_critical_number_is_0_if_fewer_updates_do_no_harm():
+    trials = [Trial(TimeoutRule(1.0), np.ones(1), [np.full(50, updates)], 20, 0.0) for updates in (20, 2)]
+    assert fit_critical(trials) == 0.0
+
+
+def test_users_that_the_server_does_not_select_do_not_count():
+    scenario = netfl.load(SCENARIO, {"access.selection": {"kind": "uniform", "m": 3}})
+    arrivals = ScenarioTrials(scenario, 8).arrivals(TimeoutRule(3600.0))
+    assert set(arrivals.sizes) == {3}
+    assert len(arrivals.arrived_s) == 3 * arrivals.rounds
+    assert len(arrivals.names) == 4 * 6
+
+
+@pytest.mark.slow
+def test_check_by_simulation_agrees_with_the_advice():
+    found = advise_scenario(netfl.load(SCENARIO), rounds=200)
+    assert found.checked_s == pytest.approx(found.advice.best.time_s, rel=0.05)
+    assert found.round == {"kind": "quorum", "quorum": found.rule.quorum, "deadline": found.rule.deadline_s}
+    assert found.max_attempts == found.advice.max_attempts
+    unknown = {"access.round.losses": "unknown", "access.mac.max_attempts": 9}
+    found = advise_scenario(netfl.load(SCENARIO, unknown), TimeoutOptions(quorum=1.0), rounds=40)
+    assert found.round["losses"] == "unknown"
+    assert found.max_attempts is None  # the MAC has a limit already
+
+
+@pytest.mark.slow
+def test_target_accuracy_is_measured_under_a_few_rules():
+    scenario = netfl.load({**SCENARIO, **LEARNING})
+    steps = []
+    found = advise_scenario(scenario, rounds=100, accuracy=0.8, on_trial=steps.append)
+    assert 2 <= len(found.trials) <= 5
+    assert found.chosen in found.trials
+    assert found.chosen.estimate.mean == min(trial.estimate.mean for trial in found.trials if trial.is_reached)
+    assert found.chosen.estimate.mean < found.trials[0].estimate.mean
+    assert len(steps) == len(found.trials) + 2
+    with pytest.raises(ScenarioError, match="accuracy: not reached by all replicas in 2 rounds.*at best.*lower it"):
+        advise_scenario(scenario.at({"rounds": 2}), rounds=20, accuracy=1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "problem"),
+    [
+        ({"access": {"kind": "bernoulli", "probability": 0.5}}, "access.kind", "no network"),
+        ({"access.round": {"kind": "asynchronous"}}, "access.round.kind", "do not wait for rounds"),
+        ({}, "learners", "no learners"),
+    ],
+)
+def test_scenarios_without_deadlines_are_refused(changes, key, problem):
+    with pytest.raises(ScenarioError, match=problem) as raised:
+        advise_scenario(netfl.load(SCENARIO, changes), accuracy=0.5)
+    assert [fault.key for fault in raised.value.faults] == [key]
