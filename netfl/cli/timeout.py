@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,6 +14,8 @@ from netfl.cli.options import ScenarioOptions, with_options
 from netfl.errors import Fault, ScenarioError, cannot_write
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from netfl.diagnosis.timeout import Advice
 
 
@@ -139,7 +141,7 @@ def _write(advice: Advice, csv: Path | None, plot: Path | None) -> None:
         from netfl import plots
 
         try:
-            plots.timeout_curve(advice.curve, advice.best.rule.deadline_s).savefig(plot)
+            cast("Figure", plots.timeout_curve(advice.curve, advice.best.rule.deadline_s)).savefig(plot)
         except OSError as error:
             raise cannot_write(error, plot) from error
         echo(f"plot:  {plot}")

@@ -74,7 +74,7 @@ _COVERED = 0.99
 
 @dataclass(frozen=True, slots=True)
 class TimeoutOptions:
-    """What a rule is chosen for.
+    """Target and conditions of a rule.
 
     Args:
         critical: the critical number of updates c.
@@ -171,7 +171,7 @@ class Advice:
         max_attempts: number of attempts that nearly all updates in time need at most; ``None`` if unknown.
         curve: time to the target over the deadline, with the recommended quorum: ``deadline_s``, ``time_s``, ``low_s``,
             ``high_s``, ``round_s``, ``updates``, ``never``, the share of users that are never in time.
-        options: what the rule was chosen for.
+        options: target and conditions of the rule.
         rounds: rounds that the advice is based on.
         users: users in them.
         notes: remarks on the log.
@@ -205,7 +205,7 @@ def advise(arrivals: Arrivals, options: TimeoutOptions | None = None) -> Advice:
 
     Args:
         arrivals: arrivals in rounds that no deadline has cut.
-        options: what the rule is chosen for.
+        options: target and conditions of the rule.
 
     Raises:
         ScenarioError: an option is out of range, no round has two users, no update arrives, or no deadline includes
@@ -307,7 +307,7 @@ class RuleSearch:
 
     Args:
         arrivals: arrivals in rounds that no deadline has cut.
-        options: what the rule is chosen for.
+        options: target and conditions of the rule.
     """
 
     def __init__(self, arrivals: Arrivals, options: TimeoutOptions) -> None:
@@ -337,9 +337,10 @@ class RuleSearch:
 
         Of equally good deadlines it has the shortest.
         """
-        quorums = [self._options.quorum]
         if self._options.quorum is None:
             quorums = _quorums(int(self._arrivals.sizes.max()))
+        else:
+            quorums = [self._options.quorum]
         least_s = math.inf
         best = None
         for quorum in quorums:

@@ -10,7 +10,6 @@ import numpy as np
 
 from netfl.types import Bools, Floats, Ints
 
-
 _INSTANT = 1e-9
 """Relative difference of an arrival and a deadline at the same instant, at which the update is in time."""
 
@@ -83,7 +82,7 @@ class Arrivals:
 
     def counts(self, deadlines_s: Floats) -> Ints:
         """Return the number of updates until each of *deadlines_s*, in rising order, ``[rounds, deadlines]``."""
-        first = np.searchsorted(deadlines_s * (1.0 + _INSTANT), self.arrived_s)  # the first deadline that each update meets
+        first = np.searchsorted(deadlines_s * (1.0 + _INSTANT), self.arrived_s)  # deadline that each update just meets
         steps = np.zeros((self.rounds, len(deadlines_s) + 1), np.int64)
         np.add.at(steps, (self.round, first), 1)
         return np.cumsum(steps[:, :-1], axis=1)

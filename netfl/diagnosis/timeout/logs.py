@@ -117,7 +117,7 @@ def _ends_s(table: UserTable) -> Floats:
     """
     parts = [table.numbers(SCHEMA[name], empty=np.inf) for name in PARTS if name in table]
     if "total_s" not in table:
-        return np.sum(parts, axis=0)
+        return np.asarray(np.sum(parts, axis=0))
     total_s = table.numbers(SCHEMA["total_s"], empty=np.inf)
     if parts:
         sum_s = np.sum([np.where(np.isfinite(part), part, 0.0) for part in parts], axis=0)

@@ -79,7 +79,7 @@ class Trial:
 
     @property
     def is_reached(self) -> bool:
-        """All replicas reach the target."""
+        """``True`` if every replica reaches the target."""
         return not np.isnan(self.time_s).any()
 
     @property
@@ -290,7 +290,7 @@ def advise_scenario(
 
     Args:
         scenario: a scenario whose access is a network with rounds; their present deadline and quorum do not count.
-        options: what the rule is chosen for.  With an *accuracy*, their critical number is that of the first rule.
+        options: target and conditions of the rule.  With an *accuracy*, their critical number is that of the first rule.
         rounds: simulated rounds for the arrivals, of all replicas together.
         accuracy: the target, a test accuracy of the first learner.  It is trained to this accuracy under a few rules,
             from which the critical number is estimated.  By default nothing is trained.

@@ -123,7 +123,7 @@ def test_slow_user_is_left_out_only_if_it_may_be():
     everyone = advise(arrivals, TimeoutOptions(include=1.0))
     assert everyone.best.rule == advice.everyone.rule
     assert everyone.everyone is None
-    with pytest.raises(ScenarioError, match="include.*so many users are in time at no deadline.*raise quorum"):
+    with pytest.raises(ScenarioError, match=r"include.*so many users are in time at no deadline.*raise quorum"):
         advise(arrivals, TimeoutOptions(include=1.0, quorum=0.5))
 
 
@@ -166,7 +166,7 @@ def test_progress_has_its_limits():
 
 def test_what_cannot_be_advised_on_is_an_error():
     one_user = Arrivals.of_table(np.array([[1.0], [2.0]]))
-    with pytest.raises(ScenarioError, match="no round has two users.*give a row"):
+    with pytest.raises(ScenarioError, match=r"no round has two users.*give a row"):
         advise(one_user)
     with pytest.raises(ScenarioError, match="no update arrives"):
         advise(Arrivals.of_table(np.full((3, 3), np.inf)))

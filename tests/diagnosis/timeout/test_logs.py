@@ -131,5 +131,5 @@ def test_log_and_run_and_scenario_agree(tmp_path):
 def test_runs_without_all_arrivals_are_refused(tmp_path):
     first = netfl.load(SCENARIO, {"access.round": {"kind": "first", "m": 2}, "replicas": 1})
     netfl.trace(first, tmp_path / "first", progress=False)
-    with pytest.raises(ScenarioError, match="close before all updates arrive.*scenario.yaml"):
+    with pytest.raises(ScenarioError, match=r"close before all updates arrive.*scenario.yaml"):
         read_run(tmp_path / "first")

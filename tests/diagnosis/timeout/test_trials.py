@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from diagnosis.timeout.test_logs import SCENARIO
 
 import netfl
-from diagnosis.timeout.test_logs import SCENARIO
 from netfl.diagnosis.timeout import TimeoutOptions, TimeoutRule, Trial, advise_scenario, progress
 from netfl.diagnosis.timeout.trials import ScenarioTrials, fit_critical
 from netfl.errors import ScenarioError
@@ -65,7 +65,7 @@ def test_target_accuracy_is_measured_under_a_few_rules():
     assert found.chosen.estimate.mean == min(trial.estimate.mean for trial in found.trials if trial.is_reached)
     assert found.chosen.estimate.mean < found.trials[0].estimate.mean
     assert len(steps) == len(found.trials) + 2
-    with pytest.raises(ScenarioError, match="accuracy: not reached by all replicas in 2 rounds.*at best.*lower it"):
+    with pytest.raises(ScenarioError, match=r"accuracy: not reached by all replicas in 2 rounds.*at best.*lower it"):
         advise_scenario(scenario.at({"rounds": 2}), rounds=20, accuracy=1.0)
 
 
