@@ -33,7 +33,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,6 +55,8 @@ OTHER_CRITICAL = 4.0
 """Factor between the critical number and others, with which the advice is compared."""
 _RESAMPLES = 1000
 """Bootstrap samples of the rounds."""
+_MAX_BLOCKS = 1000
+"""Largest number of blocks of which a sample consists."""
 _CELLS = 500_000
 """Rounds times deadlines that are computed at once."""
 _MIN_DEADLINES = 100
@@ -289,17 +290,31 @@ class _Rounds:
     progress: Floats
     updates: Ints
 
-    def times_s(self, full_rounds: float, weights: Floats | None = None) -> Floats:
-        """Return the time to *full_rounds* for each deadline; with *weights* of rounds, a row for each row of them.
+    def times_s(self, full_rounds: float) -> Floats:
+        """Return the time to *full_rounds* for each deadline."""
+        return full_rounds * _ratio(self.duration_s.sum(axis=0), self.progress.sum(axis=0))
 
-        It is infinite without progress.
+    def resampled_s(self, full_rounds: float, streams: Streams) -> Floats:
+        """Return bootstrap samples of `times_s`, ``[samples, deadlines]``.
+
+        Blocks of consecutive rounds are drawn, of length rounds^(1/3) or more, as rounds depend on those before
+        (Carlstein, "The use of subseries values for estimating the variance of a general statistic from a stationary
+        sequence", 1986).
         """
-        if weights is None:
-            weights = np.full(len(self.duration_s), 1.0 / len(self.duration_s))
-        duration_s = weights @ self.duration_s
-        progress = weights @ self.progress
-        with np.errstate(divide="ignore"):
-            return np.where(progress > 0.0, full_rounds * duration_s / progress, np.inf)
+        rounds = len(self.duration_s)
+        length = math.ceil(max(rounds ** (1 / 3), rounds / _MAX_BLOCKS))
+        starts = np.arange(0, rounds, length)
+        blocks = len(starts)
+        drawn = streams.rng("timeout", "bootstrap").multinomial(blocks, np.full(blocks, 1.0 / blocks), _RESAMPLES)
+        duration_s = drawn @ np.add.reduceat(self.duration_s, starts, axis=0)
+        progress = drawn @ np.add.reduceat(self.progress, starts, axis=0)
+        return full_rounds * _ratio(duration_s, progress)
+
+
+def _ratio(durations_s: Floats, progress: Floats) -> Floats:
+    """Return the time for a unit of progress; infinite without progress."""
+    with np.errstate(divide="ignore"):
+        return np.where(progress > 0.0, durations_s / progress, np.inf)
 
 
 class RuleSearch:
@@ -384,7 +399,7 @@ class RuleSearch:
 
     def _table(self, quorum: float, deadlines_s: Floats) -> pd.DataFrame:
         rounds = self.rounds(quorum, deadlines_s, self._arrivals.counts(deadlines_s))
-        low_s, high_s = _interval(rounds.times_s(self._options.full_rounds, self._weights))
+        low_s, high_s = _interval(self._resampled_s(rounds))
         never = [len(self._never(TimeoutRule(float(each), quorum))) for each in deadlines_s]
         return pd.DataFrame(
             {
@@ -405,25 +420,14 @@ class RuleSearch:
     def deadline_interval_s(self, quorum: float) -> tuple[float, float]:
         """Return the 95 % interval of the best deadline with a quorum."""
         rounds = self.rounds(quorum, self._deadlines_s, self._counts)
-        times_s = rounds.times_s(self._options.full_rounds, self._weights)
+        times_s = self._resampled_s(rounds)
         times_s = np.where(self._includes(quorum), times_s, np.inf)
         low_s, high_s = _interval(self._deadlines_s[np.argmin(times_s, axis=1)])
         return float(low_s), float(high_s)
 
-    @cached_property
-    def _weights(self) -> Floats:
-        """Weights of the rounds in bootstrap samples, ``[samples, rounds]``.
-
-        Blocks of consecutive rounds are drawn, of length rounds^(1/3), as rounds depend on those before (Politis and
-        Romano, "A circular block-resampling procedure for stationary data", 1992).
-        """
-        rounds = self._arrivals.rounds
-        length = math.ceil(rounds ** (1 / 3))
-        rng = Streams(self._options.seed).rng("timeout", "bootstrap")
-        starts = rng.integers(rounds, size=(_RESAMPLES, math.ceil(rounds / length)))
-        drawn = (starts[:, :, None] + np.arange(length)) % rounds
-        drawn = drawn.reshape(_RESAMPLES, -1)[:, :rounds]
-        return np.array([np.bincount(each, minlength=rounds) for each in drawn]) / rounds
+    def _resampled_s(self, rounds: _Rounds) -> Floats:
+        """Return bootstrap samples of the time to the target, ``[samples, deadlines]``."""
+        return rounds.resampled_s(self._options.full_rounds, Streams(self._options.seed))
 
 
 def _interval(samples: Floats) -> Floats:

@@ -68,17 +68,13 @@ class Arrivals:
         rank[order] = np.arange(len(order)) - starts[self.round[order]]
         return rank
 
-    @cached_property
-    def sorted_s(self) -> Floats:
-        """Arrivals of each round in their order, then infinity, ``[rounds, largest size]``."""
-        table = np.full((self.rounds, int(self.sizes.max())), np.inf)
-        table[self.round, self.rank] = self.arrived_s
-        return table
-
     def closes_s(self, wanted: Ints) -> Floats:
         """Return when each round closes without a deadline, with so many *wanted* updates, ``[rounds]``."""
-        of_quorum = self.sorted_s[np.arange(self.rounds), wanted - 1]
-        return np.minimum(of_quorum, self.over_s)
+        closes_s = self.over_s.copy()
+        is_last = self.rank == wanted[self.round] - 1
+        closing = self.round[is_last]
+        closes_s[closing] = np.minimum(closes_s[closing], self.arrived_s[is_last])
+        return closes_s
 
     def counts(self, deadlines_s: Floats) -> Ints:
         """Return the number of updates until each of *deadlines_s*, in rising order, ``[rounds, deadlines]``."""

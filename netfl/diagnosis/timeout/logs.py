@@ -140,7 +140,7 @@ def _are_delivered(table: UserTable, ended_s: Floats) -> Bools:
     is_delivered = np.asarray(words == DELIVERED, bool)
     if len(words) and not is_delivered.any():
         others = ", ".join(sorted({*map(str, words)})[:5])
-        problem = f"column outcome: no update is '{DELIVERED}'"
+        problem = f"{table.path.name}: column outcome: no update is '{DELIVERED}'"
         raise ScenarioError([Fault("", problem, others, f"write '{DELIVERED}' for updates that arrived")])
     table.refuse(
         is_delivered & ~np.isfinite(ended_s),

@@ -104,7 +104,7 @@ round,user,training_s,upload_s,outcome
         ("round,user,total_ms\n1,a,3\n", "log.csv has the column total_ms … write seconds … 'total_s'"),
         ("round,user,training_s,upload_min\n1,a,3,1\n", "log.csv has the column upload_min … write seconds"),
         ("round,user,total_s,upload_s\n1,a,3,2000\n", "log.csv:2: total_s is less … 2000 s … all are in seconds"),
-        ("round,user,total_s,outcome\n1,a,3,ok\n", "column outcome: no update is 'delivered' ('ok'); write"),
+        ("round,user,total_s,outcome\n1,a,3,ok\n", "log.csv: column outcome: no update is 'delivered' ('ok'); write"),
     ],
 )
 def test_wrong_columns_are_named(tmp_path, log, pattern):
