@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from netfl.core.remedies import argument
-from netfl.diagnosis.timeout.advice import Advice, RuleSearch, TimeoutOptions, TimeoutRule, advise, progress
+from netfl.diagnosis.timeout.advice import Advice, TimeoutOptions, TimeoutRule, advise, progress
 from netfl.diagnosis.timeout.arrivals import Arrivals
 from netfl.diagnosis.timeout.logs import attempts_of, timed_network, user_names
 from netfl.errors import Fault, ScenarioError
@@ -38,14 +38,14 @@ _LONG = 20.0
 _LONGER = 4.0
 """Factor by which it is raised if the best deadline lies at its end."""
 _MAX_RAISES = 3
-_MAX_TRIALS = 4
-"""Rules that are tried with learning, beside that of the long deadline."""
-_MIN_GAIN = 0.02
-"""Expected gain below which the next rule is not tried."""
+_REFINEMENTS = 3
+"""Rules that are tried with learning, beside those of the long deadline and of two critical numbers."""
+_PATIENCE = 1.5
+"""Time after which a trial is given up, in the longest times of the best one so far."""
+_NEARLY = 0.05
+"""Relative difference of deadlines and quorums that need no trial of their own."""
 _MORE_ROUNDS = 20
 """Rounds of a trial, in those that the target takes without a deadline."""
-_RAISED = 4.0
-"""Factor by which the critical number is raised after a trial that misses the target."""
 _DEVIATION = 0.05
 """Relative difference of checked and expected time from which arrivals are simulated again, near the deadline."""
 _NEAR = 2.0
@@ -290,7 +290,7 @@ def advise_scenario(
 
     Args:
         scenario: a scenario whose access is a network with rounds; their present deadline and quorum do not count.
-        options: target and conditions of the rule.  With an *accuracy*, their critical number is that of the first rule.
+        options: target and conditions of the rule.  With an *accuracy*, their critical number is that of one rule.
         rounds: simulated rounds for the arrivals, of all replicas together.
         accuracy: the target, a test accuracy of the first learner.  It is trained to this accuracy under a few rules,
             from which the critical number is estimated.  By default nothing is trained.
@@ -317,8 +317,8 @@ def advise_scenario(
 
     if accuracy is not None:
         first = trials.learn_without_deadline(longest, accuracy)
-        advice, tried = _learn(trials, arrivals, advice, first, accuracy)
-        chosen = min((trial for trial in tried if trial.is_reached), key=lambda trial: trial.estimate.mean)
+        advice, tried = _learn(trials, arrivals, options, first, accuracy)
+        chosen = _fastest(tried)
         checked_s = trials.time_s(advice)
         limit = trials.lower_limit(advice.max_attempts)
         return ScenarioAdvice(advice, checked_s, trials.round_of(chosen.rule), limit, tried, chosen)
@@ -343,29 +343,51 @@ def _check_accuracy(scenario: Scenario, accuracy: float) -> None:
 
 
 def _learn(
-    trials: ScenarioTrials, arrivals: Arrivals, advice: Advice, first: Trial, accuracy: float
+    trials: ScenarioTrials, arrivals: Arrivals, options: TimeoutOptions, first: Trial, accuracy: float
 ) -> tuple[Advice, list[Trial]]:
-    """Train under rules that are advised by the progress measured so far, and return the last advice and all trials.
+    """Train under a few rules, and return the advice with the measured critical number, and all trials.
 
-    *first* is the trial without a deadline.  A trial that takes longer than this one has missed the target.
+    *first* is the trial without a deadline.  The next rules are the best ones if each round counts the same, and if
+    the critical number is that of *options*.  The others follow from the progress measured so far.  A deadline that
+    misses the target says nothing about shorter ones, which may leave out other users in each round.
     """
     tried = [first]
-    longest_s = float(first.time_s.max())
     most_rounds = _MORE_ROUNDS * max(map(len, first.updates))
-    for _ in range(_MAX_TRIALS):
-        rule = advice.best.rule
-        trial = trials.learn(rule, accuracy, most_rounds, longest_s)
-        tried.append(trial)
-        if trial.is_reached:
-            critical = fit_critical([each for each in tried if each.is_reached])
-            options = replace(advice.options, critical=critical)
-        else:  # more updates are needed, and of more users
-            options = replace(advice.options, critical=_RAISED * advice.options.critical, include=1.0)
-        advice = advise(arrivals, options)
-        gain = 1.0 - advice.best.time_s / RuleSearch(arrivals, options).expect(rule).time_s
-        if trial.is_reached and gain < _MIN_GAIN:
+
+    def learn(rule: TimeoutRule) -> None:
+        best = _fastest(tried)
+        max_s = _PATIENCE * float(best.time_s.max())
+        tried.append(trials.learn(rule, accuracy, most_rounds, max_s))
+
+    for critical in (0.0, options.critical):
+        advice = advise(arrivals, replace(options, critical=critical))
+        if not _is_tried(advice.best.rule, tried):
+            learn(advice.best.rule)
+    for _ in range(_REFINEMENTS):
+        critical = fit_critical([trial for trial in tried if trial.is_reached])
+        advice = advise(arrivals, replace(options, critical=critical))
+        rules = [advice.best.rule]
+        if advice.everyone is not None:
+            rules.append(advice.everyone.rule)
+        untried = [rule for rule in rules if not _is_tried(rule, tried)]
+        if not untried:
             break
+        learn(untried[0])
     return advice, tried
+
+
+def _fastest(trials: Sequence[Trial]) -> Trial:
+    """Return the trial with the least mean time, of those in which all replicas reach the target."""
+    return min((trial for trial in trials if trial.is_reached), key=lambda trial: trial.estimate.mean)
+
+
+def _is_tried(rule: TimeoutRule, trials: Sequence[Trial]) -> bool:
+    """Return whether the deadline and the quorum of a rule are nearly those of one of *trials*."""
+    return any(
+        math.isclose(rule.deadline_s, trial.rule.deadline_s, rel_tol=_NEARLY)
+        and math.isclose(rule.quorum, trial.rule.quorum, rel_tol=_NEARLY)
+        for trial in trials
+    )
 
 
 def fit_critical(trials: Sequence[Trial]) -> float:
