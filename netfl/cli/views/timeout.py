@@ -38,7 +38,9 @@ def print_scenario_advice(found: ScenarioAdvice) -> None:
     _print_curve(found.advice)
     if found.chosen is not None:
         open_console().print(_trials_table(found.trials))
-        echo(f"The rule with the least measured time is recommended: {_rule(found.chosen.rule)}.")
+        echo(
+            "Recommended is the best rule by the measured critical number, unless another one is measured to be faster."
+        )
     for line in _round_lines(found.round, found.max_attempts):
         echo(line)
 

@@ -201,12 +201,13 @@ def progress(updates: Ints, sizes: Ints, critical: float) -> Floats:
     return np.asarray(updates / np.maximum(updates + critical, _TINY) / full)
 
 
-def advise(arrivals: Arrivals, options: TimeoutOptions | None = None) -> Advice:
+def advise(arrivals: Arrivals, options: TimeoutOptions | None = None, rule: TimeoutRule | None = None) -> Advice:
     """Find the deadline and the quorum that minimise the time to a target.
 
     Args:
         arrivals: arrivals in rounds that no deadline has cut.
         options: target and conditions of the rule.
+        rule: the rule to recommend, if it is known from elsewhere.
 
     Raises:
         ScenarioError: an option is out of range, no round has two users, no update arrives, or no deadline includes
@@ -216,7 +217,7 @@ def advise(arrivals: Arrivals, options: TimeoutOptions | None = None) -> Advice:
     options.check()
     _check(arrivals)
     search = RuleSearch(arrivals, options)
-    rule = search.best()
+    rule = rule or search.best()
     if rule is None:
         problem = f"with the quorum {options.quorum}, so many users are in time at no deadline"
         remedy = f"lower it, or raise {argument('quorum')}"
@@ -229,10 +230,10 @@ def advise(arrivals: Arrivals, options: TimeoutOptions | None = None) -> Advice:
         return None if other_rule is None else search.expect(other_rule)
 
     others = {}
-    for critical in (options.critical / OTHER_CRITICAL, options.critical * OTHER_CRITICAL):
+    for critical in (options.critical / OTHER_CRITICAL, options.critical * OTHER_CRITICAL or 1.0):
         other = best_with(critical=critical)
-        assert other is not None  # which users are in time does not depend on their progress
-        others[critical] = other.rule
+        if other is not None:
+            others[critical] = other.rule
     return Advice(
         best=best,
         deadlines_s=search.deadline_interval_s(rule.quorum),
@@ -305,7 +306,8 @@ class _Rounds:
         length = math.ceil(max(rounds ** (1 / 3), rounds / _MAX_BLOCKS))
         starts = np.arange(0, rounds, length)
         blocks = len(starts)
-        drawn = streams.rng("timeout", "bootstrap").multinomial(blocks, np.full(blocks, 1.0 / blocks), _RESAMPLES)
+        rng = streams.rng("timeout", "bootstrap")
+        drawn = rng.multinomial(blocks, np.full(blocks, 1.0 / blocks), _RESAMPLES).astype(float)
         duration_s = drawn @ np.add.reduceat(self.duration_s, starts, axis=0)
         progress = drawn @ np.add.reduceat(self.progress, starts, axis=0)
         return full_rounds * _ratio(duration_s, progress)

@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from netfl.core.remedies import argument
-from netfl.diagnosis.timeout.advice import Advice, TimeoutOptions, TimeoutRule, advise, progress
+from netfl.diagnosis.timeout.advice import Advice, RuleSearch, TimeoutOptions, TimeoutRule, advise, progress
 from netfl.diagnosis.timeout.arrivals import Arrivals
 from netfl.diagnosis.timeout.logs import attempts_of, timed_network, user_names
 from netfl.errors import Fault, ScenarioError
@@ -67,14 +67,14 @@ class Trial:
         rule: the rule.
         time_s: simulated time to the target, NaN if it is not reached, ``[replicas]``.
         updates: number of updates of each round until then, by replica.
-        sizes: number of users that take part in a round.
-        best: highest accuracy of the replicas that do not reach the target.
+        size: number of users that take part in a round.
+        best: highest accuracy in any replica.
     """
 
     rule: TimeoutRule
     time_s: Floats
     updates: Sequence[Ints]
-    sizes: int
+    size: int
     best: float
 
     @property
@@ -89,8 +89,8 @@ class Trial:
 
     def progress(self, critical: float) -> Floats:
         """Return the progress of all rounds until the target, in full rounds, ``[replicas]``."""
-        sizes = np.array(self.sizes)
-        return np.array([progress(updates, sizes, critical).sum() for updates in self.updates])
+        size = np.array(self.size)
+        return np.array([progress(updates, size, critical).sum() for updates in self.updates])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ class ScenarioAdvice:
     """Advice for a scenario.
 
     Args:
-        advice: the advice from simulated arrivals.
+        advice: the advice from simulated arrivals; with a target accuracy it describes the rule of *chosen*.
         checked_s: time to the target of rounds that are simulated under the advised rule.
         round: the key ``access.round`` of the recommended rule.
         max_attempts: the key ``access.mac.max_attempts``; ``None`` if the MAC has no such key, or a limit already.
         trials: rounds with learning under each rule that was tried; none without a target accuracy.
-        chosen: the trial with the least measured time; ``None`` without a target accuracy.
+        chosen: the trial of the recommended rule; ``None`` without a target accuracy.
     """
 
     advice: Advice
@@ -116,7 +116,7 @@ class ScenarioAdvice:
     @property
     def rule(self) -> TimeoutRule:
         """The recommended rule."""
-        return self.advice.best.rule if self.chosen is None else self.chosen.rule
+        return self.advice.best.rule
 
 
 class ScenarioTrials:
@@ -225,6 +225,11 @@ class ScenarioTrials:
         round_s = options.overhead_s + np.mean([each.closed_s - each.opened_s for each in rounds])
         return float(options.full_rounds * round_s / made) if made else math.inf
 
+    def checked(self, advice: Advice, trials: Sequence[Trial] = (), chosen: Trial | None = None) -> ScenarioAdvice:
+        """Return an advice with its check by simulation."""
+        limit = self.lower_limit(advice.max_attempts)
+        return ScenarioAdvice(advice, self.time_s(advice), self.round_of(advice.best.rule), limit, trials, chosen)
+
     def learn_without_deadline(self, longest: TimeoutRule, accuracy: float) -> Trial:
         """Train the first learner under the rule *longest*.
 
@@ -256,6 +261,7 @@ class ScenarioTrials:
             assert trained is not None
             accesses = [setup.open_access(replica) for replica in self._replicas]
             report = trained.start()
+            _check_start(report.metrics, accuracy)
             for _ in range(max_rounds):
                 rounds = [
                     access.next_round(report.to(number)) if is_open[number] else None
@@ -317,19 +323,17 @@ def advise_scenario(
 
     if accuracy is not None:
         first = trials.learn_without_deadline(longest, accuracy)
-        advice, tried = _learn(trials, arrivals, options, first, accuracy)
-        chosen = _fastest(tried)
-        checked_s = trials.time_s(advice)
-        limit = trials.lower_limit(advice.max_attempts)
-        return ScenarioAdvice(advice, checked_s, trials.round_of(chosen.rule), limit, tried, chosen)
+        tried = _learn(trials, arrivals, options, first, accuracy)
+        measured = replace(options, critical=_fit_reached(tried))
+        chosen = _choose(tried, RuleSearch(arrivals, measured).best())
+        advice = advise(arrivals, measured, chosen.rule)
+        return trials.checked(advice, tried, chosen)
 
-    checked_s = trials.time_s(advice)
-    if abs(checked_s / advice.best.time_s - 1.0) > _DEVIATION:  # what rounds leave to the next one matters
+    found = trials.checked(advice)
+    if abs(found.checked_s / advice.best.time_s - 1.0) > _DEVIATION:  # what rounds leave to the next one matters
         near = TimeoutRule(_NEAR * advice.best.rule.deadline_s)
-        advice = advise(trials.arrivals(near), options)
-        checked_s = trials.time_s(advice)
-    limit = trials.lower_limit(advice.max_attempts)
-    return ScenarioAdvice(advice, checked_s, trials.round_of(advice.best.rule), limit)
+        found = trials.checked(advise(trials.arrivals(near), options))
+    return found
 
 
 def _check_accuracy(scenario: Scenario, accuracy: float) -> None:
@@ -342,10 +346,24 @@ def _check_accuracy(scenario: Scenario, accuracy: float) -> None:
         raise ScenarioError(faults)
 
 
+def _check_start(metrics: Mapping[str, Floats], accuracy: float) -> None:
+    """Check the metrics before the first round.
+
+    Raises:
+        ScenarioError: they have no accuracy, or it is that of the target already.
+    """
+    key = argument("accuracy")
+    if "accuracy" not in metrics:
+        raise ScenarioError([Fault(key, "the targets of these data are numbers", accuracy, "leave it out")])
+    if metrics["accuracy"].max() >= accuracy:
+        problem = f"the model has it before it is trained ({metrics['accuracy'].max():.3g})"
+        raise ScenarioError([Fault(key, problem, accuracy, "raise it")])
+
+
 def _learn(
     trials: ScenarioTrials, arrivals: Arrivals, options: TimeoutOptions, first: Trial, accuracy: float
-) -> tuple[Advice, list[Trial]]:
-    """Train under a few rules, and return the advice with the measured critical number, and all trials.
+) -> list[Trial]:
+    """Train under a few rules, and return all trials.
 
     *first* is the trial without a deadline.  The next rules are the best ones if each round counts the same, and if
     the critical number is that of *options*.  The others follow from the progress measured so far.  A deadline that
@@ -354,26 +372,28 @@ def _learn(
     tried = [first]
     most_rounds = _MORE_ROUNDS * max(map(len, first.updates))
 
-    def learn(rule: TimeoutRule) -> None:
-        best = _fastest(tried)
-        max_s = _PATIENCE * float(best.time_s.max())
-        tried.append(trials.learn(rule, accuracy, most_rounds, max_s))
+    def learn_untried(*candidates: TimeoutOptions) -> bool:
+        """Train under the best rule of the first candidate for which it is a new one; return whether there is one."""
+        for candidate in candidates:
+            rule = RuleSearch(arrivals, candidate).best()
+            if rule is not None and _nearest(rule, tried) is None:
+                max_s = _PATIENCE * float(_fastest(tried).time_s.max())
+                tried.append(trials.learn(rule, accuracy, most_rounds, max_s))
+                return True
+        return False
 
     for critical in (0.0, options.critical):
-        advice = advise(arrivals, replace(options, critical=critical))
-        if not _is_tried(advice.best.rule, tried):
-            learn(advice.best.rule)
+        learn_untried(replace(options, critical=critical))
     for _ in range(_REFINEMENTS):
-        critical = fit_critical([trial for trial in tried if trial.is_reached])
-        advice = advise(arrivals, replace(options, critical=critical))
-        rules = [advice.best.rule]
-        if advice.everyone is not None:
-            rules.append(advice.everyone.rule)
-        untried = [rule for rule in rules if not _is_tried(rule, tried)]
-        if not untried:
+        measured = replace(options, critical=_fit_reached(tried))
+        if not learn_untried(measured, replace(measured, include=1.0)):
             break
-        learn(untried[0])
-    return advice, tried
+    return tried
+
+
+def _fit_reached(trials: Sequence[Trial]) -> float:
+    """Return the critical number of the trials that reach the target."""
+    return fit_critical([trial for trial in trials if trial.is_reached])
 
 
 def _fastest(trials: Sequence[Trial]) -> Trial:
@@ -381,13 +401,32 @@ def _fastest(trials: Sequence[Trial]) -> Trial:
     return min((trial for trial in trials if trial.is_reached), key=lambda trial: trial.estimate.mean)
 
 
-def _is_tried(rule: TimeoutRule, trials: Sequence[Trial]) -> bool:
-    """Return whether the deadline and the quorum of a rule are nearly those of one of *trials*."""
-    return any(
-        math.isclose(rule.deadline_s, trial.rule.deadline_s, rel_tol=_NEARLY)
-        and math.isclose(rule.quorum, trial.rule.quorum, rel_tol=_NEARLY)
-        for trial in trials
-    )
+def _nearest(rule: TimeoutRule, trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial with the nearest deadline and quorum to those of a rule; ``None`` if none is near."""
+
+    def distance(trial: Trial) -> float:
+        of_deadlines = abs(math.log(trial.rule.deadline_s / rule.deadline_s))
+        return max(of_deadlines, abs(math.log(trial.rule.quorum / rule.quorum)))
+
+    nearest = min(trials, key=distance)
+    return nearest if distance(nearest) < _NEARLY else None
+
+
+def _choose(trials: Sequence[Trial], rule: TimeoutRule | None) -> Trial:
+    """Return the trial of *rule*, the expected best one, unless the measured times of another contradict it.
+
+    Measured times of a few replicas vary much more than expected ones, so that the fastest trial may be so by chance.
+    """
+    fastest = _fastest(trials)
+    if rule is None:
+        return fastest
+    reached = [trial for trial in trials if trial.is_reached]
+    expected = _nearest(rule, reached)
+    if expected is None:
+        return fastest
+    loss = interval(expected.time_s - fastest.time_s)  # of the same replicas
+    is_slower = loss.mean - loss.half > 0.0
+    return fastest if is_slower else expected
 
 
 def fit_critical(trials: Sequence[Trial]) -> float:

@@ -6,16 +6,16 @@ from diagnosis.timeout.test_logs import SCENARIO
 
 import netfl
 from netfl.diagnosis.timeout import TimeoutOptions, TimeoutRule, Trial, advise_scenario, progress
-from netfl.diagnosis.timeout.trials import ScenarioTrials, fit_critical
+from netfl.diagnosis.timeout.trials import ScenarioTrials, _choose, fit_critical
 from netfl.errors import ScenarioError
 
 LEARNING = {
-    "data": {"kind": "blobs", "centers": [[0, 0], [2, 2]], "samples": 120},
+    "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [0, 6], [-3, 3]], "samples": 240},
     "partition": "iid",
     "model": "logistic",
     "rounds": 60,
     "learners": {
-        "FedAvg": {"objective": "erm", "aggregation": "average", "lr": 0.05, "batch_size": 4, "local_steps": 1}
+        "FedAvg": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
     },
 }
 
@@ -33,6 +33,23 @@ def test_critical_number_is_found_from_rounds_to_the_same_target():
 def test_critical_number_is_0_if_fewer_updates_do_no_harm():
     trials = [Trial(TimeoutRule(1.0), np.ones(1), [np.full(50, updates)], 20, 0.0) for updates in (20, 2)]
     assert fit_critical(trials) == 0.0
+
+
+def trial(deadline_s, times_s):
+    return Trial(TimeoutRule(deadline_s), np.array(times_s), [np.full(10, 5)] * len(times_s), 20, 0.0)
+
+
+def test_expected_rule_is_chosen_unless_another_is_faster_beyond_chance():
+    slow = trial(100.0, [50.0, 60.0, 70.0, 80.0])
+    expected = trial(10.0, [20.0, 31.0, 22.0, 33.0])
+    by_chance = trial(8.0, [21.0, 24.0, 25.0, 26.0])
+    missed = trial(5.0, [1.0, 1.0, np.nan, 1.0])
+    trials = [slow, expected, by_chance, missed]
+    assert _choose(trials, TimeoutRule(10.2)) is expected
+    assert _choose(trials, TimeoutRule(100.0)) is by_chance
+    assert _choose(trials, TimeoutRule(5.0)) is by_chance
+    assert _choose(trials, TimeoutRule(50.0)) is by_chance
+    assert _choose(trials, None) is by_chance
 
 
 def test_users_that_the_server_does_not_select_do_not_count():
@@ -62,11 +79,13 @@ def test_target_accuracy_is_measured_under_a_few_rules():
     found = advise_scenario(scenario, rounds=100, accuracy=0.8, on_trial=steps.append)
     assert 2 <= len(found.trials) <= 5
     assert found.chosen in found.trials
-    assert found.chosen.estimate.mean == min(trial.estimate.mean for trial in found.trials if trial.is_reached)
     assert found.chosen.estimate.mean < found.trials[0].estimate.mean
     assert len(steps) == len(found.trials) + 2
+    assert found.rule == found.chosen.rule
     with pytest.raises(ScenarioError, match=r"accuracy: not reached by all replicas in 2 rounds.*at best.*lower it"):
         advise_scenario(scenario.at({"rounds": 2}), rounds=20, accuracy=1.0)
+    with pytest.raises(ScenarioError, match="accuracy: the model has it before it is trained"):
+        advise_scenario(scenario, rounds=20, accuracy=0.01)
 
 
 @pytest.mark.parametrize(
