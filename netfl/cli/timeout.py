@@ -64,7 +64,14 @@ def timeout(
     from netfl.diagnosis.timeout import TimeoutOptions, advise, advise_scenario, read_log, read_run
     from netfl.scenario.path_errors import find_place, wrong_path
 
-    options = TimeoutOptions(critical, full_rounds, quorum, include, _duration(overhead), changes.seed or 0)
+    options = TimeoutOptions(
+        critical=critical,
+        full_rounds=full_rounds,
+        quorum=quorum,
+        include=include,
+        overhead_s=_duration(overhead),
+        seed=changes.seed or 0,
+    )
     options.check()
     _check_plot(plot)
     place = find_place(source)

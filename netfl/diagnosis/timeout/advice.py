@@ -2,14 +2,16 @@
 
 **Progress.**  A round that aggregates m of its n users' updates makes the progress
 
-    g(m) = (m / (m + c)) / (n / (n + c)),
+    g(m) = ((m / (m + c)) / (n / (n + c)))^p,
 
 so that a round with all updates, a *full round*, makes 1, and one without updates 0.  Updates are noisy estimates of
 the direction of all users.  With a step that suits m of them, the progress of a step is in proportion to 1 / (1 + c/m),
 where c is the variance between updates over the squared length of their mean: the noise scale of McCandlish et al.,
 "An empirical model of large-batch training", 2018, equation 2.10, with users in place of examples.  From about c users
 on, more of them help little (Charles et al., "On large-cohort training for federated learning", NeurIPS 2021).  c is
-called the critical number here.  With c = 0 each round counts the same, and with c → ∞ each update.
+called the critical number here.  With c = 0 each round counts the same, and with c → ∞ each update.  The exponent p
+is 1 if users are in time by turns.  If fewer updates mean fewer users, always the same ones, rounds see less of the
+data, too, and a second factor of this form makes p up to 2.
 
 **Time.**  Under the deadline D and the quorum q a round lasts
 
@@ -79,6 +81,7 @@ class TimeoutOptions:
 
     Args:
         critical: the critical number of updates c.
+        exponent: the exponent p.
         full_rounds: the target: progress in rounds with the updates of all users.
         quorum: the quorum; by default the best.
         include: share of the users, of those that deliver at all, that must be in time in some round.
@@ -87,6 +90,7 @@ class TimeoutOptions:
     """
 
     critical: float = CRITICAL
+    exponent: float = 1.0
     full_rounds: float = FULL_ROUNDS
     quorum: float | None = None
     include: float = INCLUDE
@@ -102,6 +106,8 @@ class TimeoutOptions:
         faults = []
         if not 0.0 <= self.critical < math.inf:
             faults.append(Fault(argument("critical"), "not a number of updates", self.critical, "give 0 or more"))
+        if not 0.0 < self.exponent < math.inf:
+            faults.append(Fault(argument("exponent"), "not above 0", self.exponent, "give for example 1"))
         if not 0.0 < self.full_rounds < math.inf:
             faults.append(Fault(argument("full_rounds"), "not above 0", self.full_rounds, "give for example 100"))
         if self.quorum is not None and not 0.0 < self.quorum <= 1.0:
@@ -191,14 +197,14 @@ class Advice:
     notes: Sequence[str] = field(default=())
 
 
-def progress(updates: Ints, sizes: Ints, critical: float) -> Floats:
+def progress(updates: Ints, sizes: Ints, critical: float, exponent: float = 1.0) -> Floats:
     """Return the progress g of rounds with so many *updates* of *sizes* users; 1 with all, 0 without any.
 
     >>> progress(np.array([0, 5, 10]), np.array([10, 10, 10]), 10.0).round(3).tolist()
     [0.0, 0.667, 1.0]
     """
     full = sizes / (sizes + critical)
-    return np.asarray(updates / np.maximum(updates + critical, _TINY) / full)
+    return np.asarray((updates / np.maximum(updates + critical, _TINY) / full) ** exponent)
 
 
 def advise(arrivals: Arrivals, options: TimeoutOptions | None = None, rule: TimeoutRule | None = None) -> Advice:
@@ -346,7 +352,8 @@ class RuleSearch:
         duration_s = np.minimum(deadlines_s, self._arrivals.closes_s(wanted)[:, None])
         duration_s += self._options.overhead_s
         updates = np.minimum(counts, wanted[:, None])
-        made = progress(updates, self._arrivals.sizes[:, None], self._options.critical)
+        options = self._options
+        made = progress(updates, self._arrivals.sizes[:, None], options.critical, options.exponent)
         return _Rounds(duration_s, made, updates)
 
     def best(self) -> TimeoutRule | None:

@@ -52,8 +52,10 @@ _NEAR = 2.0
 """Deadline of these arrivals, in recommended ones."""
 _ENDLESS_S = 1e9
 """Deadline of rounds that close with their quorum."""
-_CRITICALS = np.array([0.0, *np.geomspace(0.01, 1e4, 241)])
+_CRITICALS = np.array([0.0, *np.geomspace(0.01, 1e4, 121)])
 """Critical numbers that are compared with the measured progress."""
+_EXPONENTS = (1.0, 1.25, 1.5, 1.75, 2.0)
+"""Exponents that are compared with it."""
 
 Report = Callable[[str], None]
 """Called with what is simulated next."""
@@ -87,10 +89,10 @@ class Trial:
         """Mean time over the replicas, with its interval."""
         return interval(self.time_s)
 
-    def progress(self, critical: float) -> Floats:
+    def progress(self, critical: float, exponent: float = 1.0) -> Floats:
         """Return the progress of all rounds until the target, in full rounds, ``[replicas]``."""
         size = np.array(self.size)
-        return np.array([progress(updates, size, critical).sum() for updates in self.updates])
+        return np.array([progress(updates, size, critical, exponent).sum() for updates in self.updates])
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,7 @@ class ScenarioTrials:
             values["access.mac.max_attempts"] = max_attempts
         rounds = [each for part in self._simulate(self.at(rule, values)) for each in part]
         updates = np.array([len(each.deliveries) for each in rounds])
-        made = progress(updates, np.array(self.size), options.critical).mean()
+        made = progress(updates, np.array(self.size), options.critical, options.exponent).mean()
         round_s = options.overhead_s + np.mean([each.closed_s - each.opened_s for each in rounds])
         return float(options.full_rounds * round_s / made) if made else math.inf
 
@@ -324,7 +326,7 @@ def advise_scenario(
     if accuracy is not None:
         first = trials.learn_without_deadline(longest, accuracy)
         tried = _learn(trials, arrivals, options, first, accuracy)
-        measured = replace(options, critical=_fit_reached(tried))
+        measured = fit_progress(tried, options)
         chosen = _choose(tried, RuleSearch(arrivals, measured).best())
         advice = advise(arrivals, measured, chosen.rule)
         return trials.checked(advice, tried, chosen)
@@ -385,15 +387,10 @@ def _learn(
     for critical in (0.0, options.critical):
         learn_untried(replace(options, critical=critical))
     for _ in range(_REFINEMENTS):
-        measured = replace(options, critical=_fit_reached(tried))
+        measured = fit_progress(tried, options)
         if not learn_untried(measured, replace(measured, include=1.0)):
             break
     return tried
-
-
-def _fit_reached(trials: Sequence[Trial]) -> float:
-    """Return the critical number of the trials that reach the target."""
-    return fit_critical([trial for trial in trials if trial.is_reached])
 
 
 def _fastest(trials: Sequence[Trial]) -> Trial:
@@ -429,11 +426,30 @@ def _choose(trials: Sequence[Trial], rule: TimeoutRule | None) -> Trial:
     return fastest if is_slower else expected
 
 
-def fit_critical(trials: Sequence[Trial]) -> float:
-    """Return the critical number with which the progress to the same target differs least between *trials*.
+def fit_progress(trials: Sequence[Trial], options: TimeoutOptions) -> TimeoutOptions:
+    """Return *options* with the critical number and the exponent of the progress in the *trials* that reach the target.
 
-    The number minimises the variance over trials of the logarithm of their mean progress.  It is 0 if rounds with fewer
-    updates are no worse, and at most 10⁴, where progress is in proportion to the updates.
+    All of them reach the same target, so their progress should be the same.  Of each exponent, the critical number is
+    taken that minimises the variance over trials of the mean logarithm of the progress: 0 if rounds with fewer updates
+    are no worse, and at most 10⁴, where each update counts the same.  The smallest exponent is taken whose variance is
+    explained by the differences between replicas; if there is none, that of the least variance.
     """
-    spreads = [np.var([math.log(trial.progress(critical).mean()) for trial in trials]) for critical in _CRITICALS]
-    return float(_CRITICALS[int(np.argmin(spreads))])
+    reached = [trial for trial in trials if trial.is_reached]
+    fits = []
+    for exponent in _EXPONENTS:
+        spreads = []
+        for critical in _CRITICALS:
+            amounts = np.log([trial.progress(critical, exponent) for trial in reached])  # [trials, replicas]
+            spreads.append(amounts.mean(axis=1).var())
+        critical = float(_CRITICALS[int(np.argmin(spreads))])
+        fits.append((min(spreads), replace(options, critical=critical, exponent=exponent)))
+        if min(spreads) <= _chance(reached, critical, exponent):
+            return fits[-1][1]
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def _chance(trials: Sequence[Trial], critical: float, exponent: float) -> float:
+    """Return the variance by chance of the mean logarithm of the progress, from what replicas do not share."""
+    amounts = np.log([trial.progress(critical, exponent) for trial in trials])
+    apart = amounts - amounts.mean(axis=0) - amounts.mean(axis=1, keepdims=True) + amounts.mean()
+    return float((apart**2).mean() / amounts.shape[1])

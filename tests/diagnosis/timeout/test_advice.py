@@ -170,11 +170,11 @@ def test_what_cannot_be_advised_on_is_an_error():
         advise(one_user)
     with pytest.raises(ScenarioError, match="no update arrives"):
         advise(Arrivals.of_table(np.full((3, 3), np.inf)))
-    options = TimeoutOptions(critical=-1, full_rounds=0, quorum=2, include=-0.1, overhead_s=math.nan)
+    options = TimeoutOptions(critical=-1, exponent=0, full_rounds=0, quorum=2, include=-0.1, overhead_s=math.nan)
     with pytest.raises(ScenarioError) as raised:
         advise(one_user, options)
     assert [fault.key for fault in raised.value.faults] == [
-        "critical", "full_rounds", "quorum", "include", "overhead_s"
+        "critical", "exponent", "full_rounds", "quorum", "include", "overhead_s"
     ]  # fmt: skip
 
 

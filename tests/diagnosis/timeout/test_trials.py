@@ -6,7 +6,7 @@ from diagnosis.timeout.test_logs import SCENARIO
 
 import netfl
 from netfl.diagnosis.timeout import TimeoutOptions, TimeoutRule, Trial, advise_scenario, progress
-from netfl.diagnosis.timeout.trials import ScenarioTrials, _choose, fit_critical
+from netfl.diagnosis.timeout.trials import ScenarioTrials, _choose, fit_progress
 from netfl.errors import ScenarioError
 
 LEARNING = {
@@ -20,19 +20,25 @@ LEARNING = {
 }
 
 
-def test_critical_number_is_found_from_rounds_to_the_same_target():
-    """With c = 6, rounds with 4 of 20 updates make (4/10) / (20/26) of the progress of full ones."""
+@pytest.mark.parametrize(("critical", "exponent"), [(6.0, 1.0), (40.0, 1.5)])
+def test_progress_is_found_from_rounds_to_the_same_target(critical, exponent):
+    """With c = 6, a round with 4 of 20 updates makes (4/10) / (20/26) of the progress of a full one."""
     trials = []
-    for updates in (20, 10, 4):
-        made = progress(np.array([updates]), np.array([20]), 6.0)[0]
-        rounds = round(1000 / made)
-        trials.append(Trial(TimeoutRule(1.0), np.ones(2), [np.full(rounds, updates)] * 2, 20, 0.0))
-    assert fit_critical(trials) == pytest.approx(6.0, rel=0.05)
+    for updates in (20, 10, 4, 2):
+        made = progress(np.array([updates]), np.array([20]), critical, exponent)[0]
+        rounds = np.round(np.array([900, 1000, 1100]) / made).astype(int)
+        counts = [np.full(each, updates) for each in rounds]
+        trials.append(Trial(TimeoutRule(1.0), np.ones(3), counts, 20, 0.0))
+    missed = Trial(TimeoutRule(1.0), np.array([np.nan, 1.0, 1.0]), [np.full(7, 1)] * 3, 20, 0.0)
+    found = fit_progress([*trials, missed], TimeoutOptions(quorum=0.5))
+    assert found.critical == pytest.approx(critical, rel=0.15)
+    assert found.exponent == exponent
+    assert found.quorum == 0.5
 
 
 def test_critical_number_is_0_if_fewer_updates_do_no_harm():
     trials = [Trial(TimeoutRule(1.0), np.ones(1), [np.full(50, updates)], 20, 0.0) for updates in (20, 2)]
-    assert fit_critical(trials) == 0.0
+    assert fit_progress(trials, TimeoutOptions()) == TimeoutOptions(critical=0.0)
 
 
 def trial(deadline_s, times_s):
