@@ -38,9 +38,7 @@ def print_scenario_advice(found: ScenarioAdvice) -> None:
     _print_curve(found.advice)
     if found.chosen is not None:
         open_console().print(_trials_table(found.trials))
-        echo(
-            "Recommended is the best rule by the measured critical number, unless another one is measured to be faster."
-        )
+        echo("Recommended is the best rule by the measured progress, unless another one is faster beyond chance.")
     for line in _round_lines(found.round, found.max_attempts):
         echo(line)
 
@@ -67,7 +65,8 @@ def _sentences(advice: Advice) -> Iterator[str]:
     if advice.everyone is not None:
         yield f"all users:   {_compared(advice.everyone, best)}"
     others = "; ".join(f"{critical:g}: {_rule(rule)}" for critical, rule in advice.others.items())
-    yield f"critical:    {options.critical:.3g} updates; with {others}"
+    exponent = "" if options.exponent == 1.0 else f", exponent {options.exponent:g}"
+    yield f"critical:    {options.critical:.3g} updates{exponent}; with {others}"
     if advice.max_attempts is not None:
         yield f"attempts:    99 % of the updates in time need at most {advice.max_attempts}"
     for note in advice.notes:
