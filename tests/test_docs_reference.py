@@ -176,6 +176,7 @@ def test_every_command_is_listed(pages):
         "ram",
         "export",
         "orbits",
+        "timeout",
         "import lorawan",
         "import phone",
         "import flower",

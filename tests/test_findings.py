@@ -10,7 +10,8 @@ from scipy import stats
 from support.inline_sweep_engine import Here
 
 import netfl
-from netfl.learning.aggregation.fedau import Fedau, _add_round
+from netfl.learning.aggregation._intervals import add_round
+from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.tuning import grid_centres
 from netfl.results.statistics import ConfidenceInterval, interval
 
@@ -150,7 +151,7 @@ def test_interval_weights_are_those_of_fedau(cutoff):
     expected = []
     for is_participating in participates.tolist():
         expected.append(float(aggregation.user_weights(state)[0]))
-        state = _add_round(state, torch.tensor([is_participating]), cutoff)
+        state = add_round(state, torch.tensor([is_participating]), cutoff)
     assert findings.interval_weights(participates, cutoff) == pytest.approx(np.array(expected))
 
 

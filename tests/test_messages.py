@@ -118,6 +118,7 @@ COMMANDS = {
     "export": (["export", "--csv"], {"run"}),
     "verify": (["verify"], {"run"}),
     "orbits": (["orbits"], set()),
+    "timeout": (["timeout", "--rounds", "4"], {"scenario", "run", "example"}),
     "import flower": (["import", "flower", "--out", "recorded"], set()),
     "import phone": (["import", "phone", "--out", "drive.csv"], set()),
     "import lorawan": (["import", "lorawan", "--out", "recorded"], set()),

@@ -11,6 +11,7 @@ PARTS = (
     ("State of a simulation", "netfl.simulation.simulation", ("SimulationState",)),
     ("Plots", "netfl.plots", ()),
     ("Diagnosis", "netfl.diagnosis", ()),
+    ("Time-outs of rounds", "netfl.diagnosis.timeout", ()),
     ("Recorded versions", "netfl.results.model_snapshots", ("ModelSnapshots",)),
     ("Engines of sweeps", "netfl.sweeps", ("LocalEngine", "Engine", "SweepObserver", "TaskUpdate")),
     ("A sweep on a cluster", "netfl.sweeps.ray_engine", ("RayEngine",)),

@@ -9,11 +9,11 @@ import signal
 import sys
 from io import TextIOWrapper
 
-from netfl.cli import export, flower, imports, inspect, orbits, report, run, table
+from netfl.cli import export, flower, imports, inspect, orbits, report, run, table, timeout
 from netfl.cli.app import app, echo
 from netfl.cli.distribution import conflict
 
-__all__ = ["app", "export", "flower", "imports", "inspect", "main", "orbits", "report", "run", "table"]
+__all__ = ["app", "export", "flower", "imports", "inspect", "main", "orbits", "report", "run", "table", "timeout"]
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ their colours in all plots that name them in the same order.
 
 from __future__ import annotations
 
-from netfl.plots import deliveries, latency, learning, network, sweeps
+from netfl.plots import deliveries, latency, learning, network, sweeps, timeout
 from netfl.plots.style import as_figure
 
 backlog = as_figure(latency.backlog)
@@ -33,6 +33,7 @@ search_progress = as_figure(sweeps.search_progress)
 staleness = as_figure(latency.staleness)
 sweep_heat = as_figure(sweeps.sweep_heat)
 sweep_lines = as_figure(sweeps.sweep_lines)
+timeout_curve = as_figure(timeout.timeout_curve)
 user_accuracy = as_figure(learning.user_accuracy)
 user_delays = as_figure(latency.user_delays)
 user_scatter = as_figure(learning.user_scatter)
@@ -55,6 +56,7 @@ __all__ = [
     "staleness",
     "sweep_heat",
     "sweep_lines",
+    "timeout_curve",
     "user_accuracy",
     "user_delays",
     "user_scatter",

@@ -28,7 +28,7 @@ TASKS = "tasks"
 SCENARIO = "scenario.yaml"
 """Scenario of a run directory or of a sweep."""
 
-Wanted = Literal["scenario", "run", "sweep", "table", "orbits"]
+Wanted = Literal["scenario", "run", "sweep", "table", "times", "orbits"]
 """Input of a function or a command; a table is one of deliveries, in place of which it also reads a run."""
 Place = Literal["missing", "example", "run", "sweep", "file of a run", "scenario", "folder", "file"]
 """Thing at the end of a path; an example is a scenario of netfl, named without a path."""
@@ -38,6 +38,7 @@ _WORDS = {
     "run": "a run directory",
     "sweep": "the folder of a sweep",
     "table": "a run directory or a table of deliveries",
+    "times": "a scenario, a run directory or a table of times",
     "orbits": "a file of orbits",
 }
 _ENDINGS = (".yaml", ".yml")
@@ -99,7 +100,7 @@ def _describe(place: Place, wanted: Wanted) -> str:
         return "it does not exist"
     if place == "example":
         return "it is a scenario of netfl"
-    if place == "folder" and wanted in {"run", "table"}:
+    if place == "folder" and wanted in {"run", "table", "times"}:
         return f"it has no {MANIFEST}"
     if place == "folder" and wanted == "sweep":
         return f"it has no {SWEEP}"
@@ -198,6 +199,8 @@ def _otherwise(wanted: Wanted) -> str:
         return f"give a folder that {function('sweep')} wrote"
     if wanted == "orbits":
         return "give a YAML file with satellites, their orbits and stations"
+    if wanted == "times":
+        return "give a scenario, a folder that netfl wrote, or a CSV or Parquet file with the columns round and user"
     remedy = "give a folder that netfl wrote"
     if wanted == "table":
         remedy += ", or a CSV or Parquet file with the columns round and user"

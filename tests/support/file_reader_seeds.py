@@ -272,6 +272,13 @@ def deliveries_parquet():
     return [_deliveries().to_parquet(index=False)]
 
 
+def times_csv():
+    return [
+        b"round,user,total_s,outcome,attempts\n1,ann,2.5,delivered,1\n1,bob,3,delivered,2\n2,ann,2,lost,1\n2,bob,1,delivered,1\n",
+        b"round;user;download_s;upload_s\n0;7;1;2\n0;8;1;\n1;7;0;0\n1;8;2;1\n",
+    ]
+
+
 def pickled():
     with zipfile.ZipFile(run_folder() / "stopped" / CHECKPOINT) as archive:
         return [archive.read("archive/data.pkl")]

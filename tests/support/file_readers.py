@@ -18,6 +18,7 @@ from netfl.access.availability import Availability
 from netfl.access.replay import Replay
 from netfl.core.plugins import plugins_disabled
 from netfl.diagnosis import reading
+from netfl.diagnosis.timeout import read_log
 from netfl.errors import NetflError, ScenarioError
 from netfl.files.flower_log import read_flower_log
 from netfl.files.lorawan import read_lorawan
@@ -260,6 +261,7 @@ READERS: dict[str, Reader] = {
     "leaf": Reader("all_data.json", _leaf, seeds.leaf, tries=50),
     "deliveries_csv": Reader("deliveries.csv", reading.read_participation, seeds.deliveries_csv, tries=50),
     "deliveries_parquet": Reader("deliveries.parquet", reading.read_participation, seeds.deliveries_parquet, tries=30),
+    "times_csv": Reader("times.csv", read_log, seeds.times_csv, tries=50),
     "replay_rounds": Reader("replay/rounds.parquet", _replay, seeds.of_run("rounds.parquet"), tries=10),
     "replay_deliveries": Reader("replay/deliveries.parquet", _replay, seeds.of_run("deliveries.parquet"), tries=10),
     "flower_log": Reader("flower.log", read_flower_log, seeds.flower_logs),
