@@ -50,6 +50,7 @@ import netfl
 from netfl.diagnosis.timeout import TimeoutOptions, TimeoutRule, Trial, advise_scenario
 from netfl.diagnosis.timeout.trials import ScenarioTrials
 from netfl.results.formatting import clock
+from netfl.results.statistics import interval
 from netfl.scenario.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +63,8 @@ LIMIT = 1.05
 DEADLINES = 20
 PATIENCE = 1.5
 """Time after which a replica is given up, in the longest times without a deadline."""
+ADVICE = {"advised": "advice, other users", "own": "advice, same users", "timings": "from times alone"}
+"""Sources of deadlines that are compared with the grid, and their heads in the table."""
 OWN_SEED = 1
 """Seed of the rounds that are measured."""
 OTHER_SEED = 101
@@ -217,41 +220,35 @@ def read_results() -> pd.DataFrame:
     return pd.read_csv(RESULTS) if RESULTS.exists() else pd.DataFrame(columns=columns)
 
 
-def compare(results: pd.DataFrame) -> pd.DataFrame:
-    """Return for each scenario the times without a deadline, of the best of the grid, and of the advised deadlines."""
-    times = results.groupby(["scenario", "source", "deadline_s"], sort=False)["time_s"]
-    means = times.mean().where(times.count() == times.size()).reset_index()
-    lines = []
-    for name in SCENARIOS:
-        of_scenario = means[means["scenario"] == name]
-        best = of_scenario[of_scenario["source"] == "grid"].dropna().sort_values("time_s").iloc[0]
-        line = {"scenario": name, "grid_deadline_s": best["deadline_s"], "grid_s": best["time_s"]}
-        for source in ("none", "advised", "own", "timings"):
-            row = of_scenario[of_scenario["source"] == source].iloc[0]
-            line |= {f"{source}_deadline_s": row["deadline_s"], f"{source}_s": row["time_s"]}
-        lines.append(line)
-    return pd.DataFrame(lines)
+def times_of(results: pd.DataFrame, name: str, source: str) -> dict[float, np.ndarray]:
+    """Return the times of the replicas at each deadline of a source, NaN where the target is not reached."""
+    rows = results[(results["scenario"] == name) & (results["source"] == source)]
+    return {float(each): part["time_s"].to_numpy() for each, part in rows.groupby("deadline_s")}
 
 
 def table(results: pd.DataFrame) -> str:
-    """Return the comparison as a table in Markdown."""
-    lines = [
-        "| scenario | without a deadline | best of 20 | advice for other users | for the same users | from times alone |",
-        "|---|---|---|---|---|---|",
-    ]
-    for _, row in compare(results).iterrows():
-        cells = [
-            f"`{row['scenario']}`",
-            clock(row["none_s"]),
-            f"{clock(row['grid_s'])} at {row['grid_deadline_s']:.3g} s",
-        ]
-        for source in ("advised", "own", "timings"):
-            ratio = row[f"{source}_s"] / row["grid_s"]
-            verdict = "passes" if ratio <= LIMIT else "fails"
-            change = f"{100.0 * (ratio - 1.0):+.1f} %" if np.isfinite(ratio) else "not reached"
-            cells.append(f"{row[f'{source}_deadline_s']:.3g} s: {change}, {verdict}")
+    """Return the comparison as a table in Markdown: differences to the best of the grid, with paired 95 % intervals."""
+    lines = [f"| {' | '.join(('scenario', 'without', 'best of 20', *ADVICE.values()))} |", "|---" * 6 + "|"]
+    for name in SCENARIOS:
+        (without,) = times_of(results, name, "none").values()
+        grid = times_of(results, name, "grid")
+        best_s = min(grid, key=lambda deadline_s: np.nan_to_num(grid[deadline_s].mean(), nan=np.inf))
+        best = grid[best_s]
+        cells = [f"`{name}`", clock(without.mean()), f"{clock(best.mean())} at {best_s:.3g} s"]
+        for source in ADVICE:
+            ((deadline_s, times),) = times_of(results, name, source).items()
+            cells.append(f"{deadline_s:.3g} s: {compare(times, best)}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def compare(times: np.ndarray, best: np.ndarray) -> str:
+    """Return in words by how much *times* of replicas differ from the *best* ones, and whether that passes."""
+    if np.isnan(times).any():
+        return "not reached, fails"
+    loss = interval((times - best) / best.mean())
+    verdict = "passes" if 1.0 + loss.mean <= LIMIT else "fails"
+    return f"{100.0 * loss.mean:+.1f} ± {100.0 * loss.half:.0f} %, {verdict}"
 
 
 def page(text: str) -> str:

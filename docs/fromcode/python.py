@@ -12,6 +12,7 @@ PARTS = (
     ("Plots", "netfl.plots", ()),
     ("Diagnosis", "netfl.diagnosis", ()),
     ("Time-outs of rounds", "netfl.diagnosis.timeout", ()),
+    ("Intervals over replicas", "netfl.results.statistics", ("ConfidenceInterval",)),
     ("Recorded versions", "netfl.results.model_snapshots", ("ModelSnapshots",)),
     ("Engines of sweeps", "netfl.sweeps", ("LocalEngine", "Engine", "SweepObserver", "TaskUpdate")),
     ("A sweep on a cluster", "netfl.sweeps.ray_engine", ("RayEngine",)),

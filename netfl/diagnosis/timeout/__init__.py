@@ -2,9 +2,9 @@
 
 >>> import numpy as np
 >>> from netfl.diagnosis.timeout import Arrivals, advise
->>> times_s = np.random.default_rng(1).exponential(10.0, (200, 20))  # 200 rounds of 20 users
->>> arrivals = Arrivals.of_table(times_s)
->>> advise(arrivals).best.rule
+>>> times_s = 5.0 + np.random.default_rng(1).exponential(10.0, (200, 20))  # 200 rounds of 20 users
+>>> advise(Arrivals.of_table(times_s)).best.rule
+TimeoutRule(deadline_s=11.5, quorum=0.4)
 """
 
 from __future__ import annotations
