@@ -34,8 +34,8 @@ def timeout_curve(curve: pd.DataFrame, deadline_s: float, *, ax: Axes | None = N
         textcoords="offset points",
         va="top",
     )
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    style.set_logarithmic(ax, "x")
+    style.set_logarithmic(ax, "y")
     ax.set_xlabel(f"deadline ({across_name})")
     ax.set_ylabel(f"time to the target ({up_name})")
     return ax

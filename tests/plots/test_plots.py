@@ -1,6 +1,7 @@
 """Plot functions take tables, return a Figure, and draw the values of the tables."""
 
 import io
+import math
 from itertools import product
 
 import numpy as np
@@ -84,6 +85,18 @@ def plot_calls(run):
             **options,
         ),
         "layout": lambda **options: plots.layout(run.users, run.deliveries, run.nodes, **options),
+        "timeout_curve": lambda **options: plots.timeout_curve(
+            pd.DataFrame(
+                {
+                    "deadline_s": [5.0, 10.0, 20.0],
+                    "time_s": [900.0, 600.0, 700.0],
+                    "low_s": [800.0, 550.0, 650.0],
+                    "high_s": [math.inf, 650.0, 750.0],
+                }
+            ),
+            10.0,
+            **options,
+        ),
     }
 
 
