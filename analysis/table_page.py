@@ -165,7 +165,7 @@ def advice(cells: Mapping[Cell, StoredCell]) -> list[str]:
             for rule, rank in ranks_of(stored, METRICS[0]).items():
                 places.setdefault(rule, []).append(rank.rank)
         everywhere = {rule: float(np.mean(of_rule)) for rule, of_rule in places.items() if len(of_rule) == len(chosen)}
-        if len(everywhere) < 2:
+        if min(len(chosen), len(everywhere)) < 2:  # one access is no advice
             continue
         order = sorted(everywhere, key=lambda rule: everywhere[rule])[:3]
         named = ", ".join(f"{rule} ({everywhere[rule]:.1f})" for rule in order)
@@ -223,7 +223,7 @@ def page_text(cells: Mapping[Cell, StoredCell]) -> str:
 def _advice_section(cells: Mapping[Cell, StoredCell]) -> Sequence[str]:
     found = advice(cells)
     if not found:
-        return ["No advice yet: the rows are not run."]
+        return ["No advice yet: too few accesses are run."]
     text = (
         "Run `netfl ram` on a recording of your access, and look for its absences and its correlation. These rules "
         "have the best mean rank by the accuracy of the rare classes, in parentheses; only rules that run in all "

@@ -114,7 +114,6 @@ def test_advice_names_the_best_mean_rank():
         Cell("tiny", "c"): cell(300, FedAU=0.5, MIFA=0.7),
     }
     assert table_page.advice(cells) == [
-        "- If rare users return within 50 rounds (1 accesses): FedAU (1.0), MIFA (2.0).",
         "- If rare users stay away for 50 rounds and more (2 accesses): MIFA (1.5), FedAU (2.5).",
     ]
 
