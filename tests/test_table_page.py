@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import table_campaign
 import table_page
-from support.small_table import SUITE, make_row, rule_named
+from support.small_table import make_row, rule_named, small_suite
 
-from netfl.rule_table import suite
 from netfl.rule_table.rows import METRICS, TableRow, add_row
 from netfl.rule_table.suite import Cell, cells_of
-from netfl.scenario import examples
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("FedAvg", "FedAU", "CVaR")
@@ -24,24 +22,17 @@ NAMES = ("FedAvg", "FedAU", "CVaR")
 @pytest.fixture
 def rows(tmp_path, monkeypatch):
     """Planted rows of a small suite; returns the folder of their files."""
-    table = tmp_path / "netfl/scenarios/table"
-    table.mkdir(parents=True)
-    (table / "tiny.yaml").write_text(SUITE)
-    monkeypatch.setattr(examples, "__file__", str(tmp_path / "netfl/scenario/examples.py"))
-    suite.datasets.cache_clear()
-    suite._suite.cache_clear()
-    rng = np.random.default_rng(5)
-    for cell in cells_of("tiny"):
-        for place, name in enumerate(NAMES):
-            costs = {}
-            if cell.access == "tdma":
-                costs = {"time_s": [3600.0 * (place + 1), 7200.0, 9000.0, None], "energy_J": [5.0, 7.0, 6.0, 8.0]}
-            row = make_row(cell, rule_named(name), rng.random(4), costs=costs, not_tuned=place == 2)
-            add_row(cell, rule_named(name), row, None)
-    add_row(Cell("tiny", "tdma"), rule_named("known p"), TableRow(refused="states no rates"), None)
-    yield table / "rows"
-    suite.datasets.cache_clear()
-    suite._suite.cache_clear()
+    with small_suite(tmp_path, monkeypatch) as folder:
+        rng = np.random.default_rng(5)
+        for cell in cells_of("tiny"):
+            for place, name in enumerate(NAMES):
+                costs = {}
+                if cell.access == "tdma":
+                    costs = {"time_s": [3600.0 * (place + 1), 7200.0, 9000.0, None], "energy_J": [5.0, 7.0, 6.0, 8.0]}
+                row = make_row(cell, rule_named(name), rng.random(4), costs=costs, not_tuned=place == 2)
+                add_row(cell, rule_named(name), row, None)
+        add_row(Cell("tiny", "tdma"), rule_named("known p"), TableRow(refused="states no rates"), None)
+        yield folder
 
 
 def stored_values(folder, cell, rule, metric):

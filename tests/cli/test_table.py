@@ -5,14 +5,12 @@ import json
 import numpy as np
 import pytest
 from support.error_messages import assert_messages
-from support.small_table import SUITE, make_row, rule_named
+from support.small_table import make_row, rule_named, small_suite
 from typer.testing import CliRunner
 
 from netfl.cli import app
-from netfl.rule_table import suite
 from netfl.rule_table.rows import TableRow, add_row
 from netfl.rule_table.suite import Cell
-from netfl.scenario import examples
 
 RULE = '''
 from netfl.learning.aggregation import Aggregation
@@ -30,16 +28,9 @@ CELL = Cell("tiny", "bernoulli")
 
 @pytest.fixture(autouse=True)
 def tiny(tmp_path, monkeypatch):
-    table = tmp_path / "netfl/scenarios/table"
-    table.mkdir(parents=True)
-    (table / "tiny.yaml").write_text(SUITE)
-    monkeypatch.setattr(examples, "__file__", str(tmp_path / "netfl/scenario/examples.py"))
     monkeypatch.chdir(tmp_path)
-    suite.datasets.cache_clear()
-    suite._suite.cache_clear()
-    yield
-    suite.datasets.cache_clear()
-    suite._suite.cache_clear()
+    with small_suite(tmp_path, monkeypatch):
+        yield
 
 
 def call(*arguments):

@@ -1,10 +1,13 @@
 """A small suite of the table of rules, and rows made without a run."""
 
+from contextlib import contextmanager
+
 import numpy as np
 
 from netfl.rule_table import suite
 from netfl.rule_table.rows import TableRow
 from netfl.rule_table.suite import rules_of
+from netfl.scenario import examples
 
 SUITE = """
 name: table_tiny
@@ -46,6 +49,23 @@ overrides:
       compute: {speed: 500}
       energy: {transmit: 80 mW, receive: 60 mW, idle: 1 mW}
 """
+
+
+@contextmanager
+def small_suite(folder, monkeypatch):
+    """Put the suite ``tiny``, below *folder*, in the place of those of netfl; yields the folder of its rows."""
+    table = folder / "netfl/scenarios/table"
+    table.mkdir(parents=True)
+    (table / "tiny.yaml").write_text(SUITE)
+    monkeypatch.setattr(examples, "__file__", str(folder / "netfl/scenario/examples.py"))
+    _forget_suites()
+    yield table / "rows"
+    _forget_suites()
+
+
+def _forget_suites():
+    suite.datasets.cache_clear()
+    suite._suite.cache_clear()
 
 
 def rule_named(name, dataset="tiny"):
