@@ -32,7 +32,8 @@ _COMMENT = (
 _WHAT = (
     "Which rule is best depends on the access. Here every rule runs under every access, tuned in the same way: seven "
     "candidates for its step size and, of FedAU, its cutoff, in each replica by itself, by the accuracy of all classes "
-    "on validation examples. All further keys, such as α and q, are as given in the suite. Twenty users hold the digits. Two of them are delivered in about 5 % of the rounds, the "
+    "on validation examples. All further keys, such as α and q, are as given in the suite. "
+    "Twenty users hold the digits. Two of them are delivered in about 5 % of the rounds, the "
     "others in half; only these two hold the digits 8 and 9. From access to access the rates stay and the process "
     "changes; in networks they are nearly these, and two recordings of real devices have the rates that were measured. "
     "A row is ten replicas, which all rules share. Networks are simulated once and replayed, so that a rule that sends "
