@@ -460,7 +460,7 @@ def _medium(
             connection,
             context.streams.at("reception"),
             interference=spec.interference,
-            power_control=_fitted_control(spec, layout, budget),
+            power_control=fitted_control(spec, layout, budget),
             common_loss=spec.common_loss,
             codes_per_channel=None if spec.mac is None or spec.channels_hz is None else spec.mac.codes_per_channel,
         )
@@ -469,7 +469,7 @@ def _medium(
     return None  # no user sends
 
 
-def _fitted_control(spec: NetworkSpec, layout: Layout, budget: LinkBudget) -> PowerControl:
+def fitted_control(spec: NetworkSpec, layout: Layout, budget: LinkBudget) -> PowerControl:
     """Return the power control for the users of a network, by their SNRs at their towers of the start."""
     users = np.arange(layout.users)
     mean_snr_db = np.empty(layout.users)

@@ -23,6 +23,7 @@ from netfl.network.build import (
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._measured import Measured, repeated_path_loss
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
+from netfl.network.late_groups import late_group_warnings
 from netfl.network.late_updates import RoundSetting, late_update_warnings
 from netfl.network.layout import Layout
 from netfl.network.least_time import least_times
@@ -92,6 +93,7 @@ def network_warnings(
         yield from _overload(spec, context, layout)
         yield from _version_backlog(spec, context, layout, max_selected, deadline_s)
         yield from late_update_warnings(RoundSetting(spec, context, max_selected, deadline_s, sets_deadline))
+        yield from late_group_warnings(spec, context, layout, deadline_s)
         yield from _late_allocation(spec, deadline_s)
         yield from _repeats_in_blocks(spec)
 

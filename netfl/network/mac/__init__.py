@@ -192,6 +192,13 @@ class Mac(Spec):
     """True if it lets several users of a cell send at once on one channel, of whom all should be received.  It needs an
     interference with `netfl.network.interference.Interference.receives_several`."""
 
+    def usual_groups(self, mean_snr_db: Floats) -> list[Ints]:
+        """Return the users that it lets send at once where all of a cell have something to send, by their places.
+
+        It matters with `sends_groups`, and fits links that have their mean SNRs, ``[n]``.
+        """
+        return []
+
     @property
     def needs_full_power(self) -> bool:
         """True if it takes the power of each frame for that of the radio, so that no ``power_control`` may lower it."""

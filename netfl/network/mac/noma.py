@@ -42,8 +42,8 @@ class Noma(Mac):
     over the interference of all others.  A reception of one rate may be too fast for the group: its frames then collide
     at each repeat, as those of equal power do at a threshold of 0 dB.  With `sinr` and a reception that follows the
     SINR, the weaker users of a group have the rates that the stronger ones leave them, and their frames may outlast
-    any deadline.  Y. Saito et al., "Non-orthogonal multiple access
-    (NOMA) for cellular future radio access", IEEE VTC Spring, 2013.
+    any deadline; `netfl check` warns of that.  Y. Saito et al., "Non-orthogonal multiple access (NOMA) for cellular
+    future radio access", IEEE VTC Spring, 2013.
 
     For n saturated users under independent Rayleigh fading of mean 1, the weakest of the first group of g users has a
     power gain that is exponential with mean 1/n with ``near_far``, exponential with mean 1/g with ``random``, and the
@@ -89,6 +89,15 @@ class Noma(Mac):
             return math.inf
         return self.group / (self.poll + airtime_s)
 
+    def usual_groups(self, mean_snr_db: Floats) -> list[Ints]:
+        order = np.argsort(-mean_snr_db, kind="stable")
+        if self.pairing == "near_far":
+            order = _alternate(order)
+        if self.pairing != "random":
+            return self.cut(order)
+        groups = -(-len(order) // self.group)
+        return [order[first::groups] for first in range(groups)]  # evenly spaced: neither near and far nor adjacent
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         division = _Division(cell, self)
         env = cell.env
@@ -106,6 +115,10 @@ class Noma(Mac):
                 members = members[cell.ready_s[members] <= after_rounding(env.now)]
             if members.size:
                 yield cell.attempt(members, limit=self.max_attempts, is_group=True)
+
+    def cut(self, order: Ints) -> list[Ints]:
+        """Return the groups of users in this *order*; the last one can be smaller."""
+        return [order[first : first + self.group] for first in range(0, len(order), self.group)]
 
     def laws(self) -> tuple[Law, ...]:
         g = self.group
@@ -172,8 +185,7 @@ class _Division:
             order = self._by_snr(backlog)
         if self.mac.pairing == "near_far":
             order = _alternate(order)
-        size = self.mac.group
-        self.groups = [order[first : first + size] for first in range(0, len(order), size)]
+        self.groups = self.mac.cut(order)
 
     def _by_snr(self, backlog: Ints) -> Ints:
         """Return the users by their SNRs, the strongest first, and those of equal SNR in a random order."""

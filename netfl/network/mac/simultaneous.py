@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Annotated, Any
 
+import numpy as np
 import simpy
 from pydantic import Field
 
 from netfl.network.mac import Mac
 from netfl.network.radio.cell import Cell
-from netfl.types import Law
+from netfl.types import Floats, Ints, Law
 from netfl.units import Seconds
 
 
@@ -38,6 +39,9 @@ class Simultaneous(Mac):
     @property
     def repeats_alike(self) -> bool:
         return True
+
+    def usual_groups(self, mean_snr_db: Floats) -> list[Ints]:
+        return [np.arange(len(mean_snr_db))]
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         summed = -1

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from netfl.core.plugins import is_plugin
 from netfl.network.attempt_log import JAMMED
-from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames, ScheduledSignals
+from netfl.network.interference import DisturbedFrames, Interference, OverlappingFrames
 from netfl.network.interference._conformance import checked_success
 from netfl.network.interference.collide import Collide
 from netfl.network.layout import NodeId
@@ -275,16 +275,9 @@ class FadingMedium(Medium):
         for each in np.unique(channel_of).tolist():
             places = np.flatnonzero(channel_of == each)
             if len(places) > 1:
-                signals = self._scheduled_signals(ids[places], db_to_linear(snr_db[places]))
+                signals = self._link_budget.scheduled_signals(ids[places], db_to_linear(snr_db[places]))
                 expected_db[places] = 10.0 * np.log10(self._interference.scheduled_snr(signals))
         return expected_db
-
-    def _scheduled_signals(self, ids: Ints, snr: Floats) -> ScheduledSignals:
-        """Return the signals of users that send at once, of powers *snr* over the noise in their bands."""
-        if self._bands.common_hz is not None:
-            return ScheduledSignals(ids, snr, np.ones((len(ids), len(ids))), snr)
-        in_band = self._link_budget.power_in_band(ids, ids)
-        return ScheduledSignals(ids, snr, in_band, snr * self._link_budget.band_noise(ids))
 
     def most_robust_mode(self, bits: float) -> int:
         if self.modes == 1:

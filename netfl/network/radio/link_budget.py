@@ -15,6 +15,7 @@ from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.network.channel import Channel, LinkGain, OutsideDataError
 from netfl.network.channel._conformance import open_checked
 from netfl.network.channel._fading import with_carrier
+from netfl.network.interference import ScheduledSignals
 from netfl.network.layout import Layout
 from netfl.network.periods import period_from, period_of
 from netfl.network.radio.downlink_boost import DownlinkBoost
@@ -347,6 +348,12 @@ class LinkBudget:
     def band_noise(self, users: Ints) -> Floats:
         """Return the noise in the band of each user at one receiver, over that of user 0, ``[n]``."""
         return np.asarray(self.noise_ratios(np.zeros(1, np.int64), users)[0])
+
+    def scheduled_signals(self, users: Ints, snr: Floats) -> ScheduledSignals:
+        """Return the signals of users that send at once, of powers *snr* over the noise in their bands, ``[n]``."""
+        if isinstance(self.bandwidth_hz, float):  # one band for all
+            return ScheduledSignals(users, snr, np.ones((len(users), len(users))), snr)
+        return ScheduledSignals(users, snr, self.power_in_band(users, users), snr * self.band_noise(users))
 
     def delay_s(self, users: Ints, time_s: float, tower: str = "") -> Floats | None:
         """Return the propagation delay from each user to *tower*, ``[n]``.
