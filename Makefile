@@ -10,12 +10,13 @@ RELEASE_READY := $(VENV)/.ready-release
 INSTALLED := build/installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
-.PHONY: help demo test slow extras coverage check static format lint types layers docs dist generated bench network-bench theory constraints constraints-extras clean
+.PHONY: help demo test slow thorough extras coverage check static format lint types layers docs dist generated bench network-bench theory constraints constraints-extras clean
 
 help:
 	@echo "make demo    set up, tune and run scenarios/rural_outage.yaml, write its report: one minute"
 	@echo "make test    set up, run the tests that take at most 0.2 s each: 9 to 14 minutes on two cores"
-	@echo "make slow    all other tests: many draws, whole runs, references, guides by the letter"
+	@echo "make slow    further tests: many draws, whole runs, references, guides by the letter"
+	@echo "make thorough  all others, before a release: all rows of the compositions, killed campaigns, errors of the disk"
 	@echo "make extras  the tests of Flower, Gymnasium, trackers, Optuna, Slurm and Ray, in an environment of their own"
 	@echo "make static  format, lint, types, layers, docs with warnings as errors"
 	@echo "make check   make static, then make test"
@@ -46,7 +47,11 @@ test: $(READY)
 
 slow: $(READY)
 	@echo "about 3,900 tests, 30 to 45 minutes on two cores"
-	$(PYTEST) -m 'slow and not extra'
+	$(PYTEST) -m 'slow and not thorough and not extra'
+
+thorough: $(READY)
+	@echo "about 60 tests, 10 to 15 minutes on two cores"
+	$(PYTEST) -m thorough
 
 # Flower needs older versions of some packages than constraints.txt pins, so the extras have an environment of their own.
 $(EXTRAS_READY): pyproject.toml constraints-extras.txt
@@ -61,7 +66,7 @@ extras: $(EXTRAS_READY)
 	OMP_NUM_THREADS=1 $(EXTRAS)/bin/pytest -m extra
 
 coverage: $(READY)
-	@echo "the tests of make test and make slow, 40 to 60 minutes on two cores"
+	@echo "the tests of make test, make slow and make thorough, 70 to 100 minutes on two cores"
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n auto --dist loadscope
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report

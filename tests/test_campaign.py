@@ -313,6 +313,7 @@ def without_times(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_three_times_ends_in_the_same_page(tmp_path, monkeypatch):
     expected, resumed = tmp_path / "expected", tmp_path / "resumed"
     process = start(expected)

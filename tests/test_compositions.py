@@ -15,7 +15,7 @@ import simpy
 from support import composition_checks as checks
 from support import compositions
 from support.compositions import RefusedError, budgeted, checked
-from support.designs import Design, design
+from support.designs import Design, design, parts
 from support.scaled_scenarios import scaled
 from support.small_network import as_yaml
 
@@ -30,8 +30,10 @@ QUICK = 8
 """Rows of the design that `make test` checks."""
 SLOW_MODELS = {"inactivity", "diurnal_rate"}
 """Models that simulate days before time 0, which takes seconds."""
-CHUNKS = 24
-"""Parts of the design that `make slow` checks."""
+CHUNKS, SLOW_CHUNKS = 24, 8
+"""Parts of the design, and those of them that `make slow` checks; `make thorough` checks the others."""
+UNIT_CHUNKS, SLOW_UNIT_CHUNKS = 8, 3
+"""The same for other units of time."""
 MACS = [
     *list_kinds(Mac),
     "priority strict",
@@ -96,7 +98,7 @@ def test_composition_keeps_invariants(number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", parts(CHUNKS, SLOW_CHUNKS))
 def test_compositions_keep_invariants(chunk):
     for index in range(chunk, len(design().rows), CHUNKS):
         check(design().build(index), replica=1)
@@ -341,10 +343,10 @@ def test_outcomes_do_not_depend_on_the_unit_of_time(index, factor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", parts(UNIT_CHUNKS, SLOW_UNIT_CHUNKS))
 def test_outcomes_of_all_pairs_do_not_depend_on_the_unit_of_time(chunk):
     """Each row in one other unit."""
-    for number, index in enumerate(range(4 + chunk, len(design("scaled").rows), 8)):
+    for number, index in enumerate(range(4 + chunk, len(design("scaled").rows), UNIT_CHUNKS)):
         check_scale(design("scaled").build(index), UNITS[number % 2])
 
 

@@ -71,11 +71,24 @@ def folder(empty):
     return empty
 
 
+@pytest.fixture
+def short_flagship(monkeypatch):
+    """Shorten the flagship in Python code, which takes a minute: `make demo` runs it whole."""
+    run = netfl.run
+
+    def run_shortened(scenario, *parts, **options):
+        if scenario == "rural_outage":
+            scenario = netfl.load(scenario).at({"rounds": 8, "tuning": None})
+        return run(scenario, *parts, **options)
+
+    monkeypatch.setattr(netfl, "run", run_shortened)
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("empty")
+@pytest.mark.usefixtures("empty", "short_flagship")
 def test_readme_and_tutorial_run_in_an_empty_folder():
     """Run every file, command and block of Python, as a new user does."""
-    player = guides.Player()
+    player = guides.Player(of_scenario={"rural_outage": ("--set", "rounds=8", "--set", "tuning=null")})
     for page in FIRST_PAGES:
         player.play(page, commands=True)
     runs = {path.name for path in Path("runs").iterdir()}
@@ -89,20 +102,7 @@ def test_guides_run(page, folder):
     guides.Player(SHORTENED.get(page.stem, ())).play(page, commands=True)
 
 
-@pytest.fixture
-def short_first_run(monkeypatch):
-    """Shorten the example of the index, which takes a minute: that of the README is the same, and runs whole."""
-    run = netfl.run
-
-    def run_shortened(scenario, *parts, **options):
-        if scenario == "rural_outage":
-            scenario = netfl.load(scenario).at({"rounds": 8, "tuning": None})
-        return run(scenario, *parts, **options)
-
-    monkeypatch.setattr(netfl, "run", run_shortened)
-
-
-@pytest.mark.usefixtures("short_first_run")
+@pytest.mark.usefixtures("short_flagship")
 @pytest.mark.parametrize("page", [guides.case(page) for page in PYTHON_PAGES])
 def test_python_of_pages_runs(page, folder, small):
     guides.skip_without_packages(page)

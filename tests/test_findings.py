@@ -156,6 +156,7 @@ def test_interval_weights_are_those_of_fedau(cutoff):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_map_stores_the_weights_that_were_used(monkeypatch, tmp_path):
     monkeypatch.setattr(findings, "RESULTS", tmp_path / "results")
     finding = next(each for each in FINDINGS if each.is_map)

@@ -21,6 +21,7 @@ def run_benchmark(*arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_benchmark_checks_and_times_both_models(tmp_path):
     out = tmp_path / "results" / "gpu.json"
     printed = run_benchmark("--device", "cpu", "--quick", "--out", out)

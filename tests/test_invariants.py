@@ -104,7 +104,7 @@ def record_of(access_kind):
     return {"events": "all", "attempts": access_kind == "network"}
 
 
-LONGER = {"rounds": 15, "duration": None}
+LONGER = {"rounds": 8, "duration": None}
 
 
 def shortened(name):

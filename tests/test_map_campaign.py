@@ -142,6 +142,7 @@ map_campaign.run_cell(cvar_map.CELLS[17], Path({folder!r}))
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cell_that_was_killed_continues_to_the_same_rows(monkeypatch, tmp_path):
     cell = CELLS[17]
     scenario = netfl.load(cvar_map.SCENARIO, SHORT)

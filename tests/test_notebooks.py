@@ -1,24 +1,11 @@
-"""The notebooks in docs/notebooks run and show plots and tables, and each is on its page."""
+"""The notebooks in docs/notebooks are stored without outputs, and each is on its page; `make docs` runs them."""
 
 from pathlib import Path
 
 import nbformat
-import pytest
-from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[1] / "docs/notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs(path, tmp_path, monkeypatch):
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert any("<table" in output.get("data", {}).get("text/html", "") for output in outputs)
 
 
 def test_notebooks_are_stored_without_outputs():

@@ -23,7 +23,7 @@ from netfl.cli import app
 from netfl.scenario import yaml_document
 from netfl.simulation.dry_run import run_dry
 
-EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "200"))
 """Total number of random scenarios."""
 SEED = int(os.environ.get("NETFL_EXAMPLES_SEED", "0"))
 """Seed of the random scenarios."""
@@ -157,6 +157,7 @@ def test_valid_scenario_runs_or_is_rejected(folder, data, learns):
 @sampled(0.2)
 @given(data=random_scenarios.valid_scenarios(edits=2, wild=True), learns=st.booleans())
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_scenario_with_extreme_numbers_runs_or_is_rejected(folder, data, learns):
     check_verb(yaml_document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
 

@@ -76,6 +76,7 @@ def test_nearly_valid_files_are_read_or_rejected(folder, name):
         assert not message or re.search(r"; |netfl\.resume\(", message), message  # what helps
 
 
+THOROUGH = [pytest.mark.slow, pytest.mark.thorough]
 GROWN = {name: grown_files.form_of(reader) for name, reader in READERS.items() if grown_files.form_of(reader)}
 """Readers of files with records, with the form of their files."""
 STATED_BYTES = dict.fromkeys(("deliveries_csv", "deliveries_parquet"), participation.MAX_BYTES)
@@ -93,13 +94,11 @@ OF_RUNS = {
     "users",
 }
 """Readers of files that netfl has written itself, and one that takes long: some of their files are tried."""
-FILES_OF_RUNS = 10
+FILES_OF_RUNS = 5
 """Number of files that are tried of those."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in OF_RUNS else []) for name in GROWN]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=THOROUGH if name in OF_RUNS else []) for name in GROWN])
 def test_memory_and_time_are_proportional_to_the_file(folder, name):
     reader = READERS[name]
     files = [data for seed in reader.seeds()[:1] for data in grown_files.grown(seed, GROWN[name])]

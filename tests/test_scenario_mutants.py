@@ -10,6 +10,7 @@ MIN_REMEDIES = 0.99
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_mutants_are_read_or_refused_with_remedies():
     outcomes = [*examine(range(MUTANTS))]
     assert len(outcomes) == MUTANTS

@@ -132,6 +132,7 @@ def test_error_of_the_system_is_one_located_line(intact, place, words, name):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", SLOW)
 def test_error_of_the_system_in_a_longer_command_is_one_located_line(with_sweep, place, command):
     """The commands above meet all errors; these meet two of them, in turn."""

@@ -390,6 +390,7 @@ def test_energy_balances_in_few_networks(overrides, seed):
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(batteries_in_networks(), st.integers(0, 99))
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_energy_balances_in_many_networks(overrides, seed):
     check_balance(overrides, seed)
 

@@ -91,6 +91,7 @@ SLOW_COMMANDS = [
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", SLOW_COMMANDS, ids=" ".join)
 def test_slow_commands_do_without_a_table_or_name_it(words, intact, tmp_path):
     for path in sorted(intact.glob("*.parquet")):

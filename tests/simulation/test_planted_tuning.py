@@ -186,6 +186,7 @@ def test_a_bad_second_parameter_is_found(tmp_path, learner, key, ends, is_found)
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_an_interval_of_two_equal_rules_covers_zero_as_often_as_it_says(tmp_path):
     """Of 20 seeds, 16 to 20: chance has fewer in 0.26 % of all series; `analysis/null_tuning.py` tries 200."""
     covered = sum(null_tuning.covers_zero(seed, tmp_path / str(seed)) for seed in range(20))

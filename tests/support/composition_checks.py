@@ -13,10 +13,13 @@ from netfl.simulation.setup import access_context
 from support.recorders import Memory
 from support.run_invariants import check_tables, tables_of_recorder, watched
 
-MAX_EVENTS = 8_000
-"""Number of recorded events after which a run is cut off."""
-MAX_STEPS = 50_000
-"""Number of steps of the clock after which a run is cut off, as one in which nobody ever sends records nothing."""
+MAX_EVENTS, MAX_STEPS = 8_000, 12_000
+"""Numbers of recorded events, and of steps of the clock, after which a run is cut off.
+
+A run in which nobody ever sends records nothing.  Rows of the design that end have less than half as many steps.
+"""
+MAX_STEPS_OF_EQUALS = 50_000
+"""Steps of a run of equal users, which is longer."""
 MAX_TIME_S = 1e6
 """Simulated time after which a run is cut off, as that of a user that drives away for ever."""
 SEEDS, BLOCKS, DRAWS = 6, 6, 2000
@@ -36,7 +39,7 @@ class LongRunError(Exception):
 class BoundedMemory(Memory):
     """A recorder that ends a run after `MAX_EVENTS`, and after *longest_s* of simulated time."""
 
-    def __init__(self, longest_s=np.inf):
+    def __init__(self, longest_s):
         super().__init__()
         self._longest_s = longest_s
 
@@ -64,11 +67,11 @@ def limited_steps(most):
         simpy.Environment.step = step
 
 
-def simulate(scenario, replica=0, longest_s=np.inf):
+def simulate(scenario, replica=0, longest_s=np.inf, most_steps=MAX_STEPS):
     """Return the rounds of one replica and its recorder."""
     log = BoundedMemory(longest_s)
     context = replace(access_context(scenario, replica), recorder=log)
-    with limited_steps(MAX_STEPS):
+    with limited_steps(most_steps):
         return [*scenario.access.rounds(context)], log
 
 
@@ -115,7 +118,7 @@ def keeps_order(scenario):
 
 def counts(scenario, replica):
     """Return the deliveries of each user in each block of time, ``[blocks, users]``."""
-    rounds, log = simulate(scenario, replica)
+    rounds, log = simulate(scenario, replica, most_steps=MAX_STEPS_OF_EQUALS)
     users = np.arange(scenario.users + 1) - 0.5
     if scenario.duration is None:
         rows = [(round_.index, delivery.user) for round_ in rounds for delivery in round_.deliveries]

@@ -14,6 +14,8 @@ import random
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from support.compositions import RefusedError, Row, axes, budgeted, checked
 
 FOLDER = Path(__file__).parent / "designs"
@@ -174,6 +176,11 @@ class Design:
 def design(name: str = "all") -> Design:
     """Return a stored design."""
     return Design(name)
+
+
+def parts(number: int, slow: int) -> list[object]:
+    """Return the parts of a design as parameters of a test; those from the number *slow* on are `thorough`."""
+    return [pytest.param(part, marks=() if part < slow else pytest.mark.thorough) for part in range(number)]
 
 
 def main() -> None:

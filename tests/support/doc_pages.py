@@ -99,10 +99,12 @@ class Player:
 
     Args:
         extra: options appended to commands that simulate, such as fewer rounds.
+        of_scenario: the same for commands that run a scenario of this name.
     """
 
-    def __init__(self, extra=()):
+    def __init__(self, extra=(), of_scenario=None):
         self.extra, self.known, self.printed = list(extra), {"__name__": "page"}, ""
+        self.of_scenario = dict(of_scenario or {})
 
     def play(self, page, *, commands):
         """Run a page from its beginning, including its commands if *commands*."""
@@ -126,7 +128,9 @@ class Player:
         if words[0] != "netfl":
             subprocess.run(shlex.join(words).replace("'", ""), shell=True, check=True, env=_environment())
             return ""
-        extra = self.extra if words[1] in {"run", "trace"} else []
+        extra = []
+        if words[1] in {"run", "trace"}:
+            extra = [*self.extra, *self.of_scenario.get(Path(words[2]).stem, ())]
         result = CliRunner().invoke(app, [*words[1:], *extra])
         assert result.exit_code == (2 if fails else 0), (words, result.output, result.exception)
         return result.output

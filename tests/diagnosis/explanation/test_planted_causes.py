@@ -179,7 +179,7 @@ def test_planted_cause_is_named_and_none_invented(tmp_path, name):
     make_overrides, planted, also_true = PLANTED[name]
     access = copy.deepcopy(BASE) | make_overrides(tmp_path)
     path = tmp_path / "planted.yaml"
-    path.write_text(documents.dump({"name": "planted", "seed": 9, "users": 8, "rounds": 150, "access": access}))
+    path.write_text(documents.dump({"name": "planted", "seed": 9, "users": 8, "rounds": 100, "access": access}))
     run = netfl.trace(netfl.load(path), tmp_path / "run")
     user = explain(run, rare=1).users[0]
     if planted:

@@ -19,8 +19,8 @@ import netfl
 from netfl.errors import ScenarioError
 from netfl.simulation.setup import access_context, warnings
 
-DURATION_S = 30.0
-DURATION_OF_WLAN_S = 1.0  # its frames take a millisecond or less
+DURATION_S = 15.0
+DURATION_OF_WLAN_S = 0.5  # its frames take a millisecond or less
 ROUNDS = 15
 MAX_REPEATS = 30
 """Repeats in a row that may meet the same frames: users that send with a probability of 1/2 do with 2e-9."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support import composition_checks as checks
 from support.compositions import budgeted, checked
-from support.designs import design
+from support.designs import design, parts
 from support.error_messages import assert_messages
 from support.small_network import Listed, play
 
@@ -139,6 +139,8 @@ def test_sensors_that_harvest_have_rounds_of_a_minute():
 RULES = {"first", "available", "quorum"}
 SLOW_MODELS = {"inactivity", "diurnal_rate"}
 """Models that simulate days before time 0, which takes seconds."""
+CHUNKS, SLOW_CHUNKS = 8, 4
+"""Parts of the compositions, and those of them that `make slow` checks."""
 COMPOSITIONS = 46
 """Number of compositions that are compared with and without a deadline."""
 
@@ -220,10 +222,10 @@ def test_deadline_matters_only_when_it_comes(number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", parts(CHUNKS, SLOW_CHUNKS))
 def test_deadline_matters_only_when_it_comes_in_all_pairs(chunk):
     compared = 0
-    for levels in compositions()[6 + chunk :: 8]:
+    for levels in compositions()[6 + chunk :: CHUNKS]:
         row = budgeted(checked(levels))
         if "round" in row.data["access"]:
             compared += check_deadline(row)
