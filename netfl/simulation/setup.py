@@ -152,6 +152,7 @@ def prepare_run(
     replicas: range | None = None,
     pulse: Callable[[RoundProgress], None] = ignore_progress,
     limit: Callable[[], AbstractContextManager[None]] = nullcontext,
+    most_ranked: int | None = None,
 ) -> RunSetup:
     """Load and partition what a run of *scenario* needs.
 
@@ -161,6 +162,7 @@ def prepare_run(
         replicas: the replicas to prepare; by default all.
         pulse: called with the progress of rounds: those that the partition needs now, and those of the run.
         limit: returns a context for what the partition needs of the access; by default one without effect.
+        most_ranked: most rounds by whose deliveries the partition ranks the users; by default all.
 
     Raises:
         ScenarioError: the run is too large, data are missing or cannot be partitioned, or the access needs learners.
@@ -186,6 +188,8 @@ def prepare_run(
     with limit():
         for replica in replicas:
             preliminary = access_context(scenario, replica, np.full(scenario.users, mean_held), pulse)
+            if most_ranked is not None:
+                preliminary = replace(preliminary, rounds=min(most_ranked, preliminary.rounds))
             orders.append(_users_by_participation(scenario, preliminary))
 
     datasets: list[Dataset] = []

@@ -122,6 +122,21 @@ def test_progress_is_reported_for_the_rounds_of_a_partition():
         assert len(pulses) >= min_pulses
 
 
+def test_users_are_ranked_by_the_first_rounds_in_a_dry_run(monkeypatch):
+    """A whole prerun would take as long as the network of the run; its time is extrapolated."""
+    ranked = []
+    deliver = Bernoulli.rounds
+
+    def counted(access, context):
+        ranked.append(context.rounds)
+        return deliver(access, context)
+
+    monkeypatch.setattr(Bernoulli, "rounds", counted)
+    partition = {"kind": "rare_classes", "classes": [1], "users": 2, "by": "prerun"}
+    run_dry(netfl.load(SPARSE | {"name": "ranked", "rounds": 5_000, "partition": partition}))
+    assert ranked[0] == 100
+
+
 SPARSE = {
     "users": 100,
     "rounds": 150,
