@@ -30,6 +30,7 @@ from netfl.learning import batch_limits
 from netfl.learning import learner as learners
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
@@ -305,6 +306,18 @@ def test_a_round_without_deliveries_keeps_the_version():
     assert np.array_equal(versions[1], learner({"a": spec()}, (1,)).version(0))
     batched.step([a_round(2), a_round(2)])
     assert all(np.array_equal(batched.version(lane), before) for lane, before in enumerate(versions))
+
+
+def test_a_rule_that_moves_the_version_in_a_round_without_deliveries_is_followed():
+    """MIFA applies the last changes of all users in each round, and here those of user 0 again."""
+    batched = learner({"a": spec(aggregation=Mifa())}, evaluate=EvaluateSpec(every=1))
+    first = batched.version(0)
+    batched.start()
+    one = batched.step([a_round(1, (0, 0))])
+    second = batched.version(0)
+    two = batched.step([a_round(2)])
+    assert batched.version(0)[:-1] - second[:-1] == pytest.approx(second[:-1] - first[:-1])
+    assert two.metrics["loss"][0] != one.metrics["loss"][0]
 
 
 def test_rounds_without_deliveries_neither_copy_nor_evaluate_the_models_again(monkeypatch):

@@ -195,6 +195,7 @@ def test_steady_outcomes_have_bins_of_equal_height(last_rounds, every):
     table = aggregates.outcome_bins(rows, last_rounds, every=every)
     assert len(table) <= 80
     assert table["delivered"].to_numpy() == pytest.approx(2.0)
+    assert table.index[-1] + table.index[1] - table.index[0] > max(last_rounds)
 
 
 def test_delivery_shares_are_shares_of_rounds():

@@ -446,6 +446,8 @@ class Greedy(Allocation):
             return Decision(request.snr / request.snr.sum(), np.ones(users), np.ones(users))
         if self.name == "slow":
             return Decision(np.full(users, 1 / users), np.ones(users), np.full(users, 1e-4))
+        if self.name == "one":
+            return Decision(np.full(users, 1 / users), np.where(np.arange(users) == 1, 2.0, 1.0), np.ones(users))
         if self.name == "nothing":
             return request.nothing
         if self.name == "none":
@@ -463,6 +465,7 @@ class Greedy(Allocation):
     ("name", "problem"),
     [
         ("power", r"power is .* not a fraction of at least 1e-20 for each of 3 users"),
+        ("one", r"power is .* not a fraction of at least 1e-20 for each of 3 users"),
         ("slow", r"frequency is .* not a fraction of at least 0.001 for each of 3 users"),
         ("share", "shares of the users of tower:0 add up to 3, more than the band"),
         ("nothing", r"fails: AttributeError.*test_allocated_rounds.py, line \d+"),

@@ -35,6 +35,21 @@ def equal_distance(users, distance_m=100.0):
     return Star(distance=distance_m).open(users, STREAMS)
 
 
+def test_block_fading_is_the_same_in_any_order_of_the_blocks():
+    """Successive blocks are drawn ahead, and an earlier one is asked for afterwards."""
+    gain, again = (Rayleigh(coherence=1.0).open(star(100.0, 100.0), STREAMS) for _ in range(2))
+    user = np.array([1])
+    times_s = [2.5, 3.5, 4.5, 0.5, 1.5, 40.5, 5.5, 2.5]
+    expected = [float(again.gain_db(np.arange(2), time_s)[1]) for time_s in times_s]
+    assert [float(gain.gain_db(user, time_s)[0]) for time_s in times_s] == expected
+
+
+def test_gains_change_with_the_channel_that_changes_first():
+    channels = [Rayleigh(coherence=0.5), Rayleigh(coherence=2.0)]
+    budget = LinkBudget(RADIO, channels, star(100.0), STREAMS)
+    assert [budget.next_change_s(time_s) for time_s in (0.0, 1.7, 2.0)] == [0.5, 2.0, 2.5]
+
+
 class TestLogDistance:
     def test_slope_and_reference(self):
         """At 299.792458 MHz the wavelength is 1 m: 20 log10(4π) at 1 m, then 10 n per decade."""
