@@ -89,6 +89,52 @@ def test_slow_models_have_their_properties_with_few_draws(name):
     assert check_laws(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS // 10) == []
 
 
+OTHER_SETTINGS = [
+    ("access/stationary", {"rho": "random_simplex"}),
+    ("access/selection/score", {"draw": "top"}),
+    ("learning/codec/rand_k", {"error_feedback": True}),
+    ("learning/partition/iid", {"sizes": {"distribution": "lognormal", "sigma": 1}}),
+    ("network/channel/correlated_shadowing", {"decorrelation_time": "1 s"}),
+    ("network/channel/lognormal_shadowing", {"coherence": "10 s"}),
+    ("network/interference/sic", {"order": "weakest_first"}),
+    ("network/interference/sic", {"residual": 0.3}),
+    ("network/interference/sic", {"residual": 1.0}),
+    ("network/mac/controlled", {"channels": 1}),
+    ("network/mac/lorawan", {"hopping": "permutation"}),
+    ("network/mac/lorawan", {"spreading_factor": "random"}),
+    ("network/mac/multichannel_aloha", {"hopping": "permutation"}),
+    ("network/mac/noma", {"group": 3}),
+    ("network/mac/noma", {"pairing": "adjacent"}),
+    ("network/mac/noma", {"pairing": "random"}),
+    ("network/mac/priority", {"by": "strict"}),
+    ("network/mac/priority", {"by": "stride"}),
+    ("network/motion/random_waypoint", {"start": "fresh"}),
+    ("network/outage/disaster", {"start": "up"}),
+    ("network/outage/inactivity", {"diversity": 0.5}),
+    ("network/queue/relay", {"policy": "round_robin", "weights": None}),
+    ("network/reception/lora", {"curve": "logistic", "width": "1 dB"}),
+    ("network/reception/shannon", {"rate": None}),
+    ("network/reception/waterfall", {"fading": "rayleigh"}),
+    ("network/traffic/constant", {"synchronous": True}),
+]
+"""Changes of the examples with which models have other properties, and no file of their own that checks these."""
+
+
+def other_case(name: str, changes: dict) -> object:
+    """Return a model and changes of its example as a parameter, marked as slow if the model is."""
+    marks = [pytest.mark.slow] if name in SLOW_MODELS else []
+    return pytest.param(name, changes, id=f"{name} {changes}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "changes"), [other_case(*each) for each in OTHER_SETTINGS])
+def test_a_model_has_the_properties_of_its_other_settings(name, changes):
+    family, _, kind = name.rpartition("/")
+    usual = from_example(family, kind)
+    model = type(usual).model_validate(usual.model_dump(mode="json", exclude_unset=True) | changes)
+    assert model != usual
+    assert check_laws(model, Streams(SEED).at(family, kind), 2_000) == []
+
+
 class Claims(Spec):
     """A model with given claims."""
 
