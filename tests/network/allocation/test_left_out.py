@@ -79,6 +79,20 @@ def test_check_names_users_that_are_always_left_out():
     assert not [text for text in run_dry(cell(allocation="equal")).warnings() if text.startswith("left out")]
 
 
+def test_only_users_that_never_take_part_are_always_left_out(tmp_path):
+    """With three of eight users in a round, some are left out once, and some are not selected at all."""
+    scenario = cell(allocation=f"{__name__}:EverySecond", selection={"kind": "uniform", "m": 3}).at(
+        {"rounds": 3, "seed": 1}
+    )
+    run = netfl.trace(scenario, tmp_path / "run", progress=False)
+    took_part = {*run.deliveries["user"]}
+    left_out = {*np.flatnonzero(run.users["left_out"])}
+    assert left_out & took_part
+    assert left_out - took_part
+    assert {*range(8)} - left_out - took_part
+    assert {*run_dry(scenario).left_out} == left_out - took_part
+
+
 def test_run_without_an_allocation_has_no_such_column(tmp_path):
     access = {"mac": "round_robin", "allocation": None, "reception": {"kind": "shannon"}}
     run = netfl.trace(cell(**access), tmp_path / "run", progress=False)
