@@ -13,12 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from netfl.core.kinds import kind_of
-from netfl.network.build import fitted_control, open_budget
+from netfl.network.build import fitted_control, open_budget, towers_at_start
 from netfl.network.layout import Layout
 from netfl.network.least_time import rounds_to_count
 from netfl.network.power_control import SenderLinks
+from netfl.network.power_control._conformance import checked_power_db
 from netfl.network.radio.user_bands import UserBands
-from netfl.network.sizes import update_cut
+from netfl.network.sizes import largest_frame_bits
 from netfl.network.spec import NetworkSpec
 from netfl.types import AccessContext, Floats, Ints
 from netfl.units import db_to_linear
@@ -51,14 +52,19 @@ def late_group_warnings(
         limit_s = deadline_s * rounds_to_count(spec, context)
 
     late: list[tuple[float, int]] = []  # airtime in the group, and the user
-    for users in (np.flatnonzero(layout.tower_at_start == tower) for tower in range(len(layout.towers))):
-        sending = users[np.isfinite(links.snr_db[users])]
+    tower_of = towers_at_start(spec, context, layout)
+    for tower in np.unique(tower_of):
+        is_sending = (tower_of == tower) & np.isfinite(links.snr_db)
+        sending = np.flatnonzero(is_sending)
+        if not sending.size:
+            continue
         for places in mac.usual_groups(links.snr_db[sending]):
             group = sending[places]
             alone_s = links.airtimes_s(group, links.snr_db[group])
             together_s = links.airtimes_s(group, links.snr_in_group_db(group))
-            most_s = max(_MUCH_SLOWER * float(alone_s.sum()), float(alone_s.max()))
-            is_late = (together_s > most_s) | ((together_s > limit_s) & (alone_s <= limit_s))
+            is_endless = together_s > _MUCH_SLOWER * alone_s.sum()
+            misses_deadline = (together_s > limit_s) & (alone_s <= limit_s)
+            is_late = is_endless | misses_deadline
             late += zip(together_s[is_late].tolist(), group[is_late].tolist(), strict=True)
     if not late:
         return
@@ -84,11 +90,12 @@ class _Links:
         self._budget = open_budget(spec, context, layout)
         self._bands = UserBands(spec.reception, self._budget.bandwidth_hz)
         self._interference = spec.interference
-        self._bits = update_cut(spec, context).max_bits
+        self._bits = largest_frame_bits(spec, context)
         users = np.arange(layout.users)
         full_db = self._budget.mean_snr_db(users, _INSTANTS_S)
         control = fitted_control(spec, layout, self._budget)
-        power_db = control.power_db(SenderLinks(users, full_db, full_db, lambda: full_db))
+        links = SenderLinks(users, full_db, full_db, lambda: full_db)
+        power_db = checked_power_db(control, links)
         self.snr_db: Floats = full_db + np.minimum(power_db, 0.0)  # -inf for those that withhold their frames
 
     def snr_in_group_db(self, group: Ints) -> Floats:

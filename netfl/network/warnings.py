@@ -88,12 +88,12 @@ def network_warnings(
     yield from _named_users(spec)
     yield from _repeated_path_loss(spec)
     yield from _mac_warnings(spec, context, layout)
+    yield from late_group_warnings(spec, context, layout, deadline_s)
     if context.duration_s is None:
         yield from _fragile_updates(spec, context)
         yield from _overload(spec, context, layout)
         yield from _version_backlog(spec, context, layout, max_selected, deadline_s)
         yield from late_update_warnings(RoundSetting(spec, context, max_selected, deadline_s, sets_deadline))
-        yield from late_group_warnings(spec, context, layout, deadline_s)
         yield from _late_allocation(spec, deadline_s)
         yield from _repeats_in_blocks(spec)
 

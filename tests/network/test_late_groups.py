@@ -27,10 +27,20 @@ SETTINGS = {
 }
 
 
-def group_warnings(**changes):
-    access = NetworkAccess.model_validate(SETTINGS | changes)
+def group_warnings(duration_s=None, **changes):
+    settings = {key: value for key, value in (SETTINGS | changes).items() if value is not None}
+    access = NetworkAccess.model_validate(settings)
     context = AccessContext(
-        4, 5, 0, Streams(1).at("access", 0), np.ones(4), BITS, BITS, NullRecorder(), held=np.ones(4)
+        4,
+        5,
+        0,
+        Streams(1).at("access", 0),
+        np.ones(4),
+        BITS,
+        BITS,
+        NullRecorder(),
+        held=np.ones(4),
+        duration_s=duration_s,
     )
     return [text for text in access.warnings(context) if "send at once" in text]
 
@@ -110,4 +120,31 @@ def test_what_is_not_cancelled_is_interference():
 
 def test_without_a_deadline_the_frames_alone_are_compared():
     (text,) = group_warnings(round={"kind": "first"})
+    assert "rounds close" not in text
+
+
+def test_a_tower_without_users_has_no_groups():
+    nodes = {
+        name: {"role": "server" if name == "server" else "tower", "position": [place_m, 0]}
+        for name, place_m in (("server", 0), ("near", 0), ("empty", 9000))
+    }
+    links = [{"between": [name, "server"], "rate": "1 Gbps"} for name in ("near", "empty")]
+    placement = {"kind": "listed", "positions": [[0, 5]] * 4}
+    topology = {"kind": "inline", "nodes": nodes, "links": links, "placement": placement}
+    for mac in ("noma", "simultaneous"):
+        (text,) = group_warnings(topology=topology, mac={"kind": mac})
+        assert late_users(text)[:2] == ("2", "3")
+
+
+def test_users_that_withhold_their_frames_are_in_no_group():
+    """Users 1 and 3 are below the threshold, so that users 0 and 2 are a group of equal power."""
+    control = {"kind": "truncated_inversion", "target": "2 dB", "threshold": "20 dB"}
+    assert group_warnings(power_control=control) == []
+
+
+def test_traffic_without_rounds_is_warned_of():
+    changes = {"round": None, "compute": None, "update_size": None, "broadcast_rate": None}
+    traffic = {"kind": "saturated", "size": {"distribution": "fixed", "mean": BITS}, "destination": "tower"}
+    (text,) = group_warnings(duration_s=60.0, **changes, traffic=traffic)
+    assert late_users(text)[:2] == ("2", "3")
     assert "rounds close" not in text
