@@ -122,19 +122,31 @@ def test_progress_is_reported_for_the_rounds_of_a_partition():
         assert len(pulses) >= min_pulses
 
 
+@pytest.mark.slow
 def test_users_are_ranked_by_the_first_rounds_in_a_dry_run(monkeypatch):
     """A whole prerun would take as long as the network of the run; its time is extrapolated."""
     ranked = []
     deliver = Bernoulli.rounds
 
     def counted(access, context):
+        """Take 10 ms of processor time for each round that ranks the users."""
         ranked.append(context.rounds)
-        return deliver(access, context)
+        each_s = 0.0
+        if len(ranked) == 1:
+            each_s = 0.01
+        for round_ in deliver(access, context):
+            end_s = time.process_time() + each_s
+            while time.process_time() < end_s:
+                pass
+            yield round_
 
     monkeypatch.setattr(Bernoulli, "rounds", counted)
     partition = {"kind": "rare_classes", "classes": [1], "users": 2, "by": "prerun"}
-    run_dry(netfl.load(SPARSE | {"name": "ranked", "rounds": 5_000, "partition": partition}))
+    learner = SPARSE["learners"]["one"] | {"local_steps": 1}
+    short = SPARSE | {"name": "ranked", "rounds": 5_000, "learners": {"one": learner}}
+    ranks = run_dry(netfl.load(short | {"partition": partition}))
     assert ranked[0] == 100
+    assert ranks.seconds > 40.0  # 50 s to rank by all 5,000 rounds, of which 100 took one
 
 
 SPARSE = {
