@@ -162,7 +162,6 @@ BEFORE_THE_RUN = {
     "access/_admission.py": "airtimes that a selection plans with",
     "network/build.py": "errors of links that are too weak",
     "network/channel/": "the links of one layout",
-    "network/late_groups.py": "warnings before a run",
     "network/layout.py": "where it is stated",
     "network/mac/fdma.py": "errors of shares, and bounds of them",
     "network/membership.py": "where users start",
