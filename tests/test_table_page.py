@@ -137,3 +137,17 @@ def test_campaign_runs_what_has_no_row_and_plans_the_rest(rows, monkeypatch, tmp
 def test_cells_of_the_hypotheses_come_first():
     first = [cell.name for cell, _ in table_campaign.run_order()]
     assert [*dict.fromkeys(first)][:3] == ["digits.bernoulli", "digits.markov_sticky", "digits.cyclic"]
+
+
+@pytest.mark.parametrize(
+    ("access", "expected"),
+    [
+        ({"rare_absence": 20.0, "rare_age": 300.0}, False),
+        ({"rare_absence": 200.0}, True),
+        ({"rare_absence": None, "rare_age": 296.5}, True),  # so long that none has ended
+        ({"rare_absence": None, "rare_age": 12.0}, False),
+        ({}, False),
+    ],
+)
+def test_absences_that_never_end_are_long(access, expected):
+    assert table_page._is_long(access) == expected
