@@ -87,6 +87,26 @@ def test_best_rule_and_its_lead_are_those_of_the_rows(rows):
         assert float(gain.partition(" ")[0]) == pytest.approx(100 * (means[best] - means[second]), abs=0.051)
 
 
+def test_worst_users_decide_where_no_class_is_rare():
+    values = {"FedAU": {"worst": [0.2, 0.3]}, "MIFA": {"worst": [0.3, 0.4]}}
+    stored = table_page.StoredCell(rows={rule: TableRow(values=of_rule) for rule, of_rule in values.items()})
+    (line,) = table_page.winners({Cell("tiny", "a"): stored})[2:-1]
+    assert line.startswith("| tiny.a | MIFA | FedAU | +10.0 ")
+
+
+@pytest.mark.parametrize(("dataset", "is_proposed"), [("tiny", True), ("other", False)])
+def test_data_that_reverse_an_order_are_no_reversal_by_the_access(rows, dataset, is_proposed):
+    def cell(**means):
+        draws = np.random.default_rng(3).normal(0, 0.01, (len(means), 10))
+        values = {rule: mean + of_rule for (rule, mean), of_rule in zip(means.items(), draws, strict=True)}
+        return table_page.StoredCell(
+            rows={rule: TableRow(values={"rare_accuracy": [*each]}) for rule, each in values.items()}
+        )
+
+    cells = {Cell("tiny", "bernoulli"): cell(FedAU=0.8, MIFA=0.7), Cell(dataset, "tdma"): cell(FedAU=0.7, MIFA=0.8)}
+    assert ("| ahead | in |" in table_page.page_text(cells)) == is_proposed
+
+
 def test_page_and_csv_are_written(rows, tmp_path):
     text = table_page.write_page(tmp_path).read_text()
     assert "7 of 10 rows are stored" in text

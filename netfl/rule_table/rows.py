@@ -54,7 +54,10 @@ METRICS = (
 )
 """Metrics of the table; costs are those of accesses with simulated time and energy."""
 ACCURACIES = {"rare_accuracy": "rare_accuracy", "accuracy": "accuracy", "worst": "accuracy_users_worst10"}
-"""Metrics of a run by those of the table; means over the evaluations in the last quarter of the rounds."""
+"""Metrics of a run by those of the table; means over the evaluations in the last quarter of the rounds.
+
+Without rare classes there is no accuracy of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def extract_row(scenario: Scenario, run: Run, core_s: float) -> TableRow:
     last = metrics[(metrics["group"] == "") & (metrics["round"] >= 0.75 * metrics["round"].max())]
     means = last.groupby(["metric", "replica"], observed=True)["value"].mean()
     values: dict[str, list[float | None]] = {
-        ours: means[theirs].round(5).tolist() for ours, theirs in ACCURACIES.items()
+        ours: means[theirs].round(5).tolist() for ours, theirs in ACCURACIES.items() if theirs in means
     }
     replicas = range(int(run.fact("replicas")))
     finals = run.final_metrics_of(replicas)

@@ -8,8 +8,9 @@ from support.small_table import make_row, rule_named
 
 from netfl.rule_table import suite
 from netfl.rule_table.rows import TableRow, add_row, describe_access, extract_row, read_cell
-from netfl.rule_table.running import check_rule, run_row, run_rows
+from netfl.rule_table.running import check_rule, run_or_continue, run_row, run_rows
 from netfl.rule_table.suite import Cell, Rule, cells_of
+from netfl.scenario.scenario import load
 
 BERNOULLI = Cell("tiny", "bernoulli")
 TDMA = Cell("tiny", "tdma")
@@ -90,6 +91,14 @@ def test_row_of_a_run_has_the_means_of_its_last_quarter_and_costs(tiny, tmp_path
     assert stored.access["rate"] == pytest.approx(1.0)
     assert extract_row(TDMA.scenario(rule), run, row.core_s) == row
     assert run_row(TDMA, rule, tmp_path / "runs")[0].values == row.values  # which reads the finished run
+
+
+@pytest.mark.slow
+def test_row_without_rare_classes_has_the_other_accuracies(tiny, tmp_path):
+    learner = rule_named("FedAvg").learner
+    scenario = load("table/tiny", {"partition": "iid", "learners": {"FedAvg": learner}, "tuning.learners": {}})
+    row = extract_row(scenario, run_or_continue(scenario, tmp_path / "run"), 1.0)
+    assert [*row.values] == ["accuracy", "worst"]
 
 
 @pytest.mark.slow
