@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
 help:
 	@echo "make demo    set up, tune and run scenarios/rural_outage.yaml, write its report: one minute"
-	@echo "make test    set up, run the tests that take at most 0.2 s each: 9 to 14 minutes on two cores"
+	@echo "make test    set up, run the tests that take at most 0.2 s each: 8 to 12 minutes on two cores"
 	@echo "make slow    further tests: many draws, whole runs, references, guides by the letter"
 	@echo "make thorough  all others, before a release: all rows of the compositions, killed campaigns, errors of the disk"
 	@echo "make extras  the tests of Flower, Gymnasium, trackers, Optuna, Slurm and Ray, in an environment of their own"
@@ -42,11 +42,11 @@ demo: $(READY)
 
 # Each worker collects all tests first, which takes 15 s: more than four of them would spend more time than they save.
 test: $(READY)
-	@echo "about 15,800 tests, 9 to 14 minutes on two cores, the first half minute without a sign"
+	@echo "about 15,800 tests, 8 to 12 minutes on two cores, the first half minute without a sign"
 	$(PYTEST) --maxprocesses 4 -m 'not slow and not extra'
 
 slow: $(READY)
-	@echo "about 3,900 tests, 30 to 45 minutes on two cores"
+	@echo "about 3,900 tests, 24 to 34 minutes on two cores"
 	$(PYTEST) -m 'slow and not thorough and not extra'
 
 thorough: $(READY)
@@ -62,7 +62,7 @@ $(EXTRAS_READY): pyproject.toml constraints-extras.txt
 
 # One after the other: Ray and submitit start processes of their own on the same cores.
 extras: $(EXTRAS_READY)
-	@echo "about 300 tests, 8 to 12 minutes on two cores"
+	@echo "about 300 tests, 7 to 10 minutes on one core"
 	OMP_NUM_THREADS=1 $(EXTRAS)/bin/pytest -m extra
 
 coverage: $(READY)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from table_reversals import HYPOTHESES, METRIC, Values, find_reversals
+from table_reversals import HYPOTHESES, METRIC, Reversal, Values, find_reversals
 from wording import wrap_paragraph
 
 from netfl.results.statistics import interval
@@ -22,6 +22,8 @@ from netfl.rule_table.suite import Cell, all_cells, datasets, rules_of
 DOCS = Path(__file__).parents[1] / "docs"
 CSV = "table/table.csv"
 """The table as CSV, beside the page."""
+REVERSALS_CSV = "table/reversals.csv"
+"""All proposed reversals as CSV, beside the page."""
 LONG_ABSENCE = 50
 """Mean absence of a rare user, in rounds, from which on an access has long absences in the advice."""
 CORRELATED = 0.2
@@ -188,28 +190,51 @@ def _is_long(access: Mapping[str, object]) -> bool:
     return isinstance(absence, int | float) and absence >= LONG_ABSENCE
 
 
-def hypothesis_lines(values: Values) -> list[str]:
-    """Return the verdicts of the hypotheses and the reversals as tables.
+def hypothesis_lines(values: Values, found: Sequence[Reversal]) -> list[str]:
+    """Return the verdicts of the hypotheses as a table.
 
     Args:
-        values: those of one suite, as in two suites the data may reverse an order.
+        values: the values of a suite.
+        found: its proposed reversals.
     """
     lines = ["| hypothesis, written before the runs | verdict |", "|---|---|"]
     lines += [f"| {each.text} | {each.verdict(values)} |" for each in HYPOTHESES]
-    found = find_reversals(values)
     is_reversed = any(each.is_confirmed and {each.better, each.other} == {"FedAU", "MIFA"} for each in found)
     is_run = all(each.verdict(values) != "not run" for each in HYPOTHESES)
     verdict = ("yes" if is_reversed else "open") if is_run else "not run"
-    lines += [f"| the access reverses the order of FedAU and MIFA | {verdict} |", ""]
-    if found:
-        lines += ["| ahead | in | and behind | in | points | p | confirmed |", "|---|---|---|---|---|---|---|"]
-        for each in found:
-            points = " and ".join(f"{100 * difference:+.1f}" for difference in each.differences)
-            confirmed = "yes" if each.is_confirmed else "no"
-            columns = [each.better, each.first, each.other, each.second, points, f"{each.p:.2g}", confirmed]
-            lines.append("| " + " | ".join(columns) + " |")
-        lines.append("")
-    return lines
+    return [*lines, f"| the access reverses the order of FedAU and MIFA | {verdict} |", ""]
+
+
+def reversal_lines(found: Sequence[Reversal]) -> list[str]:
+    """Return the confirmed reversals as a table, below their number."""
+    confirmed = [each for each in found if each.is_confirmed]
+    text = f"Reversals: {len(found)} proposed, {len(confirmed)} confirmed. All: [{REVERSALS_CSV}]"
+    lines = [*wrap_paragraph(f"{text}({REVERSALS_CSV})."), ""]
+    if not confirmed:
+        return lines
+    lines += ["| rule | is ahead of | in | and behind it in | points | p |", "|---|---|---|---|---|---|"]
+    for each in confirmed:
+        points = ", ".join(f"{100 * difference:+.1f}" for difference in each.differences)
+        cells = [name.partition(".")[2].replace("_", " ") for name in (each.first, each.second)]
+        lines.append("| " + " | ".join([each.better, each.other, *cells, points, f"{each.p:.2g}"]) + " |")
+    return [*lines, ""]
+
+
+def reversals_text(found: Sequence[Reversal]) -> str:
+    """Return all proposed reversals as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["ahead", "behind", "first", "second", "difference_first", "difference_second", "p", "confirmed"])
+    for each in found:
+        differences = [f"{difference:.6g}" for difference in each.differences]
+        names = [each.better, each.other, each.first, each.second]
+        writer.writerow([*names, *differences, f"{each.p:.4g}", each.is_confirmed])
+    return text.getvalue()
+
+
+def of_first_suite(cells: Mapping[Cell, StoredCell]) -> dict[Cell, StoredCell]:
+    """Return the cells of the suite that has all rules: in two suites the data may reverse an order, too."""
+    return {cell: stored for cell, stored in cells.items() if cell.dataset == datasets()[0]}
 
 
 def page_text(cells: Mapping[Cell, StoredCell]) -> str:
@@ -219,9 +244,12 @@ def page_text(cells: Mapping[Cell, StoredCell]) -> str:
     total = sum(len(rules_of(cell.dataset)) for cell in all_cells())
     hours = sum(row.core_s for stored in cells.values() for row in stored.rows.values()) / 3600
     lines += [f"{rows} of {total} rows are stored; they took {hours:.1f} hours of one core.", ""]
-    first = {cell: stored for cell, stored in cells.items() if cell.dataset == datasets()[0]}  # that has all rules
+    first = of_first_suite(cells)
+    values = values_of(first)
+    found = find_reversals(values)
     lines += ["## If your access looks like this", "", *_advice_section(first), ""]
-    lines += ["## Orders that the access reverses", "", *wrap_paragraph(_PLAN), "", *hypothesis_lines(values_of(first))]
+    lines += ["## Orders that the access reverses", "", *wrap_paragraph(_PLAN), "", *hypothesis_lines(values, found)]
+    lines += reversal_lines(found)
     if not cells:
         return "\n".join(lines).rstrip() + "\n"
     lines += ["## Values", "", *wrap_paragraph(_READ), "", f"All numbers: [table.csv]({CSV}).", ""]
@@ -265,6 +293,8 @@ def write_page(docs: Path = DOCS) -> Path:
     if cells:
         (docs / CSV).parent.mkdir(exist_ok=True)
         (docs / CSV).write_text(csv_text(cells), encoding="utf-8")
+        found = find_reversals(values_of(of_first_suite(cells)))
+        (docs / REVERSALS_CSV).write_text(reversals_text(found), encoding="utf-8")
     return path
 
 

@@ -94,17 +94,39 @@ def test_worst_users_decide_where_no_class_is_rare():
     assert line.startswith("| tiny.a | MIFA | FedAU | +10.0 ")
 
 
-@pytest.mark.parametrize(("dataset", "is_proposed"), [("tiny", True), ("other", False)])
-def test_data_that_reverse_an_order_are_no_reversal_by_the_access(rows, dataset, is_proposed):
+@pytest.fixture
+def reversed_cells(rows):
+    """Two accesses of which the second reverses the order of two rules."""
+
     def cell(**means):
         draws = np.random.default_rng(3).normal(0, 0.01, (len(means), 10))
-        values = {rule: mean + of_rule for (rule, mean), of_rule in zip(means.items(), draws, strict=True)}
-        return table_page.StoredCell(
-            rows={rule: TableRow(values={"rare_accuracy": [*each]}) for rule, each in values.items()}
-        )
+        values = {rule: [*(mean + of_rule)] for (rule, mean), of_rule in zip(means.items(), draws, strict=True)}
+        return table_page.StoredCell(rows={rule: TableRow(values={"rare_accuracy": values[rule]}) for rule in values})
 
-    cells = {Cell("tiny", "bernoulli"): cell(FedAU=0.8, MIFA=0.7), Cell(dataset, "tdma"): cell(FedAU=0.7, MIFA=0.8)}
-    assert ("| ahead | in |" in table_page.page_text(cells)) == is_proposed
+    return {Cell("tiny", "bernoulli"): cell(FedAU=0.8, MIFA=0.7), Cell("tiny", "tdma"): cell(FedAU=0.7, MIFA=0.8)}
+
+
+def test_confirmed_reversal_is_on_the_page_and_in_the_csv(reversed_cells):
+    text = table_page.page_text(reversed_cells)
+    assert "Reversals: 1 proposed, 1 confirmed." in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| FedAU | MIFA |")]
+    assert line.startswith("| FedAU | MIFA | bernoulli | tdma | +")
+    found = table_page.find_reversals(table_page.values_of(reversed_cells))
+    (row,) = csv.DictReader(io.StringIO(table_page.reversals_text(found)))
+    assert (row["ahead"], row["first"], row["second"], row["confirmed"]) == (
+        "FedAU",
+        "tiny.bernoulli",
+        "tiny.tdma",
+        "True",
+    )
+    assert float(row["difference_first"]) == pytest.approx(0.1, abs=0.02)
+    assert float(row["difference_second"]) == pytest.approx(-0.1, abs=0.02)
+
+
+def test_data_that_reverse_an_order_are_no_reversal_by_the_access(reversed_cells):
+    first, second = reversed_cells.values()
+    cells = {Cell("tiny", "bernoulli"): first, Cell("other", "tdma"): second}
+    assert "Reversals: 0 proposed" in table_page.page_text(cells)
 
 
 def test_page_and_csv_are_written(rows, tmp_path):
@@ -135,6 +157,8 @@ def test_stored_page_is_that_of_the_stored_rows():
     assert (ROOT / "docs/table.md").read_text() == table_page.page_text(cells)
     if cells:
         assert (ROOT / "docs" / table_page.CSV).read_text() == table_page.csv_text(cells)
+        found = table_page.find_reversals(table_page.values_of(table_page.of_first_suite(cells)))
+        assert (ROOT / "docs" / table_page.REVERSALS_CSV).read_text() == table_page.reversals_text(found)
 
 
 def test_campaign_runs_what_has_no_row_and_plans_the_rest(rows, monkeypatch, tmp_path):
