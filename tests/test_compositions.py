@@ -15,16 +15,19 @@ import simpy
 from support import composition_checks as checks
 from support import compositions
 from support.compositions import RefusedError, budgeted, checked
-from support.designs import Design, design, parts
+from support.designs import NEVER, Design, design, parts
 from support.scaled_scenarios import scaled
 from support.small_network import as_yaml
 
 from netfl.core.kinds import list_kinds
 from netfl.errors import ModelError, ScenarioError
+from netfl.network.counterfactual import CAUSES
 from netfl.network.mac import Mac
 from netfl.network.round import RoundPolicy
+from netfl.network.validation import inactive_causes
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.types import ScenarioFacts
 
 QUICK = 8
 """Rows of the design that `make test` checks."""
@@ -112,6 +115,17 @@ def is_refused(pair):
     return False
 
 
+@pytest.mark.parametrize("name", ["all", "scaled"])
+def test_each_level_occurs_in_a_stored_row(name):
+    """A level with a wrong value would be refused beside all others, and so pass for covered."""
+    assert Design(name).missing_levels() == [], "correct these levels, or store rows of them: make generated"
+
+
+@pytest.mark.parametrize(("axis", "level"), NEVER)
+def test_levels_that_never_occur_are_refused(axis, level):
+    assert is_refused({(axis, level)})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["all", "scaled"])
 def test_stored_design_covers_all_pairs(name):
@@ -121,6 +135,33 @@ def test_stored_design_covers_all_pairs(name):
     assert [pair for pair in missing if not is_refused(pair)] == [], "store rows of these levels: make generated"
     pairs = sum(len(a) * len(b) for a, b in itertools.combinations(stored.levels.values(), 2))
     assert len(missing) < 0.25 * pairs
+
+
+def accesses_of_levels():
+    """Yield the data and the access of each level by itself, where an explanation can simulate it."""
+    for axis, levels in Design("all").levels.items():
+        for level in levels:
+            if axis != "exempt" and not is_refused({(axis, level)}):
+                row = checked({axis: level})
+                if row.scenario.access.round is not None:
+                    yield row
+
+
+@pytest.mark.slow
+def test_no_cause_that_an_explanation_removes_is_refused():
+    """It changes the exempt users of a checked network, and does not check them again."""
+    refused = []
+    for row in accesses_of_levels():
+        access = row.scenario.access
+        facts = ScenarioFacts(row.scenario.users, row.scenario.steps)
+        inactive = inactive_causes(access, facts, selects_all=access.selects_all)
+        for cause in set(CAUSES) - set(inactive):
+            data = row.data | {"access": row.data["access"] | {"exempt": {cause: [0]}}}
+            try:
+                validate(ScenarioDocument(data, "exempt"))
+            except ScenarioError:
+                refused.append((row.levels, cause))
+    assert refused == []
 
 
 def test_a_run_that_records_nothing_is_cut_off():

@@ -61,12 +61,6 @@ def _excluded_parts(spec: NetworkSpec) -> Iterator[Fault]:
         yield Fault("jammer", problem, None, "leave it out, or set another interference")
     if spec.allocation is not None:
         yield Fault("allocation", "all users of a sum have the whole band", _kind(spec.allocation), "leave it out")
-    if spec.exempt is not None:
-        for cause in ("contention", "deadline"):
-            users = getattr(spec.exempt, cause)
-            if users:
-                problem = "a user that sends alone, or counts later, is in no sum"
-                yield Fault(f"exempt.{cause}", problem, list(users), "leave it out")
 
 
 def _untimely_parts(spec: NetworkSpec) -> Iterator[Fault]:

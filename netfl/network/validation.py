@@ -568,4 +568,8 @@ def inactive_causes(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: boo
         reasons["superseded"] = "users abandon no update for a newer version"
         if spec.staleness is None:
             reasons["deadline"] = "the server takes updates whenever they come"
+    if spec.interference.sums:
+        reasons["airtime"] = "all signals of a sum have one length"
+        reasons["contention"] = "all users of a sum send at once, and none disturbs another"
+        reasons["deadline"] = "an update that comes later is in no sum"
     return reasons

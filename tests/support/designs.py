@@ -4,6 +4,7 @@ A design is stored in `designs/*.csv`, a column for each axis, since drawing it 
 A new model or level makes `test_stored_design_covers_all_pairs` fail, until rows for it are stored:
 
     PYTHONPATH=tests python -m support.designs            keep the rows that are valid, and add what is missing
+    PYTHONPATH=tests python -m support.designs --levels   the same, if a level occurs in no row
     PYTHONPATH=tests python -m support.designs --anew     draw all rows again, which needs fewer
 """
 
@@ -48,6 +49,13 @@ FIXED_TIMES = {
     "file": "times of a file", "mylab.blockage:Blockage": "a coherence time of 1 s",
 }  # fmt: skip
 """Models whose times do not scale, and why."""
+NEVER = {
+    ("interference", "over_the_air"): "the axis sums sets it",
+    **{("selection", kind): "depends on data or learners, which compositions have not"
+       for kind in ("by_size", "f3ast", "fedgs", "oort", "power_of_choice", "ranked", "score", "threshold")},
+    ("outage", "renewal of routers"): "the scaled design has no topology",
+}  # fmt: skip
+"""Axes and levels that occur in no row, and why."""
 _SCALED_AXES = ("mac", "round", "channel", "interference", "jammer", "queue", "outage", "traffic", "size", "downlink",
                 "transport", "on_new_version", "staleness", "compute", "energy", "trains_when", "server_link",
                 "evaluation")  # fmt: skip
@@ -109,6 +117,13 @@ class Design:
             for pair in self._pairs_of(row):
                 pairs.pop(pair, None)
         return [*pairs]
+
+    def missing_levels(self) -> list[tuple[str, str]]:
+        """Return the axes and levels that occur in no row, but for those of `NEVER`."""
+        occurring = {pair for row in self.rows for pair in row.items()}
+        default = {(axis, levels[0]) for axis, levels in self.levels.items()}
+        every = ((axis, level) for axis, levels in self.levels.items() for level in levels)
+        return [pair for pair in every if pair not in occurring | default | NEVER.keys()]
 
     def extend(self) -> None:
         """Drop the rows that are no longer valid, and add rows until all pairs meet that are not refused."""
@@ -187,10 +202,13 @@ def main() -> None:
     """Bring all stored designs up to date."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--anew", action="store_true", help="draw all rows again")
-    is_anew = parser.parse_args().anew
+    parser.add_argument("--levels", action="store_true", help="only if a level occurs in no row, in a second otherwise")
+    options = parser.parse_args()
     for name in _LEVELS:
         drawn = Design(name)
-        if is_anew:
+        if options.levels and not drawn.missing_levels():
+            continue
+        if options.anew:
             drawn.rows = []
         drawn.extend()
         drawn.store()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.core.columns import columns_of
+from netfl.core.columns import columns_of, to_arrays
 from netfl.core.kinds import kind_of
 from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import OutputPort
@@ -22,7 +22,7 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmit_path import TransmitPath
 from netfl.network.simulator import NetworkSimulator
 from netfl.results.tables import SCHEMAS
-from netfl.types import OUTCOMES, Delivery
+from netfl.types import OUTCOMES, Delivery, Round
 
 SLACK = 1e-9
 """Relative tolerance of times and sums."""
@@ -44,13 +44,11 @@ class Tables(NamedTuple):
 
 def tables_of_recorder(rounds, log):
     """Build the tables from rounds and a `recorders.Memory` of all events."""
-    rows = [(round_.index, round_.opened_s, round_.closed_s, len(round_.deliveries), round_.oldest, round_.uplink_bits,
-                round_.downlink_bits, round_.energy_j) for round_ in rounds]  # fmt: skip
     fields = attrgetter(*(column.field for column in columns_of(Delivery)))
     deliveries = [(round_.index, *fields(delivery)) for round_ in rounds for delivery in round_.deliveries]
     columns = ["kind", "time_s", "round", "user", "node", "value", "detail", "traffic"]
     return Tables(
-        pd.DataFrame(rows, columns=[name for name in SCHEMAS["rounds"].names if name != "replica"]),
+        pd.DataFrame(to_arrays(Round, rounds)),
         pd.DataFrame(deliveries, columns=[name for name in SCHEMAS["deliveries"].names if name != "replica"]),
         pd.DataFrame(zip(*zip(*log.rows, strict=True), log.traffic, strict=True), columns=columns),
         pd.DataFrame(log.spendings),
@@ -532,7 +530,8 @@ def watched():  # noqa: PLR0915 - one patch after the other
                 simulator._server._arrived if simulator._server else []
             )  # for the next round, which does not come
             in_flight = set(simulator._outstanding.in_flight) - {arrival.update for arrival in arrivals}
-            places = watch.place.keys() | watch.on_server_link
+            carriers = watch.place.keys() | watch.on_server_link
+            places = {update for carrier in carriers for update in getattr(carrier, "updates", (carrier,))}
             assert in_flight <= places, "an update off the air is in a port or on the link of the server"
             old(simulator, now_s)
             assert not simulator._outstanding.in_flight

@@ -102,6 +102,27 @@ def slow_link(tmp_path):
     }
 
 
+@pytest.mark.slow
+def test_user_that_a_sum_leaves_out_is_told_of_fading(tmp_path):
+    """A user of a sum cannot be alone, be late, or send shorter frames: these causes are not tried."""
+    sums = {
+        "topology": {"kind": "star", "distances": [100, 100, 100, 100, 100, 800]},
+        "mac": "simultaneous",
+        "interference": "over_the_air",
+        "reception": "analogue",
+        "radio": {"power": "10 dBm", "bandwidth": "1 MHz"},
+        "channel": [*PLAIN["access"]["channel"], {"kind": "rayleigh", "coherence": "100 ms"}],
+        "power_control": {"kind": "truncated_inversion", "target": "10 dB", "threshold": "0 dB"},
+        "round": {"kind": "available", "deadline": "2 s"},
+    }
+    report = explain(run(tmp_path, **sums), rare=1)
+    (user,) = report.users
+    assert user.user == 5
+    assert {"airtime", "contention", "deadline"} <= set(report.inactive)
+    assert user.gains.keys() == {"fading", "backhaul", "downlink"}
+    assert user.single_causes == ("fading",)
+
+
 def contending_users(tmp_path):
     """Slotted ALOHA with too many users in rounds of 8 s."""
     return {"mac": {"kind": "slotted_aloha", "probability": 0.6}, "round": {"kind": "first", "deadline": 8.0}}
