@@ -84,6 +84,16 @@ def test_wrong_arguments_are_errors(log, words, expected):
     assert expected in output
 
 
+def test_plug_ins_can_be_refused(tmp_path):
+    scenario = netfl.load(SCENARIO).plain()
+    scenario["access"]["mac"] = {"kind": "mine:Mac"}
+    (tmp_path / "s.yaml").write_text(netfl.scenario.yaml_document.dump(scenario))
+    code, output = call(tmp_path / "s.yaml", "--no-plugins")
+    assert code == 2
+    assert "access.mac.kind: " in output
+    assert "--no-plugins" in output
+
+
 def test_error_of_a_log_names_it(tmp_path):
     (tmp_path / "log.csv").write_text("round,user,total_s\n1,a,3\n2,b,4\n")
     code, output = call(tmp_path / "log.csv")

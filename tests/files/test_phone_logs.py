@@ -211,6 +211,17 @@ def test_command_writes_a_trace_that_a_channel_reads(tmp_path, suffix):
     assert np.allclose(attempts["snr_db"], rsrp_dbm - 18 + 23 - noise_dbm, atol=0.05)
 
 
+def test_heading_of_the_times_can_be_named(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("began_s,time_s,rsrp\n0,5,-90\n2,7,-91\n")
+    out = tmp_path / "drive.csv"
+    assert call(log, "--time-column", "began_s", "--out", out)[0] == 0
+    assert pd.read_csv(out)["time_s"].tolist() == [0.0, 2.0]
+    code, output = call(log, "--time-column", "begun", "--out", tmp_path / "other.csv")
+    assert code == 2
+    assert "--time-column: log.csv has no such heading ('begun')" in output
+
+
 def test_command_reads_several_logs_as_users(tmp_path):
     out = tmp_path / "rates.csv"
     code, output = call(EXAMPLE, EXAMPLE, "--quantity", "rate", "--direction", "up", "--align", "clock", "--out", out)

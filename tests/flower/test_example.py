@@ -48,6 +48,15 @@ def test_strategies_of_flower_learn_over_the_network(strategy, rounds, folder):
     assert strategy in result.output
 
 
+def test_report_is_written_and_calls_have_a_limit(folder):
+    result = run_project("FedAvg", 40, "--report", "--call-limit", "600")
+    assert result.exit_code == 0, result.output
+    assert (folder / "FedAvg/report.html").exists()
+    result = run_project("FedAvg", 40, "--call-limit", "0")
+    assert result.exit_code == 2
+    assert "--call-limit" in result.output
+
+
 def test_errors_are_located_and_short(folder):
     cases = [
         (["--app", "nothing"], "--app: cannot be imported: there is no module 'nothing'"),

@@ -1,13 +1,17 @@
 """A strategy of Flower as an aggregation: equal to netfl's rules, with memory, and in the table."""
 
+import json
+
 import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="netfl-sim[flower] is not installed")
 import torch
-from support.small_table import SUITE
+from support.small_table import SUITE, small_suite
+from typer.testing import CliRunner
 
 import netfl
+from netfl.cli import app
 from netfl.errors import ScenarioError
 from netfl.flower.strategy_rule import StrategyRule
 from netfl.learning.aggregation import Updates
@@ -83,3 +87,15 @@ def test_run_of_fedavg_is_that_of_the_average_by_size(tmp_path):
         index=["replica", "round"], columns="learner", values="value", observed=True
     )
     np.testing.assert_allclose(losses["Flower"], losses["netfl"], rtol=1e-4)
+
+
+def test_command_gives_a_strategy_its_row(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with small_suite(tmp_path, monkeypatch):
+        words = ["flwr.serverapp.strategy:FedAvgM", "--flower", "--set", "server_momentum=0.5", "--cells", "tiny"]
+        result = CliRunner().invoke(app, ["table", *words])
+    assert result.exit_code == 0, result.output
+    row = json.loads((tmp_path / "runs/table-FedAvgM/row.json").read_text())
+    aggregation = row["cells"]["tiny.bernoulli"]["learner"]["aggregation"]
+    assert aggregation["strategy"] == "flwr.serverapp.strategy:FedAvgM"
+    assert aggregation["options"] == {"server_momentum": 0.5}
