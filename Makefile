@@ -78,7 +78,7 @@ generated: $(READY)
 	mv build/schema.json scenarios/schema.json
 	PYTHONPATH=docs $(BIN)/python tests/test_docs_reference.py
 	PYTHONPATH=tests $(BIN)/python tests/test_architecture.py
-	PYTHONPATH=tests $(BIN)/python -m support.designs
+	PYTHONPATH=tests $(BIN)/python -m support.designs --levels
 
 static: lint types layers docs
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import netfl
 from netfl import report
 from netfl.cli import app
+from netfl.core.columns import complete_columns
 from netfl.core.formats import FORMAT
 from netfl.errors import ScenarioError
 from netfl.report import summary_text
@@ -26,6 +27,7 @@ from netfl.report.run_set import gather_runs
 from netfl.report.salvage import salvage_run
 from netfl.results.run_reader import open_run
 from netfl.results.tables import SCHEMAS, TableWriter, read_stream, stream_of
+from netfl.types import Round
 
 pytestmark = pytest.mark.usefixtures("sketched")
 
@@ -266,7 +268,9 @@ def test_report_of_killed_run_shows_its_tables(tmp_path):
 def test_damaged_stream_is_read_up_to_the_damage(tmp_path):
     table = TableWriter(tmp_path, "rounds", SCHEMAS["rounds"])
     for index in range(5):
-        table.append([np.full(10, value) for value in (0, index, 0.0, 1.0, 1, 0, 9.0, 3.0, np.nan)])
+        given = {"round": index, "opened_s": 0.0, "closed_s": 1.0, "delivered": 1, "oldest": 0}
+        columns = complete_columns(Round, 10, given)
+        table.append([np.zeros(10, int), *columns.values()])
         table.flush()
     path = stream_of(tmp_path, "rounds")
     content = path.read_bytes()

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from netfl.access import AccessInfo
+from netfl.core.columns import complete_columns
 from netfl.core.formats import FORMAT
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.results import tables
@@ -78,19 +79,9 @@ class TestTables:
     def test_rows_are_read_as_written_over_many_chunks(self, run, small_chunks):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         for index in range(1, 31):
-            table.append(
-                [
-                    np.array([0, 1]),
-                    [index, index],
-                    [0.0, 0.5],
-                    [1.0, 1.5],
-                    [1, 0],
-                    [0, 0],
-                    [9.0, 9.0],
-                    [3.0, 3.0],
-                    [np.nan] * 2,
-                ]
-            )
+            given = {"round": index, "opened_s": [0.0, 0.5], "closed_s": [1.0, 1.5], "delivered": [1, 0], "oldest": 0}
+            columns = complete_columns(Round, 2, given)
+            table.append([np.array([0, 1]), *columns.values()])
         table.finish()
         table.publish()
         read = open_run(run).rounds

@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from support.error_messages import assert_messages
 
 from netfl import load
-from netfl.core.family_members import base_of
+from netfl.core.family_members import base_of, find_model
 from netfl.core.kinds import FAMILIES, list_kinds
 from netfl.core.synonyms import SYNONYMS, normalised
 from netfl.errors import ScenarioError
@@ -17,6 +17,8 @@ from netfl.scenario.key_search import KeySearch, place_remedy
 from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.yaml_document import ScenarioDocument, read_text
 
+CHANNEL = base_of("network/channel")
+WITH_COHERENCE = [kind for kind in list_kinds(CHANNEL) if "coherence" in find_model(CHANNEL, kind).model_fields]
 LEARNING = """
 name: x
 users: 4
@@ -198,11 +200,7 @@ BAND["access"] |= {
         ("observe", {"age": True}, "write it as access.selection.observe"),
         # in another kind
         ("access.spreading_factor", 7, "write it as access.mac.spreading_factor (access.mac.kind: lorawan)"),
-        (
-            "access.channel.0.coherence",
-            1,
-            "coherence is a key of kind: lognormal_shadowing or nakagami or rayleigh or rician",
-        ),
+        ("access.channel.0.coherence", 1, f"coherence is a key of kind: {' or '.join(WITH_COHERENCE)}"),
         ("data.concentration", 1, "write it as partition.concentration (partition.kind: dirichlet)"),
         # another name of a key of the section
         (
