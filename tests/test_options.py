@@ -1,6 +1,7 @@
-"""Each option of a command has a test and a line in the docs, and each key of a model has a test."""
+"""Each option of a command and each model has a test and a line in the docs, and each key of a model has a test."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 from typer.main import get_command
@@ -16,12 +17,16 @@ ALIKE = {"--no-plugins", "--quiet"}
 """Options that do the same in all commands, so that one line in the docs is enough."""
 
 
-def texts_of(*patterns):
-    return [path.read_text("utf-8") for pattern in patterns for path in ROOT.glob(pattern)]
+@cache
+def tokens_of(*patterns):
+    """Return the words, options and parameters with ``=`` of each file."""
+    texts = [path.read_text("utf-8") for pattern in patterns for path in ROOT.glob(pattern)]
+    return [{*re.findall(r"--[a-z][a-z-]*|\w+=|\w+", text), *re.findall(r"(\w+)=", text)} for text in texts]
 
 
+@cache
 def words_of_tests():
-    return {*re.findall(r"\w+", "\n".join(texts_of("tests/**/*.py")))}
+    return frozenset().union(*tokens_of("tests/**/*.py"))
 
 
 def options_of(command, path=()):
@@ -34,29 +39,41 @@ def options_of(command, path=()):
                 yield " ".join(path), option
 
 
-def is_tested(command, option, tests):
+def is_tested(command, option, files):
     """Return whether a file of tests calls a command with an option, or its function with the parameter."""
-    words = [re.compile(rf"(\b|\"){re.escape(word)}(\b|\")") for word in command.split()]
-    parameter = re.compile(rf"\b{option.removeprefix('--').replace('-', '_')}=")
-    return any(
-        (re.search(rf"{option}\b", text) or parameter.search(text)) and all(word.search(text) for word in words)
-        for text in tests
-    )
+    forms = {option, option.removeprefix("--").replace("-", "_") + "="}
+    return any(not forms.isdisjoint(tokens) and tokens.issuperset(command.split()) for tokens in files)
 
 
-def is_documented(command, option, pages):
+def is_documented(command, option, files):
     """Return whether a page has an option and the command that it belongs to."""
-    return any(re.search(rf"{option}\b", text) and (f"netfl {command}" in text or option in ALIKE) for text in pages)
+    needed = {option} if option in ALIKE else {option, "netfl", *command.split()}
+    return any(tokens.issuperset(needed) for tokens in files)
 
 
 def test_each_option_has_a_test_and_a_line_in_the_docs():
     """Options of one name belong to several commands, so the command stands in the same file."""
-    pages = texts_of("README.md", "docs/**/*.md")
-    tests = texts_of("tests/**/*.py")
+    pages = tokens_of("README.md", "docs/**/*.md")
+    tests = tokens_of("tests/**/*.py")
     options = [*options_of(get_command(app))]
     assert len(options) > 50
     assert [each for each in options if not is_tested(*each, tests)] == []
     assert [each for each in options if not is_documented(*each, pages)] == []
+
+
+def test_each_model_has_a_test_and_a_line_in_the_docs():
+    """Beside its entry in the reference, which is made from its code; a theory has no other."""
+    pages = "\n".join(path.read_text("utf-8") for path in ROOT.glob("docs/**/*.md") if "reference" not in path.parts)
+    in_code = {*re.findall(r"\w+", " ".join(re.findall(r"`[^`\n]+`|```.*?```", pages, re.DOTALL)))}
+    words = words_of_tests()
+    kinds = [(family, kind) for family in FAMILIES for kind in list_kinds(base_of(family))]
+    assert len(kinds) > 200
+    assert [each for each in kinds if each[1] not in words and _class_name(each[1]) not in words] == []
+    assert [each for each in kinds if each[1] not in in_code and each[0] != "network/theory"] == []
+
+
+def _class_name(kind):
+    return "".join(part.title() for part in kind.split("_"))
 
 
 def test_each_key_of_a_model_has_a_test():
