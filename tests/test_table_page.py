@@ -77,8 +77,9 @@ def test_csv_has_the_values_of_all_replicas(rows):
 
 def test_best_rule_and_its_lead_are_those_of_the_rows(rows):
     cells = table_page.stored_cells()
-    lines = table_page.winners(cells)[2:-1]
+    *lines, _, count, _ = table_page.winners(cells)[2:]
     assert len(lines) == 2
+    assert re.fullmatch(r"Best: .* The interval of the lead excludes 0 in \d of 2 accesses\.", count)
     for line in lines:
         name, best, second, gain = [part.strip() for part in line.split("|")[1:5]]
         means = {rule: stored_values(rows, name, rule, "rare_accuracy").mean() for rule in NAMES}
@@ -90,8 +91,9 @@ def test_best_rule_and_its_lead_are_those_of_the_rows(rows):
 def test_worst_users_decide_where_no_class_is_rare():
     values = {"FedAU": {"worst": [0.2, 0.3]}, "MIFA": {"worst": [0.3, 0.4]}}
     stored = table_page.StoredCell(rows={rule: TableRow(values=of_rule) for rule, of_rule in values.items()})
-    (line,) = table_page.winners({Cell("tiny", "a"): stored})[2:-1]
+    line, _, count, _ = table_page.winners({Cell("tiny", "a"): stored})[2:]
     assert line.startswith("| tiny.a | MIFA | FedAU | +10.0 ")
+    assert count == "Best: MIFA in 1. The interval of the lead excludes 0 in 1 of 1 accesses."
 
 
 @pytest.fixture

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from support.small_table import rule_named
+from table_choice import chosen_rules
 
 from netfl.errors import ScenarioError
 from netfl.rule_table import suite
-from netfl.rule_table.suite import Cell, Rule, cells_of, find_cells, read_rule, rules_of
+from netfl.rule_table.rows import read_cell
+from netfl.rule_table.suite import Cell, Rule, all_cells, cells_of, find_cells, read_rule, rules_of
 
 
 def test_cells_are_overrides_and_rules_are_learners(tiny):
@@ -96,10 +98,22 @@ def test_stated_accesses_have_equal_rates(access):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", find_cells("digits"), ids=lambda cell: cell.access)
+@pytest.mark.parametrize("cell", [*all_cells()], ids=lambda cell: cell.name)
 def test_each_cell_has_ten_replicas_two_rare_users_and_a_target(cell):
-    scenario = cell.scenario(Rule("FedAvg", rule_named("FedAvg", "digits").learner))
+    scenario = cell.scenario(Rule("FedAvg", rule_named("FedAvg", cell.dataset).learner))
     assert scenario.replicas == 10
     assert scenario.tuning.per == "replica"
     assert len(scenario.evaluation.targets) == 1
-    assert scenario.partition.rare_labels[-2:] == (8, 9)
+    if cell.dataset == "synthetic":  # whose users have no classes of their own
+        assert scenario.rare_classes == ()
+    else:
+        assert scenario.partition.rare_labels[-2:] == {"digits": (8, 9), "fashion_mnist": (2, 6)}[cell.dataset]
+
+
+def test_other_suites_have_the_rules_that_the_digits_name():
+    chosen = chosen_rules([read_cell(cell) for cell in cells_of("digits")])
+    assert len(chosen) == 8
+    for dataset in ("fashion_mnist", "synthetic"):
+        assert [rule.name for rule in rules_of(dataset)] == chosen
+        of_digits = {rule.name: rule for rule in rules_of("digits")}
+        assert all(rule == of_digits[rule.name] for rule in rules_of(dataset))
