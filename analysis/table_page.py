@@ -100,13 +100,6 @@ def csv_text(cells: Mapping[Cell, StoredCell]) -> str:
     return text.getvalue()
 
 
-def value_text(metric: TableMetric, value: float) -> str:
-    """Return a value as the page shows it, in the unit of its label."""
-    if not np.isfinite(value):
-        return "–"
-    return f"{metric.scale * value:.1f}" if metric.scale != 1 else f"{value:.3g}"
-
-
 def heat_map(cells: Mapping[Cell, StoredCell], metric: TableMetric) -> list[str]:
     """Return the table of a metric in HTML: a row for each rule, a column for each cell that has the metric."""
     columns = {cell: ranks_of(stored, metric) for cell, stored in cells.items()}
@@ -133,7 +126,11 @@ def _heat_cell(metric: TableMetric, rule: str, ranks: Mapping[str, Rank], stored
         share = 1 - share if metric.is_cost else share
     mark = "*" if stored.rows[rule].not_tuned else ""
     place = f"{rank.rank} ({rank.first}–{rank.last})"
-    return f'<td style="--share: {share:.2f}">{value_text(metric, rank.value)}{mark}<br><small>{place}</small></td>'
+    return f'<td style="--share: {share:.2f}">{_shown(metric, rank.value)}{mark}<br><small>{place}</small></td>'
+
+
+def _shown(metric: TableMetric, value: float) -> str:
+    return metric.text(value) if np.isfinite(value) else "–"
 
 
 def decisive_metric(stored: StoredCell) -> TableMetric:

@@ -114,8 +114,7 @@ def _value_text(metric: TableMetric, rank: Any) -> str:
     if isinf(rank.value):
         value = "  not reached        "
     else:
-        low, high = (format(metric.scale * end, ".1f") if not isinf(end) else "∞" for end in (rank.low, rank.high))
-        value = f"{metric.scale * rank.value:6.1f} [{low}, {high}]"
+        value = f"{metric.text(rank.value):>6} [{metric.text(rank.low)}, {metric.text(rank.high)}]"
     place = f"{rank.first}" if rank.first == rank.last else f"{rank.first} to {rank.last}"
     return f"{value:22} rank {rank.rank} ({place})"
 
@@ -164,16 +163,17 @@ def _print_row(cell: Cell, rule: Rule, row: TableRow) -> None:
         return
     stored = read_cell(cell)
     echo(f"{cell.name} ({row.core_s:.0f} s of one core)")
+    width = max(len(metric.label) for metric in METRICS)
     for metric in METRICS:
         values = row.array(metric.name)
         if values is None:
             continue
         others = {name: each for name, each in stored.values(metric.name).items() if name != rule.name}
         ranks = rank_rules({rule.name: values, **others}, is_cost=metric.is_cost)
-        line = f"  {metric.label:42} {_value_text(metric, ranks[rule.name])} of {len(ranks)}"
+        line = f"  {metric.label:{width}} {_value_text(metric, ranks[rule.name])} of {len(ranks)}"
         if others:
             best = min(others, key=lambda other: ranks[other].rank)
-            line += f"; best stored: {best} {metric.scale * ranks[best].value:.1f}"
+            line += f"; best stored: {best} {metric.text(ranks[best].value)}"
         echo(line)
     if row.not_tuned:
         echo(f"  {row.state}")

@@ -44,6 +44,13 @@ class TableMetric:
     is_cost: bool = False
     scale: float = 100.0
 
+    def text(self, value: float) -> str:
+        """Return a value in the unit of the label: accuracies with one decimal, costs with three digits."""
+        scaled = self.scale * value
+        if not np.isfinite(scaled):
+            return "∞"
+        return f"{float(f'{scaled:.3g}'):g}" if self.is_cost else f"{scaled:.1f}"
+
 
 METRICS = (
     TableMetric("rare_accuracy", "accuracy of the rare classes (%)"),

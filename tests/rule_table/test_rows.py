@@ -7,7 +7,7 @@ import pytest
 from support.small_table import make_row, rule_named
 
 from netfl.rule_table import suite
-from netfl.rule_table.rows import TableRow, add_row, describe_access, extract_row, read_cell
+from netfl.rule_table.rows import METRICS, TableRow, add_row, describe_access, extract_row, read_cell
 from netfl.rule_table.running import check_rule, run_or_continue, run_row, run_rows
 from netfl.rule_table.suite import Cell, Rule, cells_of
 from netfl.scenario.scenario import load
@@ -61,6 +61,21 @@ def test_target_that_is_not_reached_is_infinite():
     row = TableRow(values={"time_s": [3.0, None]})
     assert row.array("time_s").tolist() == [3.0, np.inf]
     assert row.array("accuracy") is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("accuracy", 0.8567, "85.7"),
+        ("time_s", 130.0, "0.0361"),  # hours
+        ("energy_J", 3146.7, "3150"),
+        ("energy_J", 1.0, "1"),
+        ("time_s", np.inf, "∞"),
+    ],
+)
+def test_values_have_the_digits_that_matter(metric, value, text):
+    (found,) = [each for each in METRICS if each.name == metric]
+    assert found.text(value) == text
 
 
 def test_rule_that_does_not_fit_has_a_row_with_the_reason(tiny, tmp_path):
