@@ -519,7 +519,8 @@ class Evaluation:
             mixes = self._mixes[replica].T  # [labels, users]
             for name, values in means.items():
                 for concept, performance in enumerate(classes):
-                    expected = performance.means[name][in_replica] @ mixes
+                    with np.errstate(invalid="ignore"):  # the losses of a lane that diverges are infinite
+                        expected = performance.means[name][in_replica] @ mixes
                     has_concept = self._concepts[replica] == concept
                     values[in_replica] = np.where(has_concept, expected, values[in_replica])
         return UserPerformance(means, weights)

@@ -191,3 +191,12 @@ def test_an_interval_of_two_equal_rules_covers_zero_as_often_as_it_says(tmp_path
     """Of 20 seeds, 16 to 20: chance has fewer in 0.26 % of all series; `analysis/null_tuning.py` tries 200."""
     covered = sum(null_tuning.covers_zero(seed, tmp_path / str(seed)) for seed in range(20))
     assert covered >= 16
+
+
+@pytest.mark.slow
+def test_infinite_losses_of_labels_that_a_user_lacks_give_no_warning(tmp_path):
+    """Logits beyond the range of floats have an infinite loss; a user without the label has the share 0 of it."""
+    learners = {"A": AVERAGE | {"lr": 1e37, "local_steps": 1}}
+    tuning = {"by": "loss", "trials": 11, "factor": 2}
+    result = run(tmp_path / "run", learners, tuning=tuning, partition="by_class", rounds=4)
+    assert (result.candidates["diverged"] > 0).any()
