@@ -25,6 +25,8 @@ CSV = "table/table.csv"
 """The table as CSV, beside the page."""
 REVERSALS_CSV = "table/reversals.csv"
 """All proposed reversals as CSV, beside the page."""
+COLUMNS = 7
+"""Columns of a table of values: those of the stated accesses, and of the networks and recordings, of the digits."""
 LONG_ABSENCE = 50
 """Mean absence of a rare user, in rounds, from which on an access has long absences in the advice."""
 CORRELATED = 0.2
@@ -101,18 +103,25 @@ def csv_text(cells: Mapping[Cell, StoredCell]) -> str:
 
 
 def heat_map(cells: Mapping[Cell, StoredCell], metric: TableMetric) -> list[str]:
-    """Return the table of a metric in HTML: a row for each rule, a column for each cell that has the metric."""
+    """Return the tables of a metric in HTML: a row for each rule, a column for each cell that has the metric.
+
+    A table has at most `COLUMNS` columns, so that a page shows it whole.
+    """
     columns = {cell: ranks_of(stored, metric) for cell, stored in cells.items()}
     columns = {cell: ranks for cell, ranks in columns.items() if ranks}
-    rules = [name for cell in columns for name in cells[cell].rows]
-    lines = ['<div class="heat" tabindex="0">', "<table>", "<thead><tr><th>rule</th>"]
-    lines += [f"<th>{cell.access.replace('_', ' ')}</th>" for cell in columns]
-    lines.append("</tr></thead>")
-    for rule in dict.fromkeys(rules):
-        lines.append(f"<tr><th>{rule}</th>")
-        lines += [_heat_cell(metric, rule, ranks, cells[cell]) for cell, ranks in columns.items()]
-        lines.append("</tr>")
-    return [*lines, "</table>", "</div>", ""]
+    rules = dict.fromkeys(name for cell in columns for name in cells[cell].rows)
+    lines = []
+    for first in range(0, len(columns), COLUMNS):
+        part = [*columns.items()][first : first + COLUMNS]
+        lines += ['<div class="heat" tabindex="0">', "<table>", "<thead><tr><th>rule</th>"]
+        lines += [f"<th>{cell.access.replace('_', ' ')}</th>" for cell, _ in part]
+        lines.append("</tr></thead>")
+        for rule in rules:
+            lines.append(f"<tr><th>{rule}</th>")
+            lines += [_heat_cell(metric, rule, ranks, cells[cell]) for cell, ranks in part]
+            lines.append("</tr>")
+        lines += ["</table>", "</div>", ""]
+    return lines
 
 
 def _heat_cell(metric: TableMetric, rule: str, ranks: Mapping[str, Rank], stored: StoredCell) -> str:

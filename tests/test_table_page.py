@@ -64,6 +64,15 @@ def test_each_number_of_a_heat_map_is_that_of_a_stored_row(rows):
         assert shown == (len(NAMES) if metric.is_cost else 2 * len(NAMES))
 
 
+def test_tables_are_as_narrow_as_a_page(rows, monkeypatch):
+    cells = table_page.stored_cells()
+    whole = "".join(table_page.heat_map(cells, METRICS[0]))
+    monkeypatch.setattr(table_page, "COLUMNS", 1)
+    parts = "".join(table_page.heat_map(cells, METRICS[0]))
+    assert (whole.count("<table>"), parts.count("<table>")) == (1, 2)
+    assert sorted(re.findall(r"<td.*?</td>", parts)) == sorted(re.findall(r"<td.*?</td>", whole))
+
+
 def test_csv_has_the_values_of_all_replicas(rows):
     table = [*csv.DictReader(io.StringIO(table_page.csv_text(table_page.stored_cells())))]
     assert len(table) == len(NAMES) * (2 * 3 + 2)
