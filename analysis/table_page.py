@@ -212,25 +212,25 @@ def _is_long(access: Mapping[str, object]) -> bool:
     return isinstance(absence, int | float) and absence >= LONG_ABSENCE
 
 
-def hypothesis_lines(values: Values, found: Sequence[Reversal]) -> list[str]:
+def hypothesis_lines(values: Values, reversals: Sequence[Reversal]) -> list[str]:
     """Return the verdicts of the hypotheses as a table.
 
     Args:
         values: the values of a suite.
-        found: its proposed reversals.
+        reversals: its proposed reversals.
     """
     lines = ["| hypothesis, written before the runs | verdict |", "|---|---|"]
     lines += [f"| {each.text} | {each.verdict(values)} |" for each in HYPOTHESES]
-    is_reversed = any(each.is_confirmed and {each.better, each.other} == {"FedAU", "MIFA"} for each in found)
+    is_reversed = any(each.is_confirmed and {each.better, each.other} == {"FedAU", "MIFA"} for each in reversals)
     is_run = all(each.verdict(values) != "not run" for each in HYPOTHESES)
     verdict = ("yes" if is_reversed else "open") if is_run else "not run"
     return [*lines, f"| the access reverses the order of FedAU and MIFA | {verdict} |", ""]
 
 
-def reversal_lines(found: Sequence[Reversal]) -> list[str]:
+def reversal_lines(reversals: Sequence[Reversal]) -> list[str]:
     """Return the confirmed reversals as a table, below their number."""
-    confirmed = [each for each in found if each.is_confirmed]
-    text = f"Reversals: {len(found)} proposed, {len(confirmed)} confirmed. All: [{REVERSALS_CSV}]"
+    confirmed = [each for each in reversals if each.is_confirmed]
+    text = f"Reversals: {len(reversals)} proposed, {len(confirmed)} confirmed. All: [{REVERSALS_CSV}]"
     lines = [*wrap_paragraph(f"{text}({REVERSALS_CSV})."), ""]
     if not confirmed:
         return lines
@@ -242,12 +242,12 @@ def reversal_lines(found: Sequence[Reversal]) -> list[str]:
     return [*lines, ""]
 
 
-def reversals_text(found: Sequence[Reversal]) -> str:
+def reversals_text(reversals: Sequence[Reversal]) -> str:
     """Return all proposed reversals as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["ahead", "behind", "first", "second", "difference_first", "difference_second", "p", "confirmed"])
-    for each in found:
+    for each in reversals:
         differences = [f"{difference:.6g}" for difference in each.differences]
         names = [each.better, each.other, each.first, each.second]
         writer.writerow([*names, *differences, f"{each.p:.4g}", each.is_confirmed])
@@ -271,10 +271,16 @@ def page_text(cells: Mapping[Cell, StoredCell]) -> str:
     lines += [f"{rows} of {total} rows are stored; they took {hours:.1f} hours of one core.", ""]
     first = of_first_suite(cells)
     values = values_of(first)
-    found = find_reversals(values)
+    reversals = find_reversals(values)
     lines += ["## If your access looks like this", "", *_advice_section(first), ""]
-    lines += ["## Orders that the access reverses", "", *wrap_paragraph(_PLAN), "", *hypothesis_lines(values, found)]
-    lines += reversal_lines(found)
+    lines += [
+        "## Orders that the access reverses",
+        "",
+        *wrap_paragraph(_PLAN),
+        "",
+        *hypothesis_lines(values, reversals),
+    ]
+    lines += reversal_lines(reversals)
     if not cells:
         return "\n".join(lines).rstrip() + "\n"
     lines += ["## Values", "", *wrap_paragraph(_READ), "", f"All numbers: [table.csv]({CSV}).", ""]
@@ -318,8 +324,8 @@ def write_page(docs: Path = DOCS) -> Path:
     if cells:
         (docs / CSV).parent.mkdir(exist_ok=True)
         (docs / CSV).write_text(csv_text(cells), encoding="utf-8")
-        found = find_reversals(values_of(of_first_suite(cells)))
-        (docs / REVERSALS_CSV).write_text(reversals_text(found), encoding="utf-8")
+        reversals = find_reversals(values_of(of_first_suite(cells)))
+        (docs / REVERSALS_CSV).write_text(reversals_text(reversals), encoding="utf-8")
     return path
 
 

@@ -149,7 +149,7 @@ def accesses_of_levels():
 
 @pytest.mark.slow
 def test_no_cause_that_an_explanation_removes_is_refused():
-    """It changes the exempt users of a checked network, and does not check them again."""
+    """An explanation exempts users in a network that was checked before, and does not check the network again."""
     refused = []
     for row in accesses_of_levels():
         access = row.scenario.access

@@ -49,7 +49,10 @@ class TableMetric:
         scaled = self.scale * value
         if not np.isfinite(scaled):
             return "∞"
-        return f"{float(f'{scaled:.3g}'):g}" if self.is_cost else f"{scaled:.1f}"
+        if not self.is_cost:
+            return f"{scaled:.1f}"
+        rounded = float(f"{scaled:.3g}")
+        return f"{rounded:g}"  # 3150, not 3.15e+03
 
 
 METRICS = (
