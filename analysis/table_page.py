@@ -58,9 +58,9 @@ _READ = (
     "A cell has the mean of ten replicas, or the median of a cost, and the rank with its 95 % interval, by 2,000 "
     "bootstrap samples of the replicas; a darker cell is nearer to the best of its column. A star marks a rule whose "
     "tuning failed in a replica: its best candidate is at the edge of the widest range, or none learns, so that it may "
-    "be better than here. A dash with a rank is a target that was not reached; one without is an access that "
-    "has not been run, or does not fit to the rule, of which the command prints the reason. In rounds whose updates all "
-    "start from the newest version, FedBuff is FedAvg."
+    "be better than here. A dash with a rank is a target that was not reached; one without is an access that has "
+    "not been run, or does not fit to the rule, of which the command prints the reason. In rounds whose updates "
+    "all start from the newest version, FedBuff is FedAvg."
 )
 _PLAN = (
     "The hypotheses and the analysis were written before the first row. Of each two rules, half of the replicas "
