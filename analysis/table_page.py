@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from table_reversals import HYPOTHESES, METRIC, Reversal, Values, find_reversals
+from table_transfer import transfer
 from wording import wrap_paragraph
 
 from netfl.results.statistics import interval
@@ -27,6 +28,10 @@ REVERSALS_CSV = "table/reversals.csv"
 """All proposed reversals as CSV, beside the page."""
 COLUMNS = 7
 """Columns of a table of values: those of the stated accesses, and of the networks and recordings, of the digits."""
+TITLES = {"fashion_mnist": "Fashion-MNIST", "synthetic": "Synthetic(1, 1)"}
+"""Titles of suites, where their name does not say them."""
+OF_DATA = {"fashion_mnist": "If the model confuses the rare classes with others, as on Fashion-MNIST"}
+"""Lines of the advice by suite; all others are of the digits."""
 LONG_ABSENCE = 50
 """Mean absence of a rare user, in rounds, from which on an access has long absences in the advice."""
 CORRELATED = 0.2
@@ -56,10 +61,10 @@ _OWN = (
 )
 _READ = (
     "A cell has the mean of ten replicas, or the median of a cost, and the rank with its 95 % interval, by 2,000 "
-    "bootstrap samples of the replicas; a darker cell is nearer to the best of its column. A star marks a rule whose "
-    "tuning failed in a replica: its best candidate is at the edge of the widest range, or none learns, so that it may "
-    "be better than here. A dash with a rank is a target that was not reached; one without is an access that has "
-    "not been run, or does not fit to the rule, of which the command prints the reason. In rounds whose updates "
+    "bootstrap samples of the replicas; a stronger colour is nearer to the best of its column. A star marks a rule "
+    "whose tuning failed in a replica: its best candidate is at the edge of the widest range, or none learns, so that "
+    "it may be better than here. A dash with a rank is a target that was not reached; one without is an access that "
+    "has not been run, or does not fit to the rule, of which the command prints the reason. In rounds whose updates "
     "all start from the newest version, FedBuff is FedAvg."
 )
 _PLAN = (
@@ -67,6 +72,16 @@ _PLAN = (
     "proposes two accesses with opposite orders; the other half tests them, by the weaker of the two orders and with "
     "Holm's method over all proposed pairs."
 )
+_TRANSFER = (
+    "Of the accesses that the digits and another data set share: an order of two rules is clear if the paired 95 % "
+    "interval of their difference in the rare classes excludes 0. The table has how many orders are clear on the "
+    "digits, and what they are on the other data. This count was fixed before these rows were seen; it tests nothing."
+)
+
+
+def title_of(dataset: str) -> str:
+    """Return the name of the data of a suite."""
+    return TITLES.get(dataset, dataset.capitalize())
 
 
 def stored_cells() -> dict[Cell, StoredCell]:
@@ -184,7 +199,7 @@ def winners(cells: Mapping[Cell, StoredCell]) -> list[str]:
 
 
 def advice(cells: Mapping[Cell, StoredCell]) -> list[str]:
-    """Return the rule with the best mean rank for each sort of access, as a list; empty without rows to decide."""
+    """Return the rules with the best mean rank for each sort of access, as a list; empty without rows to decide."""
     lines = []
     for sort, is_of_sort in (
         (f"rare users return within {LONG_ABSENCE} rounds", lambda access: not _is_long(access)),
@@ -192,17 +207,22 @@ def advice(cells: Mapping[Cell, StoredCell]) -> list[str]:
         ("users come and go together", lambda access: (access.get("correlation") or 0) >= CORRELATED),
     ):
         chosen = [stored for stored in cells.values() if stored.access and is_of_sort(stored.access)]
-        places: dict[str, list[int]] = {}
-        for stored in chosen:
-            for rule, rank in ranks_of(stored, METRICS[0]).items():
-                places.setdefault(rule, []).append(rank.rank)
-        everywhere = {rule: float(np.mean(of_rule)) for rule, of_rule in places.items() if len(of_rule) == len(chosen)}
-        if min(len(chosen), len(everywhere)) < 2:  # one access is no advice
-            continue
-        order = sorted(everywhere, key=lambda rule: everywhere[rule])[:3]
-        named = ", ".join(f"{rule} ({everywhere[rule]:.1f})" for rule in order)
-        lines.append(f"- If {sort} ({len(chosen)} accesses): {named}.")
+        lines += _advice_line(f"If {sort}", chosen)
     return lines
+
+
+def _advice_line(where: str, chosen: Sequence[StoredCell]) -> list[str]:
+    """Return the three rules with the best mean rank in some cells as a line; none without two rules or two cells."""
+    places: dict[str, list[int]] = {}
+    for stored in chosen:
+        for rule, rank in ranks_of(stored, METRICS[0]).items():
+            places.setdefault(rule, []).append(rank.rank)
+    everywhere = {rule: float(np.mean(of_rule)) for rule, of_rule in places.items() if len(of_rule) == len(chosen)}
+    if min(len(chosen), len(everywhere)) < 2:  # one access is no advice
+        return []
+    order = sorted(everywhere, key=lambda rule: everywhere[rule])[:3]
+    named = ", ".join(f"{rule} ({everywhere[rule]:.1f})" for rule in order)
+    return [f"- {where} ({len(chosen)} accesses): {named}."]
 
 
 def _is_long(access: Mapping[str, object]) -> bool:
@@ -255,6 +275,30 @@ def reversals_text(reversals: Sequence[Reversal]) -> str:
     return text.getvalue()
 
 
+def transfer_lines(cells: Mapping[Cell, StoredCell]) -> list[str]:
+    """Return as a table how many orders of the first suite hold on other data, by access; empty without other data."""
+    first = {cell.access: stored.values(METRIC) for cell, stored in of_first_suite(cells).items()}
+    lines = []
+    transfers = []
+    for cell, stored in cells.items():
+        values = stored.values(METRIC)
+        if cell.dataset == datasets()[0] or cell.access not in first or len(values) < 2:
+            continue
+        orders = transfer(first[cell.access], values)
+        transfers.append(orders)
+        numbers = [orders.clear, orders.same, orders.reversed, orders.open, f"{orders.correlation:+.2f}"]
+        lines.append(f"| {cell.name} | " + " | ".join(map(str, numbers)) + " |")
+    if not lines:
+        return []
+    clear = sum(orders.clear for orders in transfers)
+    same = sum(orders.same for orders in transfers)
+    opposite = sum(orders.reversed for orders in transfers)
+    text = f"Together: of {clear} orders that are clear on the digits {same} are the same, and {opposite} are reversed."
+    heads = ("access", "clear", "the same", "reversed", "open", "rank correlation")
+    table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *lines]
+    return ["## Orders on other data", "", *wrap_paragraph(_TRANSFER), "", *table, "", *wrap_paragraph(text), ""]
+
+
 def of_first_suite(cells: Mapping[Cell, StoredCell]) -> dict[Cell, StoredCell]:
     """Return the cells of the suite that has all rules: in two suites the data may reverse an order, too."""
     return {cell: stored for cell, stored in cells.items() if cell.dataset == datasets()[0]}
@@ -273,7 +317,7 @@ def page_text(cells: Mapping[Cell, StoredCell]) -> str:
     first = of_first_suite(cells)
     values = values_of(first)
     reversals = find_reversals(values)
-    lines += ["## If your access looks like this", "", *_advice_section(first), ""]
+    lines += ["## If your access looks like this", "", *_advice_section(cells), ""]
     lines += [
         "## Orders that the access reverses",
         "",
@@ -282,6 +326,7 @@ def page_text(cells: Mapping[Cell, StoredCell]) -> str:
         *hypothesis_lines(values, reversals),
     ]
     lines += reversal_lines(reversals)
+    lines += transfer_lines(cells)
     if not cells:
         return "\n".join(lines).rstrip() + "\n"
     lines += ["## Values", "", *wrap_paragraph(_READ), "", f"All numbers: [table.csv]({CSV}).", ""]
@@ -289,20 +334,21 @@ def page_text(cells: Mapping[Cell, StoredCell]) -> str:
         of_dataset = {cell: stored for cell, stored in cells.items() if cell.dataset == dataset}
         for metric in METRICS:
             if any(stored.values(metric.name) for stored in of_dataset.values()):
-                title = f"{dataset.replace('_', ' ').capitalize()}: {metric.label}"
-                lines += [f"### {title}", "", *heat_map(of_dataset, metric)]
+                lines += [f"### {title_of(dataset)}: {metric.label}", "", *heat_map(of_dataset, metric)]
     lines += ["## Which rule is best where", "", *_winner_text(), "", *winners(cells)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _advice_section(cells: Mapping[Cell, StoredCell]) -> Sequence[str]:
-    found = advice(cells)
+    found = advice(of_first_suite(cells))
+    for dataset, where in OF_DATA.items():
+        found += _advice_line(where, [stored for cell, stored in cells.items() if cell.dataset == dataset])
     if not found:
         return ["No advice yet: too few accesses are run."]
     text = (
         "Run `netfl ram` on a recording of your access, and look for its absences and its correlation. These rules "
         "have the best mean rank by the accuracy of the rare classes, in parentheses; only rules that run in all "
-        "accesses of the sort are compared."
+        "accesses of the sort are compared. Each of the lines is of one data set, the digits unless it names another."
     )
     return [*wrap_paragraph(text), "", *found]
 
@@ -312,7 +358,8 @@ def _winner_text() -> list[str]:
         "Differences are paired, with 95 % t intervals, by the accuracy of the rare classes, or by that of the worst "
         "tenth of the users where no class is rare. Statistics are those of "
         "`netfl ram` in the first replica: rates are shares of rounds, the rare users are the tenth with the fewest "
-        "deliveries, and bursts, absences and ages are means in rounds."
+        "deliveries, and bursts, absences and ages are means in rounds. Absences are those that have ended: a user "
+        "that does not return has a large age."
     )
     return wrap_paragraph(text)
 
