@@ -214,10 +214,10 @@ def rows_of(name: str, source: str, trial: Trial) -> list[dict[str, object]]:
     ]
 
 
-def read_results() -> pd.DataFrame:
+def read_results(path: Path = RESULTS) -> pd.DataFrame:
     """Return the stored rows."""
     columns = ["scenario", "source", "deadline_s", "replica", "time_s", "rounds", "updates"]
-    return pd.read_csv(RESULTS) if RESULTS.exists() else pd.DataFrame(columns=columns)
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)
 
 
 def times_of(results: pd.DataFrame, name: str, source: str) -> dict[float, np.ndarray]:
