@@ -214,6 +214,7 @@ class Finding:
 
 
 FEDAVG, CVAR_3, CVAR_1, CVAR_SMALL = "FedAvg", "CVaR 0.3", "CVaR 0.1", "CVaR 0.03"
+CVAR_MEMORY = "CVaR 0.1 over MIFA"
 _RATES = ("2 %", "1 %", "0.5 %")
 _ABSENCES = ("20", "50", "100", "200", "500", "1,000")
 _LONGER_ABSENCES = ("20", "50", "200", "1,000")
@@ -375,7 +376,8 @@ FINDINGS = (
             "neither learner knows them. That CVaR is nine points better on all classes of CIFAR-10 is no "
             "comparison of the best that each can do: steps were chosen by the rare accuracy, of which FedAvg has "
             "almost none at any step. Where the model fits all classes, as on digits, no gain was found "
-            "([above](#when-is-cvar-more-than-a-step-size))."
+            "([above](#when-is-cvar-more-than-a-step-size)). Other rules gain more than CVaR alone "
+            "([below](#shirts-and-cats-with-all-rivals))."
         ),
     ),
     Finding(
@@ -560,12 +562,15 @@ FINDINGS = (
             "learner. The tenth user has 1.8 % of the deliveries, N ρ = 0.18: with α = 0.1 and γ = 0.1 CVaR can weigh "
             "it 1.6/N, with α = 0.03 5.4/N. In a loop of our own, with independent deliveries and all steps at an "
             "edge, MIFA had 38.8 % of the shirts, known weights 17.1, FedAU 13.6, CVaR of α = 0.03 and 0.1 6.6 and "
-            "3.9, and FedAvg 2.7."
+            "3.9, and FedAvg 2.7. CVaR over MIFA, which gained on [the map]"
+            "(#where-does-cvar-gain-over-importance-weights-and-memory), was added before any of these runs, "
+            "and after [the table](table.md) was seen, in which it gained on Fashion-MNIST under other accesses. It is "
+            "a check of the map on real data. The cats have five replicas."
         ),
         blocks={"Fashion-MNIST, shirts": "", "CIFAR-10, cats": "cifar"},
         points=("1 user",),
         axis="users with the rare class",
-        learners=(FEDAVG, "FedAU", "known weights", "MIFA", CVAR_1, CVAR_SMALL),
+        learners=(FEDAVG, "FedAU", "known weights", "MIFA", CVAR_1, CVAR_MEMORY, CVAR_SMALL),
         hypotheses=[
             hypothesis
             for block in ("Fashion-MNIST, shirts", "CIFAR-10, cats")
@@ -597,9 +602,23 @@ FINDINGS = (
                     Series(block, "1 user", CVAR_1),
                     Series(block, "1 user", FEDAVG),
                 ),
+                Hypothesis(
+                    f"{block}: the rare accuracy of {CVAR_MEMORY} is above that of MIFA",
+                    Series(block, "1 user", CVAR_MEMORY),
+                    Series(block, "1 user", "MIFA"),
+                ),
             )
         ],
-        core_hours=16.0,
+        core_hours=1.9,
+        answer=(
+            "CVaR alone is above FedAvg on both data sets, as in the finding before, and below weights and "
+            "memory. Known weights have 16 points more of the cats than CVaR of α = 0.1, and 13.5 points more of "
+            "the shirts; MIFA has 19 points more of the shirts. A smaller α helps by three points. **CVaR over "
+            "the memory of MIFA has most of the shirts**: 48.7 %, 19 points more than MIFA, as on the map, "
+            "here on real data. For the cats this is open with five replicas (17.0 % and 11.8 %). No rule for the "
+            "rare class is free: all have up to two and a half points less on all classes of Fashion-MNIST than "
+            "FedAvg, and up to three and a half on those of CIFAR-10."
+        ),
     ),
     Finding(
         name="fashion_small_steps",

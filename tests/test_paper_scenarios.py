@@ -263,6 +263,7 @@ def test_stored_results_and_plots_belong_to_experiments():
         "block_assignment.csv",
         "former_verdicts.csv",
         "rural_outage.csv",
+        "timeout_fresh.csv",
         "timeout_grid.csv",
     }
     assert {*paper.RESULTS.iterdir()} - {paper.RESULTS / name for name in others} <= known
