@@ -111,9 +111,7 @@ class HiddenStations(SensingStations):
         # its backoff
         self._slots = np.full(size, _RUN_OUT, np.int64)  # slots that it has still to count
         self._from = np.full(size, phy.difs, np.int64)  # time from which it counts them, if it senses nothing
-        self._earliest = np.zeros(
-            size, np.int64
-        )  # end of the time-out of its last frame, before which it does not count
+        self._earliest = np.zeros(size, np.int64)  # end of the time-out of its last frame: it does not count before
         self._contends = np.zeros(size, np.bool_)  # whether it has a frame and waits to send it
         self._is_sending = np.zeros(size, np.bool_)  # whether it sends now, and senses nothing
         self._exchange: dict[int, _Exchange] = {}  # of stations that send, or wait for an answer
