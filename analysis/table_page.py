@@ -33,7 +33,7 @@ TITLES = {"fashion_mnist": "Fashion-MNIST", "synthetic": "Synthetic(1, 1)"}
 OF_DATA = {"fashion_mnist": "If the model confuses the rare classes with others, as on Fashion-MNIST"}
 """Lines of the advice by suite; all others are of the digits."""
 LONG_ABSENCE = 50
-"""Mean absence of a rare user, in rounds, from which on an access has long absences in the advice."""
+"""Mean absence of a rare user, or mean age of its updates, in rounds, from which on an absence is long."""
 CORRELATED = 0.2
 """Correlation of users from which on they come and go together in the advice."""
 _COMMENT = (
@@ -226,11 +226,12 @@ def _advice_line(where: str, chosen: Sequence[StoredCell]) -> list[str]:
 
 
 def _is_long(access: Mapping[str, object]) -> bool:
-    """Return whether rare users stay away for long; where no absence has ended, by the age of their updates."""
-    absence = access.get("rare_absence")
-    if absence is None:
-        absence = access.get("rare_age")
-    return isinstance(absence, int | float) and absence >= LONG_ABSENCE
+    """Return whether rare users stay away for long: by the absences that ended, or by the age of their updates.
+
+    An absence that never ends has no length, but the age grows with it.
+    """
+    lengths = [access.get("rare_absence"), access.get("rare_age")]
+    return any(isinstance(length, int | float) and length >= LONG_ABSENCE for length in lengths)
 
 
 def hypothesis_lines(values: Values, reversals: Sequence[Reversal]) -> list[str]:
@@ -348,7 +349,10 @@ def _advice_section(cells: Mapping[Cell, StoredCell]) -> Sequence[str]:
     text = (
         "Run `netfl ram` on a recording of your access, and look for its absences and its correlation. These rules "
         "have the best mean rank by the accuracy of the rare classes, in parentheses; only rules that run in all "
-        "accesses of the sort are compared. Each of the lines is of one data set, the digits unless it names another."
+        "accesses of the sort are compared. Each of the lines is of one data set, the digits unless it names another. "
+        f"Absences are long if their mean, or the mean age of the updates, is {LONG_ABSENCE} rounds or more: an "
+        "absence that never ends shows in the age alone. The age was added after the rows were seen, and moves one "
+        "recording."
     )
     return [*wrap_paragraph(text), "", *found]
 

@@ -197,7 +197,9 @@ def test_cells_of_the_hypotheses_come_first():
 @pytest.mark.parametrize(
     ("access", "expected"),
     [
-        ({"rare_absence": 20.0, "rare_age": 300.0}, False),
+        ({"rare_absence": 20.0, "rare_age": 22.0}, False),
+        ({"rare_absence": 20.0, "rare_age": 300.0}, True),  # some have ended, others never do
+        ({"rare_absence": 95.0, "rare_age": 46.6}, True),  # regular: the mean age is half of the absence
         ({"rare_absence": 200.0}, True),
         ({"rare_absence": None, "rare_age": 296.5}, True),  # so long that none has ended
         ({"rare_absence": None, "rare_age": 12.0}, False),
