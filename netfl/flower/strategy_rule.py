@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
 from pydantic import Field, field_validator
 
@@ -111,9 +111,7 @@ def _pickled(strategy: object, current: Tensor) -> Tensor:
 
 def _record(model: Tensor) -> ArrayRecord:
     """Return a model as a record of Flower."""
-    record = ArrayRecord([model.cpu().numpy()])
-    (array,) = record.values()
-    return ArrayRecord({_KEY: array})
+    return ArrayRecord({_KEY: Array(model.cpu().numpy())})
 
 
 def _reply(user: int, model: Tensor, samples: int) -> Message:
