@@ -382,14 +382,14 @@ _BOUNDARY = (
     "not in these lines."
 )
 ANSWER = (
-    "**The boundary of the bound holds, and that of the optima is too wide.** Left of the solid line CVaR gains in no "
-    "cell, and neither does it outside the dashed one. Inside the dashed line it gains where the rare user is delivered "
-    "often: α = 0.1 in 6 of 9 cells, α = 0.05 in 10 of 13, α = 0.02 in 15 of 21, by up to 19 points. The other cells "
-    "inside lie, but for two, at its left edge, where the rare user is delivered 5 to 28 times in 2,000 rounds. There "
-    "CVaR has up to 15 points less than MIFA, though its exact optimum is better. **Over a memory or over weights the "
-    "edge moves to the left**: CVaR of α = 0.05 over MIFA gains in 18 of 30 cells and over FedAU in 22, also where the "
-    "rare user has a twentieth of its share. At a distance of 4, where the clouds hardly overlap, no gain over the best "
-    "rival is shown."
+    "**The boundary of the bound holds, and that of the optima is too wide.** Left of the solid line CVaR gains in "
+    "no cell, and neither does it outside the dashed one. Inside the dashed line it gains where the rare user is "
+    "delivered often: α = 0.1 in 6 of 9 cells, α = 0.05 in 10 of 13, α = 0.02 in 15 of 21, by up to 19 points. The "
+    "other cells inside lie, but for two, at its left edge, where the rare user is delivered 5 to 28 times in 2,000 "
+    "rounds. There CVaR has up to 15 points less than MIFA, though its exact optimum is better. **Over a memory or "
+    "over weights the edge moves to the left**: CVaR of α = 0.05 over MIFA gains in 18 of 30 cells and over FedAU "
+    "in 22, also where the rare user has a twentieth of its share. At a distance of 4, where the clouds hardly "
+    "overlap, no gain over the best rival is shown."
 )
 """What the runs say, in words, written after them."""
 
