@@ -105,6 +105,14 @@ def test_no_order_is_printed_of_a_learner_at_the_edge_in_most_replicas(toy, at_e
     is_edge = (table["learner"] == "B") & (table["replica"] < at_edge)
     findings.store(toy, "", table.assign(tuning=np.where(is_edge, "edge", "inside")))
     assert toy.verdict(toy.hypotheses[0]) == verdict
+    inside = np.array([0.4 - 0.001 * (replica % 2) for replica in range(at_edge, 4)])  # without those at an edge
+    row = findings._hypothesis_row(toy, toy.hypotheses[0])
+    if at_edge == 2:
+        low, high = stats.ttest_1samp(inside, 0).confidence_interval(0.95)
+        half = 100 * (high - low) / 2
+        assert f"; inside: {100 * inside.mean():+.1f} ± {half:.1f} points, 2 pairs | yes; inside: yes |" in row
+    else:
+        assert "inside" not in row
     sentence = findings._choice_sentence(toy)
     assert "each replica by itself" in sentence
     assert sentence.endswith(
