@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import pickle
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from netfl.core.plugins import PluginError, import_plugin
 from netfl.core.spec_errors import invalid
@@ -70,7 +71,7 @@ class StrategyRule(Aggregation):
 
     strategy: str
     """The class of the strategy, as ``module:Class``."""
-    options: Mapping[str, Any] = Field(default_factory=dict)
+    options: Mapping[str, Any] = Field(default_factory=dict, validate_default=True)
     """Arguments of the class."""
 
     @field_validator("strategy")
@@ -82,6 +83,18 @@ class StrategyRule(Aggregation):
             raise invalid(error.problem, error.remedy) from None
         if not hasattr(strategy, "aggregate_train"):
             raise invalid("has no method aggregate_train", "name a strategy as those of flwr.serverapp.strategy")
+        return value
+
+    @field_validator("options")
+    @classmethod
+    def _check_options(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        if "strategy" not in info.data:
+            return value  # the strategy has an error of its own
+        signature = inspect.signature(import_plugin(info.data["strategy"]))
+        try:
+            signature.bind(**value)
+        except TypeError as error:
+            raise invalid(str(error), f"give arguments of {info.data['strategy']}{signature}") from None
         return value
 
     def open(self, users: int, current: Tensor) -> State:

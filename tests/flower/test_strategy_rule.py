@@ -73,6 +73,23 @@ def test_what_is_no_strategy_is_refused(strategy, message):
         netfl.load(data)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "options", "message"),
+    [
+        ("FedAvgM", {"momentum": 0.5}, "unexpected keyword argument 'momentum'.*server_momentum"),
+        ("DifferentialPrivacyServerSideFixedClipping", {}, "missing a required argument: 'strategy'"),
+    ],
+)
+def test_options_that_the_strategy_does_not_take_are_refused(strategy, options, message):
+    data = dict(read_text(SUITE, "tiny").data)
+    data.pop("overrides")
+    data["tuning"] = None
+    rule = {"kind": RULE, "strategy": f"flwr.serverapp.strategy:{strategy}", "options": options}
+    data["learners"] = {"mine": {**data["learners"]["FedAvg"], "aggregation": rule}}
+    with pytest.raises(ScenarioError, match=message):
+        netfl.load(data)
+
+
 def test_run_of_fedavg_is_that_of_the_average_by_size(tmp_path):
     data = dict(read_text(SUITE, "tiny").data)
     data.pop("overrides")
